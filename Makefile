@@ -1,0 +1,59 @@
+# A fresh machine needs Python (3.11 or newer, with venv), make and the package index; nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check install
+
+# Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+
+.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate bench clean
+
+help:  ## list what can be made
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 20
+
+demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket matters; writes demo/
+	$(RUN) -m tplimits.demo demo
+
+test: $(VENV)/.dev  ## every test: the package's, its docstrings', the documents'
+	$(ONE_THREAD) $(RUN) -m pytest -n 2
+
+lint: lint-rules lint-layout lint-types  ## ruff and mypy
+
+lint-rules: $(VENV)/.dev
+	$(RUN) -m ruff check --output-format concise .
+
+lint-layout: $(VENV)/.dev
+	$(RUN) -m ruff format --check --quiet .
+
+lint-types: $(VENV)/.dev
+	$(RUN) -m mypy
+
+format: $(VENV)/.dev  ## let ruff sort the imports and lay out the code
+	$(RUN) -m ruff check --select I --fix .
+	$(RUN) -m ruff format .
+
+derivations: $(VENV)/.dev  ## run every worked derivation; each ends in a comparison and a check
+	@for script in derivations/[0-9]*.py; do echo "== $$script"; $(ONE_THREAD) $(RUN) $$script || exit 1; done
+
+calibrate: $(VENV)/.dev  ## how often check rejects true limits and finds wrong ones, over 200 seeds
+	$(ONE_THREAD) $(RUN) benchmarks/calibrate.py
+
+bench: $(VENV)/.dev  ## times of import, derivation and evaluation
+	$(ONE_THREAD) $(RUN) -m pytest benchmarks --benchmark-only -p no:xdist
+
+clean:  ## remove the environment and what the commands above wrote
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+
+$(RUN):
+	$(PYTHON) -m venv $(VENV)
+
+# stamps: the environment is made again only when what it installs has changed
+$(VENV)/.plot: pyproject.toml | $(RUN)
+	$(PIP) -e '.[plot]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(RUN)
+	$(PIP) -e '.[dev]'
+	touch $@ $(VENV)/.plot

@@ -1,0 +1,101 @@
+"""What every worked derivation does: print, compare, check; and fail when anything disagrees.
+
+The scripts beside this file are run one by one (`python derivations/03_transpose.py`, or `make derivations`).
+Each states a result by hand, derives it, compares the two, lets networks of finite width judge the true value and
+a wrong one, and exits with 1 when a comparison fails, when the true value is rejected or the wrong one accepted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+
+import tplimits as tp
+from tplimits.check.verdict import Verdict
+from tplimits.limit.width import derive_width
+
+#: agreement asked of numbers, relative to max(1, |value|)
+TOLERANCE = 1e-8
+#: a check rejects a true limit with this probability: under 1 % over all scripts together
+LEVEL = 1e-3
+#: every script draws with this seed
+SEED = 0
+WIDTHS = (32, 64, 128, 256)
+DRAWS = (12000, 6000, 3000, 1500)
+#: wrong twins are far off
+FEW_DRAWS = (3000, 1500, 800, 400)
+
+
+class Worked:
+    """One worked derivation: what it says, what it has compared, and what did not agree."""
+
+    def __init__(self, text: str) -> None:
+        self.failures: list[str] = []
+        print(text.strip())
+
+    def derived(self, program: tp.Program, steps: bool = True) -> tp.WidthLimit:
+        """The width limit, printed with its program, its steps and its LaTeX."""
+        limit = tp.derive(program)
+        parts = [repr(program)]
+        if steps:
+            parts += ["derivation", *(f"  {line}" for step in limit.steps for line in str(step).splitlines())]
+        print("", *parts, "", limit, "", limit.latex(), "", sep="\n")
+        return limit
+
+    def same(self, what: str, found: sympy.Expr, by_hand: sympy.Expr) -> None:
+        """Two expressions are one: their difference simplifies to zero."""
+        self._report(sympy.simplify(found - by_hand) == 0, f"{what} = {found}, by hand {by_hand}")
+
+    def close(self, what: str, found: Any, by_hand: Any) -> None:
+        """Two numbers agree to 1e-8."""
+        a, b = float(found), float(by_hand)
+        self._report(abs(a - b) <= TOLERANCE * max(1.0, abs(b)), f"{what} = {a:.10g}, by hand {b:.10g}")
+
+    def holds(self, what: str, condition: bool) -> None:
+        """A statement is true."""
+        self._report(bool(condition), what)
+
+    def accepts(self, limit: tp.WidthLimit, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = DRAWS) -> None:
+        """Finite widths point at the derived limit."""
+        print("\nThe derived limit.")
+        verdict = tp.check(limit, widths=widths, draws=draws, seed=SEED, level=LEVEL, progress=False)
+        self.judged(verdict, accepted=True)
+
+    def rejects(
+        self,
+        limit: tp.WidthLimit,
+        claims: Mapping[str, float],
+        why: str,
+        widths: Sequence[int] = WIDTHS,
+        draws: Sequence[int] = FEW_DRAWS,
+    ) -> None:
+        """Finite widths refute a wrong value."""
+        print(f"\nThe wrong twin: {why}.")
+        verdict = tp.check(limit, widths=widths, draws=draws, seed=SEED, level=LEVEL, claims=claims, progress=False)
+        self.judged(verdict, accepted=False)
+
+    def judged(self, verdict: Verdict, accepted: bool) -> None:
+        """A verdict is as it should be."""
+        print(verdict)
+        self._report(verdict.accepted == accepted, f"finite widths {'accept' if accepted else 'reject'} it")
+
+    def finish(self) -> None:
+        """Say how it went and leave."""
+        if self.failures:
+            print("", f"{len(self.failures)} of the statements above do not hold:", *self.failures, sep="\n  ")
+            sys.exit(1)
+        print("\nEverything agrees.")
+
+    def _report(self, holds: bool, text: str) -> None:
+        print(f"  [{'agrees' if holds else 'DISAGREES'}] {text}")
+        if not holds:
+            self.failures.append(text)
+
+
+def without_dots(program: tp.Program) -> dict[str, float]:
+    """The values that follow when W and Wᵀ are taken as independent: no dot-kets."""
+    wrong = tp.WidthLimit(program, derive_width(program, with_dots=False))
+    return {label: number.value for label, number in wrong.evaluate().items()}

@@ -1,0 +1,105 @@
+"""Seeds that nobody picks, and the programs that the tests of check run."""
+
+from __future__ import annotations
+
+import zlib
+from types import SimpleNamespace
+
+import pytest
+
+import tplimits as tp
+
+
+@tp.program
+def tied(W: tp.Matrix, x: tp.Vector):
+    return tp.avg(x * (W.T @ tp.tanh(W @ x)))
+
+
+@tp.program
+def feedback(W: tp.Matrix, x: tp.Vector):
+    return W.T @ tp.relu(W @ x)
+
+
+@tp.program
+def twice(W: tp.Matrix, x: tp.Vector):
+    return tp.avg(x * (W @ (W @ x)))
+
+
+@tp.program
+def gram(W: tp.Matrix, x: tp.Vector):
+    h = W @ x
+    square, cube = tp.avg(h * h), tp.avg(h**3)
+    return square - cube
+
+
+@tp.program
+def pairs(x: tp.Vector):
+    β = tp.neuron("β")
+    y = tp.avg(tp.abs(x - x[β]), over=β)
+    return tp.avg(y)
+
+
+@tp.program
+def triples(x: tp.Vector):
+    β, γ = tp.neuron("β"), tp.neuron("γ")
+    y = tp.avg(tp.maximum(tp.maximum(x, x[β]), x[γ]), over=(β, γ))
+    return tp.avg(y)
+
+
+@tp.program
+def fluctuation(u: tp.Vector, v: tp.Vector, w: tp.Vector):
+    s = tp.avg(u * v) * tp.sqrt(tp.n)
+    t = tp.avg(u * w) * tp.sqrt(tp.n)
+    return s, t
+
+
+@tp.program
+def shaped(x: tp.Vector):
+    return tp.avg((1 + 1 / tp.sqrt(tp.n)) * tp.relu(x))
+
+
+@tp.program
+def constant(x: tp.Vector = 1):
+    return tp.avg(x * (1 + 1 / tp.n))
+
+
+@tp.program
+def logarithm(x: tp.Vector):
+    return tp.avg(tp.log(x))
+
+
+@tp.program
+def two_widths(W: tp.Matrix["k", "n"], x: tp.Vector):
+    return W.T @ tp.relu(W @ x)
+
+
+@tp.program
+def tokens(W: tp.Matrix, x: tp.Vector["token"]):
+    return tp.relu(W @ x)
+
+
+_PROGRAMS = SimpleNamespace(
+    tied=tied,
+    feedback=feedback,
+    twice=twice,
+    gram=gram,
+    pairs=pairs,
+    triples=triples,
+    fluctuation=fluctuation,
+    shaped=shaped,
+    constant=constant,
+    logarithm=logarithm,
+    two_widths=two_widths,
+    tokens=tokens.bind(token=3),
+)
+
+
+@pytest.fixture
+def programs() -> SimpleNamespace:
+    return _PROGRAMS
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The CRC of the test's name."""
+    return zlib.crc32(request.node.name.encode())

@@ -1,0 +1,50 @@
+"""docs/api.md lists every public name, and no other."""
+
+import pathlib
+import re
+import types
+
+import tplimits as tp
+from tplimits.check.rows import Row
+from tplimits.check.verdict import Verdict
+from tplimits.limit.kets import Step
+from tplimits.numeric.number import Number
+from tplimits.zoo import ZooEntry
+
+TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+#: names in the first column of a table
+LISTED = set(re.findall(r"^\| `tp\.(\w+)", TEXT, re.MULTILINE))
+#: fields of programs and limits that users have no need of
+INNER = {"returns_tuple", "size_of", "root_axis", "arrays", "tables", "replace"}
+
+
+def public(namespace):
+    return {name for name in namespace if not name.startswith("_")}
+
+
+def test_every_name_of_the_package_is_listed():
+    names = {n for n in public(vars(tp)) if not isinstance(getattr(tp, n), types.ModuleType)}
+    assert names - LISTED == set()
+
+
+def test_nothing_is_listed_that_does_not_exist():
+    assert {name for name in LISTED if not hasattr(tp, name)} == set()
+    assert {name for name in re.findall(r"`tp\.(\w+)", TEXT) if not hasattr(tp, name)} == set()
+
+
+def attributes(kind):
+    fields = set(getattr(kind, "__dataclass_fields__", {}))
+    return public(set(dir(kind)) | fields) - INNER
+
+
+def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
+    mentioned = set(re.findall(r"`\.(\w+)", TEXT))
+    for kind in (tp.Program, tp.WidthLimit, Number, Verdict, ZooEntry):
+        assert attributes(kind) - mentioned - {"name", "described"} == set(), kind.__name__
+
+
+def test_attributes_that_are_listed_exist():
+    known = set()
+    for kind in (tp.Program, tp.WidthLimit, Number, Verdict, Row, Step, ZooEntry):
+        known |= attributes(kind)
+    assert set(re.findall(r"`\.(\w+)", TEXT)) - known == set()

@@ -1,0 +1,118 @@
+"""Fluctuation scalars: exact in the safe class, refused outside it."""
+
+import pytest
+import sympy
+
+import tplimits as tp
+
+
+def variance(function):
+    program = tp.program(function)
+    return tp.derive(program).evaluate()["return"].variance
+
+
+def test_a_fresh_readout_has_the_bracket_as_covariance():
+    def program(W: tp.Matrix, x: tp.Vector, v: tp.Vector):
+        return tp.avg(v * tp.relu(W @ x)) * tp.sqrt(tp.n)
+
+    assert variance(program) == pytest.approx(0.5, abs=1e-15)
+
+
+def test_logits_with_two_matrices():
+    @tp.program
+    def program(Q: tp.Matrix, K: tp.Matrix, x: tp.Vector["token"]):
+        y = x.sel(token=0) + x.sel(token=1)
+        q, k = Q @ y, K @ x
+        return tp.avg(q * k) * tp.sqrt(tp.n)
+
+    limit = tp.derive(program.bind(token=2))
+    # Cov = ⟨y|y⟩⟨x_a|x_b⟩
+    assert limit.covariance("return[token=0]", "return[token=0]") == 2
+    assert limit.covariance("return[token=0]", "return[token=1]") == 0
+
+
+def test_covariances_with_shared_readouts():
+    @tp.program
+    def program(W: tp.Matrix, a: tp.Vector, b: tp.Vector, v: tp.Vector):
+        first = tp.avg(v * tp.relu(W @ a)) * tp.sqrt(tp.n)
+        second = tp.avg(v * tp.relu(W @ (a + b))) * tp.sqrt(tp.n)
+        return first, second
+
+    limit = tp.derive(program)
+    kernel = sympy.sqrt(2) / (2 * sympy.pi) * (sympy.sin(sympy.pi / 4) + 3 * sympy.pi / 4 * sympy.cos(sympy.pi / 4))
+    assert sympy.simplify(limit.covariance("return[0]", "return[1]") - kernel) == 0
+
+
+def test_functions_of_initial_vectors_obey_the_classical_theorem():
+    def program(z: tp.Vector):
+        return (tp.avg(z**4) - 3) * tp.sqrt(tp.n)
+
+    assert variance(program) == pytest.approx(96, abs=1e-12)  # E z⁸ − 9
+
+
+def test_other_widths_carry_their_own_root():
+    @tp.program
+    def program(Q: tp.Matrix["k", "n"], K: tp.Matrix["k", "n"], x: tp.Vector, y: tp.Vector):
+        return tp.avg((Q @ x) * (K @ y)) * tp.sqrt(tp.width("k"))
+
+    assert tp.derive(program).evaluate(ratios={"k": 3})["return"].variance == pytest.approx(1)
+
+
+def test_nonlinear_functions_of_a_fluctuation():
+    @tp.program
+    def program(u: tp.Vector, v: tp.Vector, x: tp.Vector):
+        s = tp.avg(u * v) * tp.sqrt(tp.n)
+        return tp.cos(s), tp.avg(x * x * s**2)
+
+    numbers = tp.derive(program).evaluate()
+    assert numbers["return[0]"].value == pytest.approx(float(sympy.exp(-sympy.Rational(1, 2))), abs=1e-14)
+    assert numbers["return[1]"].value == pytest.approx(1) and numbers["return[1]"].variance == pytest.approx(2)
+
+
+def test_small_arguments_of_smooth_functions():
+    def program(u: tp.Vector, v: tp.Vector):
+        return tp.tanh(tp.avg(u * v)) * tp.sqrt(tp.n)
+
+    assert variance(program) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("case", ["square", "same matrix", "transpose", "tied logits", "scalar of the fresh vector"])
+def test_outside_the_safe_class_is_refused(case):
+    def square(W: tp.Matrix, z: tp.Vector):
+        return (tp.avg((W @ z) ** 2) - 1) * tp.sqrt(tp.n)
+
+    def same_matrix(W: tp.Matrix, z: tp.Vector, v: tp.Vector):
+        return tp.avg((W @ z) * tp.tanh(W @ v)) * tp.sqrt(tp.n)
+
+    def transpose(Q: tp.Matrix, K: tp.Matrix, x: tp.Vector):
+        k = K @ x
+        s = tp.avg((Q @ x) * k) * tp.sqrt(tp.n)
+        return s - tp.avg(x * (Q.T @ k)) * tp.sqrt(tp.n)
+
+    def tied_logits(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.avg((W @ x) * (W @ y)) * tp.sqrt(tp.n)
+
+    def own_scalar(u: tp.Vector, v: tp.Vector):
+        return tp.avg(u * v * tp.avg(tp.exp(u) * tp.exp(v))) * tp.sqrt(tp.n)
+
+    cases = {
+        "square": square,
+        "same matrix": same_matrix,
+        "transpose": transpose,
+        "tied logits": tied_logits,
+        "scalar of the fresh vector": own_scalar,
+    }
+    with pytest.raises(tp.NoLimitError, match="⟨x\\|x'⟩ would be wrong here"):
+        tp.derive(tp.program(cases[case]))
+
+
+@pytest.mark.sampling
+def test_finite_width_accepts_the_variance_and_rejects_a_wrong_one():
+    @tp.program
+    def program(Q: tp.Matrix, K: tp.Matrix, x: tp.Vector, y: tp.Vector):
+        return tp.avg((Q @ (x + y)) * (K @ y)) * tp.sqrt(tp.n)
+
+    limit = tp.derive(program)
+    widths, draws = (32, 64, 128), (6000, 3000, 1500)
+    assert tp.check(limit, widths, draws, seed=0, level=1e-3, progress=False).accepted
+    assert not tp.check(limit, widths, draws, seed=0, level=1e-3, claims={"return": 1.0}, progress=False).accepted

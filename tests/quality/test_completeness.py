@@ -1,0 +1,49 @@
+"""Tables that have to be complete: closed forms and their tests, public functions and their examples."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from source import ROOT
+
+import tplimits as tp
+from tplimits import zoo
+from tplimits.limit.closed_forms.table import CLOSED_FORMS
+from tplimits.program.refusals import ENTRYWISE
+from tplimits.report.citations import ENTRIES
+
+#: public functions of tplimits without an example in their docstring, and why
+NO_EXAMPLE = {
+    **dict.fromkeys(ENTRYWISE, "it acts on values of a program; every program of the zoo shows one"),
+    **dict.fromkeys(("avg", "mean", "sum", "softmax", "neuron", "constant"), "it has a meaning inside a program only"),
+    "check": "it draws thousands of networks; README shows it",
+    "from_json": "the example of to_json shows it",
+}
+
+
+def functions() -> list[str]:
+    return [n for n in dir(tp) if not n.startswith("_") and inspect.isfunction(getattr(tp, n))]
+
+
+@pytest.mark.parametrize("name", functions())
+def test_public_functions_have_a_docstring(name):
+    assert inspect.getdoc(getattr(tp, name))
+
+
+def test_public_functions_have_an_example_or_a_reason():
+    without = {n for n in functions() if ">>>" not in (inspect.getdoc(getattr(tp, n)) or "")}
+    assert without - set(NO_EXAMPLE) == set()
+
+
+@pytest.mark.parametrize("row", [pytest.param(r, id=r.name) for r in CLOSED_FORMS])
+def test_closed_forms_have_a_test_against_mpmath_and_a_citation(row):
+    tests = [p.read_text(encoding="utf-8") for p in (ROOT / "tests" / "limit" / "closed_forms").glob("test_*.py")]
+    assert any(row.name in text and "mpmath" in text for text in tests), f"no test of the row {row.name!r}"
+    assert row.citation in ENTRIES
+
+
+@pytest.mark.parametrize("name", list(zoo.PROGRAMS))
+def test_programs_of_the_zoo_have_a_test(name):
+    stems = {p.stem.removeprefix("test_") for p in (ROOT / "tests" / "zoo").glob("test_*.py")}
+    assert any(name == s or name.startswith(f"{s}_") for s in stems)

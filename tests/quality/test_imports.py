@@ -1,0 +1,78 @@
+"""Imports run one way, and the heavy ones wait until they are needed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from source import MODULES, ROOT
+
+#: a stage may import itself and what stands before it
+ORDER = ("errors", "stages", "program", "limit", "numeric", "check", "report", "results", "zoo", "loading", "cli")
+#: what a stage may import besides the earlier stages
+ONLY = {"errors": (), "stages": (), "zoo": ("errors", "program")}
+#: the map of the package, and programs that use it from outside
+FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
+#: imports inside a function: where, and why
+LATE = {
+    "tplimits/report/plots.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
+}
+#: names under which third-party packages are imported, where they differ from the package's
+IMPORTED_AS = {"markupsafe": "jinja2"}
+
+
+def stage(name: str) -> str:
+    return name.split(".")[1]
+
+
+@pytest.mark.parametrize("module", [pytest.param(m, id=m.place) for m in MODULES if m.name not in FREE])
+def test_imports_come_from_earlier_stages(module):
+    own = stage(module.name)
+    allowed = ONLY.get(own, ORDER[: ORDER.index(own)])
+    for imported, _ in module.imports():
+        if imported.startswith("tplimits.") and stage(imported) != own:
+            assert stage(imported) in allowed, f"{module.place} imports {imported}"
+
+
+def test_late_imports_are_listed_with_their_reason():
+    found = {m.place: list(m.late_imports()) for m in MODULES}
+    assert {place: late for place, late in found.items() if late and place not in LATE} == {}
+    assert all(found[place] for place in LATE), "a listed exception is gone"
+
+
+def test_derivations_need_no_numbers():
+    heavy = re.compile(r"^(numba|scipy|matplotlib)\b")
+    derivations = [m for m in MODULES if m.place.startswith("tplimits/limit/")]
+    assert [(m.place, i) for m in derivations for i, _ in m.imports() if heavy.match(i)] == []
+
+
+def loaded_after(statement: str) -> set[str]:
+    """Modules in memory after a statement in a fresh interpreter."""
+    code = f"import sys\n{statement}\nprint(*sys.modules, file=sys.__stdout__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_the_package_loads_no_numerical_stage():
+    assert loaded_after("import tplimits").isdisjoint({"numba", "scipy", "matplotlib", "tplimits.cli"})
+
+
+def test_help_and_zoo_of_the_command_line_load_no_numba():
+    run = "from tplimits.cli import main\nassert main(['--help']) == 0\nassert main(['zoo']) == 0"
+    assert loaded_after(run).isdisjoint({"numba", "matplotlib"})
+
+
+def test_what_is_imported_is_declared_and_explained():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.match(r"[\w-]+", d)[0] for d in project["dependencies"]}
+    extras = {re.match(r"[\w-]+", d)[0] for d in project["optional-dependencies"]["plot"]}
+    imported = {i.split(".")[0] for m in MODULES for i, _ in m.imports()} - set(sys.stdlib_module_names) - {"tplimits"}
+    imported = {IMPORTED_AS.get(i, i) for i in imported}
+    written = {"numba"}  # in the text of compiled kernels
+    assert (imported - extras) | written == declared
+    explained = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").lower()
+    every = declared.union(*({re.match(r"[\w-]+", d)[0] for d in e} for e in project["optional-dependencies"].values()))
+    assert [d for d in every if d not in explained and d != "tplimits"] == []

@@ -1,0 +1,67 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tplimits.report.files import check_writable, write
+
+
+def test_text_and_bytes(tmp_path):
+    write(tmp_path / "a.txt", "ẑ\n")
+    write(tmp_path / "b.bin", b"\x00\xff")
+    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "ẑ\n"
+    assert (tmp_path / "b.bin").read_bytes() == b"\x00\xff"
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.bin"]
+
+
+def test_an_old_file_stays_when_writing_fails(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write(path, "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_links_are_followed(tmp_path):
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    write(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_new_files_have_the_usual_permissions(tmp_path):
+    (tmp_path / "usual").touch()
+    write(tmp_path / "new", "")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_devices_are_written_to():
+    write(Path(os.devnull), "nothing")
+    assert not Path(os.devnull).is_file()
+
+
+def test_what_cannot_be_written_is_told_before(tmp_path):
+    with pytest.raises(FileNotFoundError, match="No such file or directory"):
+        check_writable(tmp_path / "missing" / "a.txt")
+    with pytest.raises(IsADirectoryError):
+        check_writable(tmp_path)
+    monkey = tmp_path / "locked"
+    monkey.mkdir()
+    check_writable(monkey / "a.txt")
+
+
+def test_folders_without_write_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(PermissionError):
+        check_writable(tmp_path / "a.txt")

@@ -1,0 +1,68 @@
+"""Names of a program in LaTeX: every printable name is legal math."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tplimits.report.latex_names import name
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("x", "x"),
+        ("γ", r"\gamma"),
+        ("gamma", r"\gamma"),
+        ("h1", "h_{1}"),
+        ("W_Q", "W_{Q}"),
+        ("h#3", "h^{(3)}"),
+        ("h^1", "h^{1}"),
+        ("x1[token=0]", r"x_{1,\mathrm{token}=0}"),
+        ("return[0][token=1]", r"\mathrm{return}_{0,\mathrm{token}=1}"),
+        ("A[my_axis=2,key=0]", r"A_{\mathrm{my\_axis}=2,\mathrm{key}=0}"),
+        ("_12[token=1]", r"x_{(12),\mathrm{token}=1}"),
+        ("block.3.WQ", r"\mathrm{block.3.WQ}"),
+        ("50%", r"\mathrm{50\%}"),
+        ("a&b", r"\mathrm{a\&b}"),
+        ("x\u0302", r"\hat{x}"),
+        ("é", r"\acute{e}"),
+        ("Α", "A"),
+        ("日", r"\mathtt{U{+}65E5}"),
+        ("(k/n)", r"\tfrac{k}{n}"),
+    ],
+)
+def test_names(text, latex):
+    assert name(text) == latex
+
+
+def depth_of(text: str) -> int:
+    """An upper bound of how deep groups are nested."""
+    return text.count("{")
+
+
+def legal(latex: str) -> bool:
+    """Braces balance, and nothing has two subscripts or two superscripts."""
+    depth = 0
+    for mark in re.findall(r"\\[{}]|[{}]", latex):
+        depth += {"{": 1, "}": -1}.get(mark, 0)
+        if depth < 0:
+            return False
+    flat = re.sub(r"\\[A-Za-z]+ ?|\\.", "x", latex)
+    for _ in range(depth_of(flat)):  # innermost groups first
+        flat = re.sub(r"(?<![_^])\{[^{}]*\}", "x", flat)
+        flat = re.sub(r"([_^])\{[^{}]*\}", r"\1y", flat)
+    return depth == 0 and not re.search(r"_y(?:\^y)?_y|\^y(?:_y)?\^y|[$%&#~]", flat) and latex.isascii()
+
+
+@given(st.text(st.characters(categories=("L", "M", "N", "P", "S", "Zs")), min_size=1, max_size=12))
+def test_any_printable_name_is_legal(text):
+    assert legal(name(text)), name(text)
+
+
+@pytest.mark.parametrize("bad", ["x_{1}_{2}", "h^{1}^{2}", "{a", "50%", "é"])
+def test_what_is_illegal_would_be_seen(bad):
+    assert not legal(bad)

@@ -1,0 +1,70 @@
+"""A limit as text."""
+
+from __future__ import annotations
+
+import sympy
+
+import tplimits as tp
+from tplimits import zoo
+from tplimits.report.text import formula, positive_first, shortest, shown
+
+x = sympy.Symbol("x", positive=True)
+
+
+def test_a_limit_lists_kets_then_what_stays_random():
+    lines = repr(tp.derive(zoo.get("tied_relu").program)).splitlines()
+    assert lines[0] == "width limit of tied_relu"
+    assert "  |z⟩  = z\u0302 + (1/2)·|x⟩" in lines
+
+
+def test_variances_are_listed_and_fluctuations_bracketed_in_powers():
+    @tp.program
+    def random(x: tp.Vector, v: tp.Vector):
+        s = tp.sqrt(tp.n) * tp.avg(x * v)
+        return s**2
+
+    text = repr(tp.derive(random))
+    assert "(√n·" in text
+    assert "Var √n·" in text and "→ 1" in text
+
+
+def test_long_families_are_shortened():
+    @tp.program
+    def wide(x: tp.Vector["token"]):
+        return tp.avg(x * x)
+
+    text = repr(tp.derive(wide.bind(token=20)))
+    assert "… 14 more entries of x" in text
+
+
+def test_floats_print_as_written():
+    assert formula(sympy.Rational(0.1) * x - sympy.Rational(0.3)) == "0.1*x - 0.3"
+    assert formula(sympy.Rational(3, 4) * x) == "3*x/4"
+
+
+def test_written_numbers_stand_first_in_products():
+    assert formula(sympy.Symbol("(k/n)") * sympy.Rational(0.505)) == "0.505*(k/n)"
+
+
+def test_sums_start_with_what_is_not_negative():
+    assert formula(3 * sympy.pi - 2) == "3*pi - 2"
+    assert positive_first([-x, -sympy.S.One]) == [-x, -1]
+
+
+def test_the_shortest_of_equal_forms():
+    assert shortest(x * (x + 1) - x**2) == x
+    assert str(shown(sympy.Rational(0.1) * x)) == "0.1*x"
+
+
+def test_very_long_expressions_are_cut():
+    long = sympy.Add(*(sympy.Symbol(f"a{i}") ** i for i in range(2, 60)))
+    assert "operations)" in formula(long)
+
+
+def test_means_over_boxes():
+    @tp.program
+    def pairs(x: tp.Vector):
+        β = tp.neuron("β")
+        return tp.avg(tp.tanh(x - x[β] ** 3), over=β)
+
+    assert "E□[tanh(" in repr(tp.derive(pairs))

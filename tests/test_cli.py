@@ -1,0 +1,279 @@
+"""The command line: what it prints, what it writes, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import tplimits as tp
+from tplimits import cli, zoo
+
+FILE = """
+import tplimits as tp
+
+@tp.program
+def net(W: tp.Matrix["k", "n"], x: tp.Vector["token"], c: tp.Scalar["token"], *, γ):
+    return tp.avg(tp.relu(W @ (x * c)) * γ)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder of its own for every test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "user.py").write_text(FILE, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command: (status, what it printed, what it said on the error stream)."""
+
+    def running(*arguments: str) -> tuple[int, str, str]:
+        status = cli.main(arguments)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return running
+
+
+def fails(run, *arguments: str, status: int = 2) -> str:
+    """The one line of a command that ends in an error of the user."""
+    found, out, err = run(*arguments)
+    assert found == status and out == ""
+    assert err.startswith("tplimits: ") and err.count("\n") == 1
+    return err
+
+
+# -- zoo ------------------------------------------------------------------------------------------
+
+
+def test_zoo_lists_every_program_in_aligned_columns(run):
+    status, out, _ = run("zoo")
+    lines = out.splitlines()
+    assert status == 0
+    assert [line.split()[0] for line in lines] == ["name", *zoo.PROGRAMS]
+    start = lines[0].index("program")
+    assert all(line[start - 1] == " " and line[start] != " " for line in lines)
+
+
+def test_zoo_in_a_terminal_is_a_table(run, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    _, out, _ = run("zoo")
+    assert "━" in out and "\x1b[1m" in out
+
+
+# -- derive ---------------------------------------------------------------------------------------
+
+
+def test_derive_prints_program_and_limit(run):
+    status, out, err = run("derive", "tied_relu")
+    limit = tp.derive(zoo.get("tied_relu").program)
+    assert (status, err) == (0, "")
+    assert out == f"{limit.program!r}\n\n{limit!r}\n"
+
+
+def test_derive_with_steps(run):
+    _, out, _ = run("derive", "tied_relu", "--steps")
+    assert "Eq. (2.19)" in out
+    assert re.search(r"^  1  \|x⟩ ~ N\(0, 1\)$", out, re.MULTILINE)
+
+
+def test_derive_writes_latex_html_and_json(run, folder):
+    status, _, err = run("derive", "tied_relu", "--latex", "a.tex", "--html", "a.html", "--json", "a.json")
+    assert (status, err) == (0, "wrote a.tex\nwrote a.html\nwrote a.json\n")
+    assert (folder / "a.tex").read_text().startswith("\\begin{align*}")
+    assert "<math" in (folder / "a.html").read_text(encoding="utf-8")
+    assert json.loads((folder / "a.json").read_text(encoding="utf-8"))["program"]["name"] == "tied_relu"
+    assert sorted(os.listdir(folder)) == ["a.html", "a.json", "a.tex", "user.py"]
+
+
+def test_a_report_is_a_target_again(run):
+    _, first, _ = run("derive", "tied_relu", "--json", "a.json")
+    _, again, _ = run("derive", "a.json")
+    assert first == again
+
+
+def test_sizes_and_constants_of_a_program_in_a_file(run):
+    status, out, _ = run("derive", "user.py:net", "--size", "token=2", "--set", "γ=1/3")
+    assert status == 0
+    assert "return[token=1] → " in out and "γ" not in out.split("returns")[1]
+
+
+# -- evaluate -------------------------------------------------------------------------------------
+
+
+def test_evaluate_prints_numbers_with_errors(run):
+    status, out, _ = run("evaluate", "tied_tanh")
+    lines = [line.split() for line in out.splitlines()]
+    assert status == 0
+    assert lines[0] == ["quantity", "value", "error", "method"]
+    assert lines[1][0] == "return[0]" and float(lines[1][1]) == pytest.approx(0.6057055096, abs=1e-9)
+    assert lines[1][-1] == "quadrature"
+
+
+def test_evaluate_takes_sizes_constants_scalars_and_ratios(run):
+    arguments = ("--size", "token=2", "--set", "γ=0.5", "--set", "c=1,-2", "--ratio", "k=3")
+    _, out, _ = run("evaluate", "user.py:net", *arguments)
+    values = [float(line.split()[1]) for line in out.splitlines()[1:]]
+    mean = 0.5 / (2 * 3.141592653589793) ** 0.5
+    assert values == pytest.approx([mean, 2 * mean])
+
+
+def test_evaluate_shows_variances_of_what_stays_random(run):
+    _, out, _ = run("evaluate", "attention_logits")
+    assert out.splitlines()[0].split()[-1] == "variance"
+    assert {line.split()[-1] for line in out.splitlines()[1:]} == {"4"}
+
+
+def test_evaluate_by_particles_repeats_with_its_seed(run):
+    arguments = ("evaluate", "tied_tanh", "--method", "particles", "--particles", "256", "--replicates", "2")
+    _, first, _ = run(*arguments, "--seed", "5")
+    _, again, _ = run(*arguments, "--seed", "5")
+    _, other, _ = run(*arguments, "--seed", "6")
+    assert first == again != other
+
+
+def test_evaluate_writes_json(run, folder):
+    run("evaluate", "two_widths", "--ratio", "k=2", "--json", "a.json")
+    found = json.loads((folder / "a.json").read_text())
+    assert [v["value"] for v in found["values"].values()] == [1.0, 2.0]
+
+
+# -- check ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.sampling
+def test_check_accepts_the_limit_and_draws_it(run, folder):
+    status, out, err = run("check", "matched_product", "--seed", "7", "--plot", "a.png")
+    assert (status, err) == (0, "wrote a.png\n")
+    assert out.startswith("Accepted by the intercept")
+    assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.sampling
+def test_check_rejects_a_wrong_claim_with_status_1(run):
+    status, out, _ = run("check", "matched_product", "--claim", "return=0.9", "--seed", "7")
+    assert status == 1
+    assert out.startswith("Rejected by the intercept")
+
+
+@pytest.mark.sampling
+def test_check_takes_widths_draws_and_level(run):
+    options = ("--widths", "16,32,64", "--draws", "400,200,100", "--level", "0.001", "--seed", "1")
+    _, out, _ = run("check", "matched_product", *options)
+    assert "at level 0.001" in out
+    assert "draws at width 16: 400, 32: 200, 64: 100" in out
+
+
+@pytest.mark.sampling
+def test_check_shows_no_progress_in_a_pipe(run):
+    assert run("check", "matched_product", "--draws", "50")[2] == ""
+
+
+# -- errors of the user ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("derive", "tied_reul"), "near names are tied_relu"),
+        (("derive", "missing.json"), "missing.json: No such file or directory."),
+        (("derive", "missing.py:f"), "missing.py: No such file or directory."),
+        (("derive", "user.py:nett"), "its programs include net"),
+        (("derive", "user.py:net"), "the size of the axis `token`"),
+        (("derive", "user.py:net", "--size", "tokn=2"), "axes and constants"),
+        (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
+        (("derive", "tied_relu", "--regime", "kernels"), "this version knows the regimes width"),
+        (("derive", "tied_relu", "--latex", "missing/a.tex"), "missing: No such file or directory."),
+        (("derive", "tied_relu", "--latex", "."), "Is a directory"),
+        (("derive", "tied_relu", "--latex", "a", "--html", "./a"), "two outputs go to the same file"),
+        (("derive", "tied_relu", "--nonsense"), "No such option"),
+        (("derive",), "Missing argument"),
+        (("nonsense",), "No such command"),
+        (("evaluate", "tied_tanh", "--method", "guess"), "the methods are auto, exact, quadrature, particles"),
+        (("evaluate", "tied_tanh", "--method", "exact"), "no closed form for return[0]"),
+        (("evaluate", "tied_tanh", "--set", "γ=1"), "`γ` is not a constant"),
+        (("evaluate", "tied_tanh", "--set", "γ=one"), "'one' is not a number"),
+        (("evaluate", "tied_tanh", "--set", "γ=nan"), "'nan' is not a number"),
+        (("evaluate", "tied_tanh", "--set", "γ=1", "--set", "γ=2"), "`γ` is given twice"),
+        (("evaluate", "tied_tanh", "--ratio", "k=2"), "k"),
+        (("evaluate", "tied_tanh", "--seed", "-1"), "greater than or equal to 0"),
+        (("evaluate", "tied_tanh", "--particles", "many"), "--particles"),
+        (("check", "tied_tanh", "--widths", "64,x"), "whole numbers with commas"),
+        (("check", "tied_tanh", "--widths", "64"), "needs at least 2 widths"),
+        (("check", "tied_tanh", "--draws", "2"), "at least 8 draws"),
+        (("check", "tied_tanh", "--level", "2"), "a probability between 0 and 1"),
+        (("check", "tied_tanh", "--claim", "nothing=1"), "no observable `nothing`"),
+        (("check", "tied_tanh", "--plot", "a.bmp"), "pictures are written as .png, .pdf, .svg"),
+    ],
+)
+def test_errors_are_one_line_with_status_2(run, folder, arguments, words):
+    assert words in fails(run, *arguments)
+    assert os.listdir(folder) == ["user.py"]
+
+
+def test_a_limit_that_does_not_exist_is_told_in_one_line(run, folder):
+    text = "import tplimits as tp\n@tp.program\ndef f(W: tp.Matrix, x: tp.Vector):\n    return tp.avg(1 / (W @ x))\n"
+    (folder / "pole.py").write_text(text)
+    assert "no finite second moment" in fails(run, "derive", "pole.py:f")
+
+
+def test_a_picture_without_matplotlib_is_refused_before_any_work(run, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'tplimits[plot]'" in fails(run, "check", "tied_tanh", "--plot", "a.png")
+
+
+def test_a_defect_shows_its_traceback_and_has_a_status_of_its_own(run, monkeypatch):
+    def defect(*_):
+        raise ZeroDivisionError("of our own")
+
+    monkeypatch.setattr(cli.results, "derive", defect)
+    status, _, err = run("derive", "tied_relu")
+    assert status == 70
+    assert "Traceback" in err and err.splitlines()[-1].startswith("tplimits: this is a defect")
+
+
+# -- the process ----------------------------------------------------------------------------------
+
+
+def test_help_and_version(run):
+    assert run("--version") == (0, f"tplimits {tp.__version__}\n", "")
+    for arguments in ((), ("--help",), ("check", "--help")):
+        status, out, _ = run(*arguments)
+        assert status == 0 and "Usage: tplimits" in out
+
+
+def process(*arguments: str, **options) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tplimits", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_interrupts_end_with_one_line_and_status_130(run, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.results, "derive", interrupted)
+    assert fails(run, "derive", "tied_relu", status=130) == "tplimits: interrupted.\n"
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly():
+    running = process("zoo")
+    assert running.stdout is not None and running.stderr is not None
+    running.stdout.close()
+    assert running.stderr.read() == ""
+    assert running.wait(timeout=60) == 141
+    running.stderr.close()
+
+
+def test_a_terminal_without_unicode_gets_escapes():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    out, err = process("derive", "tied_relu", env=environment).communicate(timeout=60)
+    assert err == ""
+    assert "n\\xd7n" in out

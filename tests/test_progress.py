@@ -1,0 +1,29 @@
+"""Progress: a callback, a bar, or silence."""
+
+from __future__ import annotations
+
+from tplimits.progress import reporting
+
+
+def test_a_callback_is_told_what_was_planned_and_done():
+    seen = []
+    with reporting(lambda done, total, text: seen.append((done, total, text))) as report:
+        report.plan(10, "pilot")
+        report.advance(10)
+        report.plan(5, "sampling")
+    assert seen == [(0, 10, "pilot"), (10, 10, "pilot"), (10, 15, "sampling")]
+
+
+def test_silence_outside_a_terminal_and_on_request(capsys):
+    for progress in (None, False):
+        with reporting(progress) as report:
+            report.plan(1, "pilot")
+            report.advance(1)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_on_request(capsys):
+    with reporting(True) as report:
+        report.plan(1, "pilot")
+        report.advance(1)
+    assert "pilot" in capsys.readouterr().err

@@ -1,0 +1,65 @@
+"""tplimits: infinite-width limits of neural networks, derived, evaluated and checked.
+
+The stages in reading order, each importing only those above it:
+
+    errors      what can go wrong
+    program     what runs at width n: tracing a Python function into instructions
+    limit       what it becomes, exactly: kets, brackets, closed forms
+    numeric     the number: exact, quadrature, particles
+    check       is it true: the same program at finite widths
+    report      what a person reads: text, LaTeX, HTML, plots
+    results     derive(), check() and the result classes
+    cli         the command line
+"""
+
+# the stage `tplimits.check` is bound first, so that importing it later cannot hide the function tp.check
+import tplimits.check
+from tplimits.errors import CheckError as CheckError
+from tplimits.errors import EvaluationError as EvaluationError
+from tplimits.errors import NoLimitError as NoLimitError
+from tplimits.errors import ProgramError as ProgramError
+from tplimits.errors import TplimitsError as TplimitsError
+from tplimits.program.annotations import Matrix as Matrix
+from tplimits.program.annotations import Scalar as Scalar
+from tplimits.program.annotations import Vector as Vector
+from tplimits.program.annotations import init as init
+from tplimits.program.operations import abs as abs
+from tplimits.program.operations import avg as avg
+from tplimits.program.operations import clip as clip
+from tplimits.program.operations import constant as constant
+from tplimits.program.operations import cos as cos
+from tplimits.program.operations import elementwise as elementwise
+from tplimits.program.operations import erf as erf
+from tplimits.program.operations import exp as exp
+from tplimits.program.operations import expect as expect
+from tplimits.program.operations import gelu as gelu
+from tplimits.program.operations import leaky_relu as leaky_relu
+from tplimits.program.operations import log as log
+from tplimits.program.operations import maximum as maximum
+from tplimits.program.operations import mean as mean
+from tplimits.program.operations import minimum as minimum
+from tplimits.program.operations import n as n
+from tplimits.program.operations import neuron as neuron
+from tplimits.program.operations import relu as relu
+from tplimits.program.operations import sigmoid as sigmoid
+from tplimits.program.operations import sign as sign
+from tplimits.program.operations import sin as sin
+from tplimits.program.operations import size as size
+from tplimits.program.operations import softmax as softmax
+from tplimits.program.operations import softplus as softplus
+from tplimits.program.operations import sqrt as sqrt
+from tplimits.program.operations import step as step
+from tplimits.program.operations import sum as sum
+from tplimits.program.operations import tanh as tanh
+from tplimits.program.operations import where as where
+from tplimits.program.operations import width as width
+from tplimits.program.program import Program as Program
+from tplimits.program.serial import from_json as from_json
+from tplimits.program.serial import to_json as to_json
+from tplimits.program.trace import program as program
+from tplimits.results import Width as Width
+from tplimits.results import WidthLimit as WidthLimit
+from tplimits.results import check as check
+from tplimits.results import derive as derive
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Is it true: the program itself at finite widths, and a verdict on its limit."""

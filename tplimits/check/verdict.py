@@ -1,0 +1,178 @@
+"""The verdict: are the claimed limits where finite widths point?"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from tplimits import stages
+from tplimits.check.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
+from tplimits.check.claims import Claim, checked
+from tplimits.check.powers import series
+from tplimits.progress import Progress, reporting
+from tplimits.check.rows import Row
+from tplimits.check.sample import Draws, Sampler
+from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths, whole_number
+from tplimits.check.wording import sentence, table, weak, weakness
+from tplimits.errors import CheckError
+from tplimits.limit.observables import observables
+from tplimits.program.program import Program
+from tplimits.program.run import Execution
+
+#: a standard error from fewer draws is worth nothing
+LEAST_DRAWS = 8
+_LOOKED_AGAIN = "The rejection was confirmed by as many fresh draws."
+_NOT_CONFIRMED = "Half of these draws had rejected a claim; as many fresh ones did not confirm it."
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """What a check found: `accepted`, why in a `sentence`, and a `table` with one line a claim.
+
+    `rows` holds the same as numbers; `draws` are those at each of the `widths`.
+    """
+
+    accepted: bool
+    sentence: str
+    table: str
+    rows: tuple[Row, ...]
+    level: float
+    widths: tuple[int, ...]
+    draws: tuple[int, ...]
+    seconds: float
+
+    @property
+    def worst(self) -> Row:
+        """The claim with the smallest p-value."""
+        return min(self.rows, key=lambda row: (row.p, -abs(row.z)))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """The means at each width, the fit and the claims as a Matplotlib figure; saved when a path is given."""
+        return stages.plots().plot_verdict(self, path)
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n{self.table}"
+
+
+def run_check(
+    program: Program,
+    claims: Sequence[Claim],
+    widths: Sequence[int] | None = None,
+    draws: int | Sequence[int] | None = None,
+    seed: int = 0,
+    level: float = 1e-2,
+    ratios: Mapping[str, float] | None = None,
+    given: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
+    progress: Progress = None,
+) -> Verdict:
+    """Run a program at finite widths and judge what is claimed about its limit.
+
+    `widths` are 64 to 512, or 16 to 512 for covariances and odd powers of √n, unless others are given; a program
+    with an OuterNonlin of order r ≥ 3 is sampled at smaller widths in the same proportions, n^r ≤ 2²¹.  `draws` is the
+    number of independent networks at every width, or one number a width; without it a pilot decides, so that
+    a claim 2 % off (a zero limit: off by 0.05 of the root mean square of what is averaged) is rejected with
+    probability 95 %.  `level` bounds the probability to reject any of the claims when all are true.
+
+    Raises CheckError where this cannot be done as asked, or where a draw is not finite.
+    """
+    start = time.perf_counter()
+    inquiry = _inquiry(program, claims, widths, _seed(seed), _level(level), ratios, given)
+    with reporting(progress) as report:
+        if draws is None:
+            samples = sample_adaptively(inquiry, executor, report)
+            rows, remarks = inquiry.judged(samples), list(inquiry.remarks)
+            if doubtful(rows, inquiry.level):
+                rows, samples = look_again(inquiry, rows, samples, executor, report)
+                remarks += [_LOOKED_AGAIN if any(not row.accepted for row in rows) else _NOT_CONFIRMED]
+        else:
+            samples = sample_fixed(inquiry, _draws(draws, inquiry.widths), executor, report)
+            rows, remarks = inquiry.judged(samples), list(inquiry.remarks)
+    return _verdict(inquiry, rows, samples, remarks, start)
+
+
+def _inquiry(
+    program: Program,
+    claims: Sequence[Claim],
+    widths: Sequence[int] | None,
+    seed: int,
+    level: float,
+    ratios: Mapping[str, float] | None,
+    given: Mapping[str, Any] | None,
+) -> Inquiry:
+    known = {o.label: o for o in observables(program)}
+    found = checked(claims, list(known.values()))
+    forms = tuple(series(program, known, claim, given) for claim in found)
+    used = dict.fromkeys(label for claim in found for label in claim.labels)
+    sampler = Sampler(program, tuple(known[label] for label in used), seed, ratios, given)
+    form = max(forms, key=lambda f: f.parameters)
+    if widths is None:
+        dear = form.step != 1 or any(claim.statistic == "covariance" for claim in found)
+        widths = MORE_WIDTHS if dear else WIDTHS
+    Execution(program, 2, 1, numpy.random.default_rng(0), ratios, given)  # refuses what it cannot read
+    taken, remarks = sampled_widths(program, widths, form, ratios)
+    return Inquiry(sampler, taken, found, forms, level, remarks)
+
+
+def _verdict(
+    inquiry: Inquiry, rows: tuple[Row, ...], samples: Sequence[Draws], remarks: list[str], start: float
+) -> Verdict:
+    taken = tuple(len(s.values) for s in samples)
+    accepted = all(row.accepted for row in rows)
+    if accepted and weak(rows):
+        enough = inquiry.required(samples)
+        remarks = remarks + weakness(rows, enough if any(e > t for e, t in zip(enough, taken, strict=True)) else None)
+    return Verdict(
+        accepted=accepted,
+        sentence=sentence(rows, inquiry.level, inquiry.widths, remarks),
+        table=table(rows, inquiry.sampler.program.name, inquiry.widths, taken),
+        rows=rows,
+        level=inquiry.level,
+        widths=inquiry.widths,
+        draws=taken,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _level(level: float) -> float:
+    try:
+        value = float(level)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 < value < 1:
+        raise CheckError(f"level={level!r}: the level is a probability between 0 and 1, such as 0.01.")
+    return value
+
+
+def _seed(seed: int) -> int:
+    value = whole_number(seed)
+    if value is None or value < 0:
+        raise CheckError(f"seed={seed!r}: a seed is a whole number, 0 or more.")
+    return value
+
+
+def _draws(draws: int | Sequence[int], widths: Sequence[int]) -> tuple[int, ...]:
+    """Draws at each width."""
+    given = [draws] * len(widths) if whole_number(draws) is not None else draws
+    try:
+        whole = [whole_number(d) for d in given]  # type: ignore[union-attr]  # what is no sequence is a TypeError
+    except TypeError:
+        raise CheckError(f"draws={draws!r}: give a whole number, or one for each width.") from None
+    if len(whole) != len(widths):
+        raise CheckError(f"draws={draws!r}: {len(whole)} numbers for {len(widths)} widths; give one for each.")
+    if None in whole or any(d < LEAST_DRAWS for d in whole if d is not None):
+        raise CheckError(
+            f"draws={draws!r}: each width needs at least {LEAST_DRAWS} draws for a standard error; leave draws out "
+            "to let the check choose."
+        )
+    return tuple(d for d in whole if d is not None)
+
+
+__all__ = ["LEAST_DRAWS", "WIDTHS", "Claim", "Row", "Verdict", "run_check"]

@@ -1,0 +1,87 @@
+"""The widths at which a program is sampled: those asked for, or those it can afford."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from tplimits.check.estimate import Series
+from tplimits.check.work import Ratios, affordable, width_cap
+from tplimits.errors import CheckError
+from tplimits.program.program import Program
+
+#: the widths of a check unless it is told others
+WIDTHS = (64, 128, 256, 512)
+#: the same where precision is dear: covariances, whose noise does not fall with n, and odd powers of √n
+MORE_WIDTHS = (16, 32, 64, 128, 256, 512)
+
+
+def whole_number(value: Any) -> int | None:
+    """The value as an int, or None when it is not a whole number.
+
+    >>> whole_number(3), whole_number(3.5), whole_number(True)
+    (3, None, None)
+    """
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def sampled_widths(
+    program: Program, widths: Sequence[int], form: Series, ratios: Ratios
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The widths to sample at, and a remark where they are not those asked for."""
+    asked = _asked(widths, form)
+    capped = affordable(program, asked)
+    if not _increasing(capped):
+        raise CheckError(
+            f"widths={asked}: `{program.name}` is sampled up to width {width_cap(program)} only, and these widths are "
+            f"not distinct when scaled down to {capped}; give widths within the cap, further apart."
+        )
+    taken = whole_ratios(program, capped, ratios)
+    remarks = []
+    if capped != asked:
+        remarks.append(f"Widths were kept to n ≤ {capped[-1]}: `{program.name}` averages over tuples of neurons.")
+    if taken != capped:
+        remarks.append(f"Widths were moved to {taken}, where the other widths are close to whole numbers.")
+    return taken, tuple(remarks)
+
+
+def _asked(widths: Sequence[int], form: Series) -> tuple[int, ...]:
+    try:
+        numbers = [whole_number(w) for w in widths]
+    except TypeError:
+        raise CheckError(f"widths={widths!r}: give a sequence such as {WIDTHS}.") from None
+    found = tuple(w for w in numbers if w is not None and w > 0)
+    if len(found) < len(numbers):
+        raise CheckError(f"widths={tuple(widths)}: widths are positive whole numbers.")
+    if not _increasing(found):
+        raise CheckError(f"widths={found}: widths increase, each larger than the one before.")
+    if len(found) < form.parameters:
+        raise CheckError(
+            f"widths={found}: the fit of {form} needs at least {form.parameters} widths, better {form.parameters + 2}."
+        )
+    return found
+
+
+def _increasing(widths: Sequence[int]) -> bool:
+    return all(a < b for a, b in itertools.pairwise(widths))
+
+
+def whole_ratios(program: Program, widths: tuple[int, ...], ratios: Ratios) -> tuple[int, ...]:
+    """The widths, each moved by a tenth at most to where ρ n is nearest to whole for every other width ρ n.
+
+    A rounded width is off its ratio by up to 1/(2n), now up, now down, which no series in 1/n describes.
+    """
+    others = [float((ratios or {}).get(w, 1)) for w in program.widths if w != "n"]
+
+    def off(n: int) -> float:
+        return max((abs(n * ρ - max(1, round(n * ρ))) / (n * ρ) for ρ in others), default=0.0)
+
+    moved = tuple(
+        min(range(n - n // 10, n + n // 10 + 1), key=lambda m: (round(off(m), 9), abs(m - n))) for n in widths
+    )
+    return moved if _increasing(moved) else widths

@@ -1,0 +1,18 @@
+"""Avg: θ → E|x⟩ = ⟨1|x⟩ (Yang & Littwin, Def. 2.6.5, Avg, and Theorem 2.6.10)."""
+
+from __future__ import annotations
+
+from tplimits.limit.kets import MASTER, Key, Ket, Reference, Step
+from tplimits.limit.state import State
+
+REFERENCE = Reference(f"{MASTER}, Thm 2.6.10 (Master Theorem)", "yang2023tensor")
+
+
+def average(state: State, key: Key, ket: Ket) -> None:
+    """The limit of an average: the mean of the ket."""
+    value = state.engine.mean(ket.expr)
+    state.scalars[key] = state.engine.named(value)
+    name = state.label(key)
+    state.steps.append(
+        Step("average", (ket.label,), lambda: f"{name} → ⟨1|{ket.label}⟩ = {state.text(value)}", REFERENCE)
+    )

@@ -1,0 +1,35 @@
+"""Initial vectors and scalars: |x⁰⟩ ~ N(0, I) (Yang & Littwin, Def. 2.6.5, Init).
+
+    |x⟩ = mean + std · g,   g ~ N(0, 1), a fresh variable for every index of the axes
+"""
+
+from __future__ import annotations
+
+from tplimits.limit.gaussians import InitialSource
+from tplimits.limit.kets import MASTER, Key, Ket, Reference, Step
+from tplimits.limit.state import State
+from tplimits.program.entries import constant_symbol
+from tplimits.program.nodes import InitialScalar, InitialVector
+
+REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (Init)", "yang2023tensor")
+
+
+def initial_vector(state: State, key: Key, vector: InitialVector) -> None:
+    """The ket of an initial vector."""
+    name = state.label(key)
+    if vector.law.std == 0:
+        ket = Ket(name, vector.law.mean, width=vector.over)
+    else:
+        symbol = state.gaussians.add(name, InitialSource(*key))
+        ket = Ket(name, vector.law.mean + vector.law.std * symbol, width=vector.over)
+    state.kets[key] = ket
+    mean, std = vector.law.mean, vector.law.std
+    law = f"N({mean}, {std**2})" if std != 0 else f"the constant {mean}"
+    state.steps.append(Step("initial vector", (), lambda: f"|{name}⟩ ~ {law}", REFERENCE))
+
+
+def initial_scalar(state: State, key: Key, scalar: InitialScalar) -> None:
+    """The limit of a given scalar: its value, or a symbol with its name."""
+    name = state.label(key)
+    state.scalars[key] = scalar.value if scalar.value is not None else constant_symbol(name)
+    state.steps.append(Step("given scalar", (), lambda: f"{name} → {state.text(state.scalars[key])}", REFERENCE))

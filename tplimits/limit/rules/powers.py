@@ -1,0 +1,98 @@
+"""Powers of n in a body: what vanishes, what is a fluctuation, what diverges.
+
+Negative powers vanish.  A positive power must be absorbed by averages around their limits,
+θ = lim θ + S/√width, where S is a fluctuation scalar (its law is the business of `fluctuation`).
+What then still grows with n has no limit.
+"""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.kets import Key
+from tplimits.limit.rules.fluctuation import fluctuation_symbol, settle
+from tplimits.limit.span import negligible
+from tplimits.limit.state import State, in_widths_of_n, width_ratio
+from tplimits.program.entries import N, Entry, entries
+from tplimits.program.nodes import Avg, ScalarNonlin
+from tplimits.program.scale import at_infinity, in_root
+
+#: beyond this size a limit through SymPy's series is not tried
+_SMALL = 120
+
+
+def without_n(state: State, key: Key, body: Expr) -> Expr:
+    """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
+    body = in_widths_of_n(body, state.program)
+    if not body.has(N):
+        return body
+    try:
+        return at_infinity(body)
+    except ValueError:
+        pass
+    centred, averages = _around_limits(state, body)
+    try:
+        limit = at_infinity(centred)
+    except ValueError as error:
+        found = _series_limit(centred)
+        if found is None:
+            means = {state.scalars[k]: k for k in averages.values() if state.scalars[k] != 0}
+            raise NoLimitError(_message(state, key, str(error), means)) from None
+        limit = found
+    for symbol, average in averages.items():
+        if symbol in limit.free_symbols:
+            settle(state, average)  # only now: a diverging mean is the better message
+    return limit
+
+
+def _around_limits(state: State, body: Expr) -> tuple[Expr, dict[Symbol, Key]]:
+    """Averages written as limit + S/√width; returns also which average each S belongs to."""
+    swap: dict[Expr, Expr] = {}
+    averages: dict[Symbol, Key] = {}
+    for entry in entries(body):
+        key = (entry.source, tuple(int(i) for i in entry.indices))
+        instruction = state.program[entry.source]
+        if isinstance(instruction, ScalarNonlin):
+            inner = state.unroller.at(instruction.body, instruction.axes, key[1])
+            swap[entry], inner_averages = _around_limits(state, in_widths_of_n(inner, state.program))
+            averages.update(inner_averages)
+        elif isinstance(instruction, Avg):
+            symbol = fluctuation_symbol(state, key)
+            averages[symbol] = key
+            limit = state.scalars[key]
+            centre = sympy.S.Zero if negligible(limit, state.tolerance) else limit
+            swap[entry] = centre + symbol / sympy.sqrt(width_ratio(instruction.over) * N)
+    return body.xreplace(swap), averages
+
+
+def _series_limit(expr: Expr) -> Expr | None:
+    """n → ∞ through SymPy's limit, for functions of small arguments such as √n·tanh(S/√n)."""
+    if sympy.count_ops(expr) > _SMALL or expr.has(Entry):
+        return None
+    small, root, _ = in_root(expr)
+    try:
+        limit = sympy.limit(small, root, 0, "+")
+    except (NotImplementedError, ValueError, TypeError, AttributeError):
+        return None
+    return limit if limit.is_finite is not False and not limit.has(sympy.oo, sympy.zoo, sympy.nan, root) else None
+
+
+def _message(state: State, key: Key, power: str, means: dict[Expr, Key]) -> str:
+    where = state.program.where(key[0])
+    if means:
+        value, average = next(iter(means.items()))
+        operand = state.program[average[0]]
+        assert isinstance(operand, Avg) and operand.operand is not None
+        vector = state.label((operand.operand.source, tuple(int(i) for i in operand.operand.indices)))
+        shown = state.text(value)
+        return (
+            f"{where}: √n·Avg of a ket with non-zero mean diverges: `{state.label(average)}` tends to ⟨1|{vector}⟩ = {shown}, "
+            f"so the term {power} grows without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). Subtract the "
+            "mean, or drop the positive power of n."
+        )
+    return (
+        f"{where}: the term {power} grows with n and nothing of order 1/√n absorbs it (hypothesis: bodies are O(1) in "
+        "the limit). Remove the positive power of n, or let it multiply an average with mean zero."
+    )

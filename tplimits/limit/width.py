@@ -1,0 +1,81 @@
+"""The width limit of a program: walk the instructions, apply the rule of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy import S
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.closed_forms.table import CLOSED_FORMS, ClosedForm
+from tplimits.limit.closed_forms.tilting import InfiniteMoment
+from tplimits.limit.expectation import Expectations
+from tplimits.limit.gaussians import Gaussians
+from tplimits.limit.kets import Ket
+from tplimits.limit.rules.average import average
+from tplimits.limit.rules.initial import initial_scalar, initial_vector
+from tplimits.limit.rules.matmul import matmul
+from tplimits.limit.rules.outer import outer, scalar
+from tplimits.limit.state import State
+from tplimits.limit.unroll import indices
+from tplimits.program.entries import Entry
+from tplimits.program.nodes import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.program import Program
+
+
+def derive_width(program: Program, table: Sequence[ClosedForm] = CLOSED_FORMS, with_dots: bool = True) -> State:
+    """Kets of all vectors and limits of all scalars (Yang & Littwin, Def. 2.6.5 and Thm 2.6.10).
+
+    `table=()` leaves every mean beyond polynomials unevaluated; `with_dots=False` drops the dot-kets,
+    which gives the (wrong) limit one would get by treating W and Wᵀ as independent.
+    """
+    state = State(program, Expectations(Gaussians(), table), with_dots)
+    for position, instruction in enumerate(program.instructions):
+        for index in indices(program, instruction.axes):
+            try:
+                _apply(state, position, instruction, index)
+            except InfiniteMoment as infinite:
+                raise NoLimitError(
+                    f"{program.where(position)}: {infinite}. Bound the function, or narrow its argument."
+                ) from None
+    return state
+
+
+def _operand(state: State, entry: Entry, instruction: Instruction, index: tuple[int, ...]) -> Ket:
+    """The ket a product or an average reads; zero where a table says there is no entry."""
+    place = state.unroller.at(entry, instruction.axes, index)
+    if not isinstance(place, Entry):
+        return Ket("0", S.Zero)
+    return state.kets[(place.source, tuple(int(i) for i in place.indices))]
+
+
+def _apply(state: State, position: int, instruction: Instruction, index: tuple[int, ...]) -> None:
+    key = (position, index)
+    if isinstance(instruction, InitialMatrix):
+        return
+    if isinstance(instruction, InitialVector):
+        initial_vector(state, key, instruction)
+    elif isinstance(instruction, InitialScalar):
+        initial_scalar(state, key, instruction)
+    elif isinstance(instruction, MatMul):
+        assert instruction.operand is not None
+        chosen = tuple(state.unroller.index_at(i, instruction.axes, index) for i in instruction.matrix_indices)
+        view = (instruction.matrix, chosen, instruction.transposed)
+        matmul(state, key, view, _operand(state, instruction.operand, instruction, index), instruction.over)
+    elif isinstance(instruction, Avg):
+        assert instruction.operand is not None
+        average(state, key, _operand(state, instruction.operand, instruction, index))
+    elif isinstance(instruction, ScalarNonlin):
+        scalar(state, key, instruction)
+    else:
+        assert isinstance(instruction, OuterNonlin)
+        outer(state, key, instruction)

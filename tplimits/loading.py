@@ -1,0 +1,121 @@
+"""What a TARGET of the command line stands for: a program of the zoo, of a Python file, or of a JSON file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import json
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tplimits import zoo
+from tplimits.errors import ProgramError, TplimitsError
+from tplimits.program import fields
+from tplimits.program.program import Program
+from tplimits.program.serial import from_json
+from tplimits.report import json_report
+
+
+def load(target: str) -> Program:
+    """The program of a zoo name, of `file.py:name`, or of a `.json` file.
+
+    Raises ProgramError for what is none of these, OSError for files that cannot be read.
+
+    >>> load("tied_relu").name
+    'tied_relu'
+    """
+    if target.lower().endswith(".json"):
+        return _from_json(Path(target))
+    file, colon, name = target.rpartition(":")
+    if colon and file.endswith(".py"):
+        return _named(_executed(Path(file)), file, name)
+    if target.endswith(".py"):
+        return _only(_executed(Path(target)), target)
+    if target in zoo.PROGRAMS:
+        return zoo.get(target).program
+    near = difflib.get_close_matches(target, zoo.PROGRAMS, n=3, cutoff=0.5)
+    hint = f"near names are {', '.join(near)}" if near else "`tplimits zoo` lists them"
+    raise ProgramError(
+        f"`{target}` is no program of the zoo ({hint}), and neither a file.py:name nor the name of a .json file."
+    )
+
+
+def _from_json(path: Path) -> Program:
+    if path.stat().st_size > 4 * fields.MAX_CHARACTERS:
+        raise ProgramError(f"{path}: the file is too large to hold a program.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ProgramError(f"{path}: the file is not UTF-8 text.") from None
+    try:
+        return from_json(_program_part(text))
+    except ProgramError as error:
+        raise ProgramError(f"{path}: {error}") from None
+
+
+def _program_part(text: str) -> str:
+    """The program inside a report of `tplimits derive --json`; any other text as it is."""
+    if f'"format": "{json_report.LIMIT}"' not in text[:200]:
+        return text
+    fields.parse(text)  # refuses what is too large or too deep
+    return json.dumps(json.loads(text).get("program"))
+
+
+def _executed(path: Path) -> Mapping[str, Any]:
+    """The names a Python file defines when it is run, not as __main__."""
+    if not path.is_file():
+        path.open("rb").close()  # raises the OSError that says why
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    label = f"_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(label, path)
+    if spec is None or spec.loader is None:
+        raise ProgramError(f"{path}: the file cannot be read as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[label] = module  # dataclasses and pickles of the file look themselves up
+    try:
+        spec.loader.exec_module(module)
+    except TplimitsError:
+        raise
+    except SyntaxError as error:
+        raise ProgramError(f"{error.filename}, line {error.lineno}: not valid Python: {error.msg}.") from None
+    except (Exception, SystemExit) as error:
+        raise ProgramError(f"{path}, line {_line(error, path)}: {type(error).__name__}: {error}") from None
+    return vars(module)
+
+
+def _line(error: BaseException, path: Path) -> int | str:
+    """The last line of the file that was running."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
+    return lines[-1] if lines and lines[-1] else "?"
+
+
+def _named(names: Mapping[str, Any], file: str, name: str) -> Program:
+    found = names.get(name)
+    if isinstance(found, Program):
+        return found
+    known = _programs(names)
+    if callable(found):
+        raise ProgramError(f"{file}: `{name}` is not a program: put @tp.program above its definition.")
+    if found is not None:
+        raise ProgramError(f"{file}: `{name}` is a value of type {type(found).__name__}, not a program.")
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:12]
+    shown = f"its programs include {', '.join(near)}" if near else "it defines no program"
+    raise ProgramError(f"{file}: nothing is named `{name}`; {shown}.")
+
+
+def _only(names: Mapping[str, Any], file: str) -> Program:
+    known = _programs(names)
+    if len(known) == 1:
+        return next(iter(known.values()))
+    if not known:
+        raise ProgramError(f"{file}: it defines no program: put @tp.program above a function.")
+    raise ProgramError(f"{file}: it defines several programs; name one, as in {file}:{next(iter(known))}.")
+
+
+def _programs(names: Mapping[str, Any]) -> dict[str, Program]:
+    return {n: p for n, p in names.items() if isinstance(p, Program) and not n.startswith("_")}

@@ -1,0 +1,45 @@
+"""A number with its error and how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scipy.stats import t as student
+
+
+@dataclass(frozen=True)
+class Number:
+    """`value` ± `error` by `method` ("exact", "quadrature", "particles").
+
+    `error` is the difference of two resolutions (quadrature), one standard error from replicates with
+    `degrees` degrees of freedom (particles), or the rounding of doubles (exact).  For a scalar that
+    stays random in the limit `value` is its mean and `variance` ± `variance_error` its variance; for a
+    deterministic limit `variance` is zero.
+
+    >>> x = Number(0.5, 1e-16, "exact")
+    >>> float(x), str(x)
+    (0.5, '0.5 (exact)')
+    >>> low, high = Number(0.5, 0.01, "particles", degrees=7).interval()
+    >>> round((high - 0.5) / 0.01, 4)  # Student's t with 7 degrees of freedom
+    2.3646
+    """
+
+    value: float
+    error: float
+    method: str
+    variance: float = 0.0
+    variance_error: float = 0.0
+    degrees: int = 0
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        spread = f", variance {self.variance:.10g}" if self.variance else ""
+        doubt = "" if self.method == "exact" else f" ± {self.error:.1e}"
+        return f"{self.value:.10g}{doubt}{spread} ({self.method})"
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The interval of the given level: Student's t for particles, value ± error otherwise."""
+        half = float(student.ppf((1 + level) / 2, self.degrees)) * self.error if self.degrees else self.error
+        return self.value - half, self.value + half

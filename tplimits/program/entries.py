@@ -1,0 +1,212 @@
+"""Index notation inside SymPy: the leaves and binders an instruction's body is made of.
+
+A body is an ordinary SymPy expression whose leaves are entries of earlier instructions.  `h_α[token]`
+is `Entry(3, α, token)`: instruction 3, at the instruction's own neuron, at the free index `token`.
+Renaming or selecting along a finite axis is therefore nothing but substitution of an index.
+
+>>> h = Entry(sympy.Integer(3), OWN, axis_symbol("token"))
+>>> h.source, h.neuron, h.indices
+(3, α, (token,))
+>>> sum_over = AxisSum(h, axis_symbol("token"), sympy.Symbol("token"))
+>>> sum_over.free_axes
+()
+"""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Expr, Symbol
+
+#: the neuron index of the instruction itself, and the mark of "no neuron index" on a scalar
+OWN = Symbol("α", integer=True)
+NO_NEURON = Symbol("·", integer=True)
+#: the width n, as a symbol (`tp.n`)
+N = Symbol("n", positive=True)
+
+_AXIS = {"integer": True, "nonnegative": True}
+
+
+def axis_symbol(name: str) -> Symbol:
+    """The running index of a finite axis."""
+    return Symbol(name, **_AXIS)
+
+
+def bound_axis_symbol(axis: str, number: int) -> Symbol:
+    """The running index of a sum over a finite axis; no axis of a program can have this name."""
+    return axis_symbol(f"{axis}′{number}")
+
+
+def neuron_symbol(name: str) -> Symbol:
+    """A named neuron index."""
+    return Symbol(f"neuron {name}", integer=True)
+
+
+def slot_symbol(position: int) -> Symbol:
+    """The canonical name of the averaged neuron index number `position` (1, 2, ...) of a body."""
+    return Symbol(f"β{position}", integer=True)
+
+
+def normal_symbol(depth: int) -> Symbol:
+    """The variable of a GaussMean that holds `depth` − 1 nested ones; no constant can have this name."""
+    return Symbol(f"g′{depth}", real=True)
+
+
+def width_symbol(name: str) -> Symbol:
+    """A width as a symbol; widths are positive."""
+    return N if name == "n" else Symbol(name, positive=True)
+
+
+def constant_symbol(name: str) -> Symbol:
+    """A symbolic constant of a program."""
+    return Symbol(name, real=True)
+
+
+def size_symbol(axis: str) -> Symbol:
+    """The size of a finite axis, before it is known."""
+    return Symbol(f"|{axis}|", integer=True, positive=True)
+
+
+class _Leaf(Expr):
+    is_commutative = True
+    is_real = True
+    is_number = False  # SymPy takes what has only numbers inside, like entry 0 of array 1, for a number
+
+    @property
+    def free_axes(self) -> tuple[Symbol, ...]:
+        """The axis indices left free, sorted by name."""
+        return free_axes(self)
+
+
+class Entry(_Leaf):
+    """One entry of an earlier instruction: (source, neuron, *indices)."""
+
+    @property
+    def source(self) -> int:
+        return int(self.args[0])
+
+    @property
+    def neuron(self) -> Symbol:
+        return self.args[1]
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return self.args[2:]
+
+
+class ArrayEntry(_Leaf):
+    """One entry of a constant array: (array number, *indices)."""
+
+    @property
+    def array(self) -> int:
+        return int(self.args[0])
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return self.args[1:]
+
+
+class Lookup(Expr):
+    """An index read from an integer table: (table number, *indices); −1 stands for "no entry"."""
+
+    is_commutative = True
+    is_integer = True
+    is_number = False
+
+    @property
+    def table(self) -> int:
+        return int(self.args[0])
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return self.args[1:]
+
+
+class AxisSum(_Leaf):
+    """A sum over a finite axis: (summand, bound index, axis name as a Symbol)."""
+
+    @property
+    def summand(self) -> Expr:
+        return self.args[0]
+
+    @property
+    def bound(self) -> Symbol:
+        return self.args[1]
+
+    @property
+    def axis(self) -> str:
+        return self.args[2].name
+
+    @property
+    def free_symbols(self) -> set[Symbol]:
+        return self.summand.free_symbols - {self.bound}
+
+    def _eval_derivative(self, symbol: Symbol) -> Expr:
+        return AxisSum(self.summand.diff(symbol), self.bound, self.args[2])
+
+
+class NeuronMean(_Leaf):
+    """A mean over a named neuron that waits for the other named neurons to be averaged."""
+
+
+class GaussMean(_Leaf):
+    """The mean over a standard normal: (integrand, bound variable)."""
+
+    @property
+    def free_symbols(self) -> set[Symbol]:
+        return self.args[0].free_symbols - {self.args[1]}
+
+    def _eval_derivative(self, symbol: Symbol) -> Expr:
+        return GaussMean(self.args[0].diff(symbol), self.args[1])
+
+
+def entries(expr: Expr) -> list[Entry]:
+    """The entries an expression reads, in a reproducible order."""
+    return sorted(expr.atoms(Entry), key=sympy.default_sort_key)
+
+
+def free_axes(expr: Expr) -> tuple[Symbol, ...]:
+    """The axis indices of an expression that no AxisSum binds, sorted by name.
+
+    >>> a, b = axis_symbol("a"), axis_symbol("b")
+    >>> free_axes(AxisSum(Entry(sympy.Integer(0), OWN, a, b), a, Symbol("a")))
+    (b,)
+    """
+
+    def walk(node: Expr) -> set[Symbol]:
+        if isinstance(node, AxisSum):
+            return walk(node.summand) - {node.bound}
+        if isinstance(node, (Entry, ArrayEntry, Lookup)):
+            found: set[Symbol] = set()
+            for index in node.indices:
+                found |= {index} if isinstance(index, Symbol) else walk(index)
+            return found
+        if not node.args:
+            return set()
+        return set().union(*(walk(a) for a in node.args))
+
+    return tuple(sorted(walk(expr), key=lambda s: s.name))
+
+
+def canonical_bound_axes(expr: Expr) -> Expr:
+    """The expression with its bound indices named by nesting depth, so that equal sums are equal.
+
+    >>> a, b = axis_symbol("a′7"), axis_symbol("a′9")
+    >>> f = lambda i: AxisSum(Entry(sympy.Integer(0), OWN, i), i, Symbol("a"))
+    >>> canonical_bound_axes(f(a)) == canonical_bound_axes(f(b))
+    True
+    """
+
+    def walk(node: Expr) -> tuple[Expr, int]:
+        if not node.args or not node.has(AxisSum):
+            return node, 0
+        parts = [walk(a) for a in node.args]
+        depth = max(d for _, d in parts)
+        rebuilt = node.func(*(a for a, _ in parts))
+        if isinstance(rebuilt, AxisSum):
+            depth += 1
+            bound = bound_axis_symbol(rebuilt.axis, depth)
+            summand = rebuilt.summand.xreplace({rebuilt.bound: bound})
+            return AxisSum(summand, bound, rebuilt.args[2]), depth
+        return rebuilt, depth
+
+    return walk(expr)[0]

@@ -1,0 +1,315 @@
+"""The entrywise functions of the language, as SymPy heads.
+
+SymPy's own heads are used where they exist (`tanh`, `erf`, `exp`, ...).  The heads defined here are
+those whose value at a kink the language fixes (`step(0) = 0`, hence `relu'(0) = 0`) or whose
+numerically stable form SymPy would rewrite away (`sigmoid`, `softplus`).  Each of them carries
+`definition()`, the same function in elementary heads, which is what the limit rules work on; the
+sampler and the kernels use the head itself.
+
+>>> h = sympy.Symbol("h", real=True)
+>>> relu(h).diff(h), relu(h).definition()
+(step(h), h*step(h))
+>>> step(3 * h), step(sympy.Integer(-2))
+(step(h), 0)
+"""
+
+from __future__ import annotations
+
+import sympy
+from sympy import DiracDelta, Expr, Function, Rational, S
+
+__all__ = [
+    "HEADS",
+    "JUMPS",
+    "elementary",
+    "gelu",
+    "kinks",
+    "leaky_relu",
+    "maximum",
+    "minimum",
+    "relu",
+    "sigmoid",
+    "softplus",
+    "step",
+    "where",
+]
+
+
+def _sign_of(x: Expr) -> int | None:
+    """The sign of a number, or None when x is not a number whose sign SymPy can tell."""
+    if x.is_zero:
+        return 0
+    if not x.is_number:
+        return None
+    if x.is_positive:
+        return 1
+    if x.is_negative:
+        return -1
+    return None
+
+
+def _strip_positive_factor(x: Expr) -> Expr:
+    """x without its positive numeric factor: step(3 h) and step(h) are the same function."""
+    factor, rest = x.as_coeff_Mul()
+    if factor.is_positive and factor != 1:
+        return rest
+    if factor.is_negative and factor != -1:
+        return -rest
+    return x
+
+
+class _Real(Function):
+    """A real function of real arguments that knows its elementary form."""
+
+    is_real = True
+
+    def definition(self) -> Expr:  # pragma: no cover - every head overrides it
+        raise TypeError(f"{type(self).__name__} has no elementary form")
+
+
+class step(_Real):
+    """1 for x > 0, 0 otherwise (so step(0) = 0)."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        sign = _sign_of(x)
+        if sign is not None:
+            return S.One if sign > 0 else S.Zero
+        stripped = _strip_positive_factor(x)
+        return cls(stripped) if stripped != x else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return DiracDelta(self.args[0])
+
+    def definition(self) -> Expr:
+        return self
+
+
+class relu(_Real):
+    """x for x > 0, 0 otherwise."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        sign = _sign_of(x)
+        if sign is not None:
+            return x if sign > 0 else S.Zero
+        return None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return step(self.args[0])
+
+    def definition(self) -> Expr:
+        return self.args[0] * step(self.args[0])
+
+
+class leaky_relu(_Real):
+    """x for x > 0, slope * x otherwise."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, x: Expr, slope: Expr) -> Expr | None:
+        sign = _sign_of(x)
+        if sign is not None:
+            return x if sign > 0 else slope * x
+        return None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        x, slope = self.args
+        if argindex == 1:
+            return slope + (1 - slope) * step(x)
+        return x * (1 - step(x))
+
+    def definition(self) -> Expr:
+        x, slope = self.args
+        return slope * x + (1 - slope) * x * step(x)
+
+
+class maximum(_Real):
+    """The larger of two arguments."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, x: Expr, y: Expr) -> Expr | None:
+        if x == y:
+            return x
+        sign = _sign_of(x - y)
+        if sign is not None:
+            return x if sign > 0 else y
+        if sympy.default_sort_key(x) > sympy.default_sort_key(y):
+            return cls(y, x)
+        return None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        x, y = self.args
+        return step(x - y) if argindex == 1 else 1 - step(x - y)
+
+    def definition(self) -> Expr:
+        x, y = self.args
+        return y + (x - y) * step(x - y)
+
+
+class minimum(_Real):
+    """The smaller of two arguments."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, x: Expr, y: Expr) -> Expr | None:
+        if x == y:
+            return x
+        sign = _sign_of(x - y)
+        if sign is not None:
+            return y if sign > 0 else x
+        if sympy.default_sort_key(x) > sympy.default_sort_key(y):
+            return cls(y, x)
+        return None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        x, y = self.args
+        return step(y - x) if argindex == 1 else 1 - step(y - x)
+
+    def definition(self) -> Expr:
+        x, y = self.args
+        return y - (y - x) * step(y - x)
+
+
+class where(_Real):
+    """where(c, x, y) is x where c > 0 and y elsewhere."""
+
+    nargs = 3
+
+    @classmethod
+    def eval(cls, c: Expr, x: Expr, y: Expr) -> Expr | None:
+        if x == y:
+            return x
+        sign = _sign_of(c)
+        if sign is not None:
+            return x if sign > 0 else y
+        return None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        c, x, y = self.args
+        if argindex == 1:
+            return (x - y) * DiracDelta(c)
+        return step(c) if argindex == 2 else 1 - step(c)
+
+    def definition(self) -> Expr:
+        c, x, y = self.args
+        return y + (x - y) * step(c)
+
+
+class sigmoid(_Real):
+    """1 / (1 + exp(-x))."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        return Rational(1, 2) if x.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return self * (1 - self)
+
+    def definition(self) -> Expr:
+        # the hyperbolic form is bounded at sight; 1/(1+exp(-x)) is not
+        return (1 + sympy.tanh(self.args[0] / 2)) / 2
+
+
+class softplus(_Real):
+    """log(1 + exp(x))."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        return sympy.log(2) if x.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return sigmoid(self.args[0])
+
+    def definition(self) -> Expr:
+        return self
+
+
+class gelu(_Real):
+    """x Φ(x) with Φ the standard normal distribution function (the exact form)."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        return S.Zero if x.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        x = self.args[0]
+        density = sympy.exp(-(x**2) / 2) / sympy.sqrt(2 * sympy.pi)
+        return (1 + sympy.erf(x / sympy.sqrt(2))) / 2 + x * density
+
+    def definition(self) -> Expr:
+        x = self.args[0]
+        return x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2
+
+
+_SYMPY = (
+    *(sympy.sign, sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.asin, sympy.acos, sympy.atan),
+    *(sympy.sinh, sympy.cosh, sympy.tanh, sympy.asinh, sympy.atanh, sympy.erf, sympy.erfc),
+)
+_OWN: dict[type, int] = {
+    **dict.fromkeys((step, relu, sigmoid, softplus, gelu), 1),
+    **dict.fromkeys((leaky_relu, maximum, minimum), 2),
+    where: 3,
+}
+
+#: every head a body may use: its name in files, the SymPy class, the number of arguments (None: any)
+HEADS: dict[str, tuple[type, int | None]] = {
+    "add": (sympy.Add, None),
+    "mul": (sympy.Mul, None),
+    "pow": (sympy.Pow, 2),
+    "abs": (sympy.Abs, 1),
+    "dirac": (DiracDelta, 1),
+    **{head.__name__: (head, arity) for head, arity in _OWN.items()},
+    **{head.__name__: (head, 1) for head in _SYMPY},
+}
+
+#: heads that jump where their first argument crosses zero
+JUMPS = (step, sympy.sign, where)
+
+
+def elementary(expr: Expr) -> Expr:
+    """The same function with every kinked head written through `step`, sigmoid through tanh.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> elementary(sympy.Abs(x)), elementary(maximum(x, 1))
+    (x*(2*step(x) - 1), x + (1 - x)*step(1 - x))
+    """
+    if not expr.args or not expr.has(_Real, sympy.Abs, sympy.sign):
+        return expr
+    args = [elementary(a) for a in expr.args]
+    if isinstance(expr, sympy.Abs):
+        return args[0] * (2 * step(args[0]) - 1)
+    if isinstance(expr, sympy.sign):
+        return step(args[0]) - step(-args[0])  # 0 at 0, which relu makes likely
+    rebuilt = expr.func(*args)
+    if isinstance(rebuilt, _Real):
+        rewritten = rebuilt.definition()
+        return rewritten if rewritten == rebuilt else elementary(rewritten)
+    return rebuilt
+
+
+def kinks(expr: Expr) -> set[Expr]:
+    """The arguments whose zero is a kink or a jump of the expression (as seen in elementary form).
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> kinks(relu(x - 1) * sympy.tanh(x))
+    {x - 1}
+    """
+    found = {node.args[0] for node in expr.atoms(step, relu, leaky_relu, where, sympy.sign, sympy.Abs)}
+    for node in expr.atoms(maximum, minimum):
+        found.add(node.args[0] - node.args[1])
+    return found

@@ -1,0 +1,166 @@
+"""What an expression of a program may hold: indices, symbols, functions, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.entries import (
+    NO_NEURON,
+    OWN,
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    GaussMean,
+    Lookup,
+    N,
+    axis_symbol,
+    constant_symbol,
+    size_symbol,
+    width_symbol,
+)
+from tplimits.program.functions import HEADS
+from tplimits.program.nodes import InitialMatrix, Table
+from tplimits.program.normalise import NUMBERS, refuse_unreal
+
+if TYPE_CHECKING:
+    from tplimits.program.program import Program
+
+_ARITY = dict(HEADS.values())
+
+# -- indices and entries ----------------------------------------------------------------------
+
+
+def _same_size(program: Program, one: str, other: str) -> bool:
+    if program.root_axis(one) == program.root_axis(other):
+        return True
+    size = program.size(one)
+    return size is not None and size == program.size(other)
+
+
+def index_legal(program: Program, index: Expr, free: Mapping[Expr, str], axis: str) -> bool:
+    """Whether an index expression stays within an axis; `free` maps running indices to their axes."""
+    size = program.size(axis)
+    if isinstance(index, sympy.Integer):
+        return index >= 0 and (size is None or bool(index < size))
+    if isinstance(index, Lookup):
+        if not 0 <= index.table < len(program.tables):
+            return False
+        table = program.tables[index.table]
+        within = size is None or bool((table.values < int(size)).all())
+        nested = any(isinstance(i, Lookup) for i in index.indices)
+        return within and not nested and _read_legal(program, index, free, table)
+    return index in free and _same_size(program, free[index], axis)
+
+
+def _read_legal(program: Program, read: ArrayEntry | Lookup, free: Mapping[Expr, str], table: Table) -> bool:
+    return len(read.indices) == len(table.axes) and all(
+        index_legal(program, i, free, a) for i, a in zip(read.indices, table.axes, strict=True)
+    )
+
+
+def _entry_legal(
+    program: Program, position: int, entry: Entry, free: Mapping[Expr, str], neurons: Mapping[Expr, str]
+) -> bool:
+    if not 0 <= entry.source < position:
+        return False
+    source = program[entry.source]
+    if isinstance(source, InitialMatrix) or len(entry.indices) != len(source.axes):
+        return False
+    scalar = source.width is None
+    at_neuron = entry.neuron == NO_NEURON if scalar else neurons.get(entry.neuron) == source.width
+    return at_neuron and all(index_legal(program, i, free, a) for i, a in zip(entry.indices, source.axes, strict=True))
+
+
+def vector_legal(program: Program, position: int, operand: Entry, free: Mapping[Expr, str], width: str) -> bool:
+    """Whether an operand is an entry of an earlier vector on this width."""
+    return operand.neuron == OWN and _entry_legal(program, position, operand, free, {OWN: width})
+
+
+def leaves_legal(
+    program: Program, position: int, body: Expr, free: Mapping[Expr, str], neurons: Mapping[Expr, str]
+) -> bool:
+    """Whether a body reads earlier instructions and arrays at existing indices; `neurons` gives widths."""
+    if isinstance(body, Entry):
+        return _entry_legal(program, position, body, free, neurons)
+    if isinstance(body, ArrayEntry):
+        known = 0 <= body.array < len(program.arrays)
+        return known and _read_legal(program, body, free, program.arrays[body.array])
+    if isinstance(body, AxisSum):
+        new = body.bound not in free and body.bound not in map(axis_symbol, program.all_axes)
+        free = {**free, body.bound: body.axis}
+        return new and body.axis in program.all_axes and leaves_legal(program, position, body.summand, free, neurons)
+    if isinstance(body, GaussMean):
+        return not body.has(Entry, ArrayEntry, AxisSum)
+    return all(leaves_legal(program, position, a, free, neurons) for a in body.args)
+
+
+# -- expressions ------------------------------------------------------------------------------
+
+
+def constant_symbols(program: Program) -> set[Symbol]:
+    """The symbols that stand for numbers."""
+    known = {N, *map(width_symbol, program.widths), *map(constant_symbol, program.constants)}
+    return known | set(map(size_symbol, program.all_axes))
+
+
+def symbols_known(expr: Expr, known: set[Symbol]) -> bool:
+    """Whether an expression holds no symbols but these, besides indices and the variables of its means."""
+    if isinstance(expr, GaussMean):
+        return expr.args[1] not in known and symbols_known(expr.args[0], known | {expr.args[1]})
+    if isinstance(expr, AxisSum):
+        return symbols_known(expr.summand, known)
+    if isinstance(expr, (Entry, ArrayEntry)):
+        return True
+    return expr in known if isinstance(expr, Symbol) else all(symbols_known(a, known) for a in expr.args)
+
+
+def heads_known(expr: Expr) -> bool:
+    """Whether an expression is made of the heads of the language and exact numbers.
+
+    >>> x = Symbol("x", real=True)
+    >>> heads_known(sympy.tanh(x) / 2), heads_known(sympy.gamma(x)), heads_known(0.5 * x)
+    (True, False, False)
+    """
+    if isinstance(expr, (Entry, ArrayEntry)):
+        return True
+    if isinstance(expr, (AxisSum, GaussMean)):
+        return heads_known(expr.args[0])
+    if not expr.args:
+        return expr.is_Rational or expr.is_Symbol or expr in NUMBERS.values()
+    arity = _ARITY.get(type(expr), 0)
+    return arity in (None, len(expr.args)) and all(map(heads_known, expr.args))
+
+
+def real(expr: Expr) -> bool:
+    """Whether all constants of an expression are finite real numbers.
+
+    >>> x = Symbol("x", real=True)
+    >>> real(sympy.sqrt(2) * x), real(sympy.sqrt(-2) * x), real(sympy.acos(2) + x)
+    (True, False, False)
+    """
+    try:
+        refuse_unreal(expr)
+    except ValueError:
+        return False
+    return _numbers_real(expr)
+
+
+def _numbers_real(expr: Expr) -> bool:
+    if expr.is_number:
+        return expr.is_extended_real is not False
+    return all(map(_numbers_real, expr.args))
+
+
+def number_legal(program: Program, expr: Expr | None) -> bool:
+    """Whether an expression is a finite real number once constants, widths and sizes are known."""
+    return expr is None or (
+        isinstance(expr, Expr)
+        and not expr.has(Entry, ArrayEntry, AxisSum)
+        and symbols_known(expr, constant_symbols(program))
+        and heads_known(expr)
+        and real(expr)
+    )

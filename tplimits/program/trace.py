@@ -1,0 +1,253 @@
+"""Tracing: a Python function, run once on values that record, becomes a Program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import os
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import sympy
+
+from tplimits.errors import ProgramError, TplimitsError
+from tplimits.program.annotations import Init, Kind, as_kind
+from tplimits.program.bind import bind
+from tplimits.program.entries import constant_symbol
+from tplimits.program.fuse import instructions_of
+from tplimits.program.matrices import MatrixValue
+from tplimits.program.names import LocalNames
+from tplimits.program.nodes import Law, Line
+from tplimits.program.program import Program
+from tplimits.program.tracing import Trace, fail
+from tplimits.program.values import Origin, Value
+
+#: what Python or SymPy says when a value or a symbol is taken for a number: (its words, what was found, the repair)
+_MISUSE = (
+    (
+        "truth value of Relational",
+        "a comparison with a symbolic constant",
+        "use tp.where, or make the constant a plain number of the traced function",
+    ),
+    ("Cannot convert expression to float", "a symbolic constant used as a number", "use tp.sqrt, tp.exp, ..."),
+    ("ufunc", "a NumPy function of a symbol", "use the tp function of the same name"),
+    (
+        "Value' object has no attribute",
+        "an attribute that values of a program do not have",
+        "values have .rename, .sel, .take and .named, matrices .T, .rename and .sel; all else is a tp function",
+    ),
+)
+
+
+def program(function: Callable[..., Any]) -> Program:
+    """Trace a function into a Program; the decorator of every program.
+
+    Arguments are annotated `tp.Matrix`, `tp.Vector` or `tp.Scalar`; keyword-only arguments without
+    annotation are symbolic constants.  Raises ProgramError where the function is not a Ne⊗or⊤ program.
+
+    >>> import tplimits as tp
+    >>> from tplimits.program.trace import program
+    >>> @program
+    ... def one_matmul(W: tp.Matrix, x: tp.Vector):
+    ...     return W @ x
+    >>> [instruction.name for instruction in one_matmul]
+    ['W', 'x', 'return']
+    """
+    if not callable(function):
+        raise ProgramError(f"@tp.program got a value of type {type(function).__name__}; it decorates a function.")
+    trace = Trace(getattr(function, "__name__", type(function).__name__))
+    with trace.recording():
+        positional, keywords = _arguments(trace, function)
+        result = _call(trace, function, positional, keywords)
+        returned = _returned(trace, result, function)
+        returns_tuple = isinstance(result, (tuple, list))
+        labels = {f"return[{i}]" if returns_tuple else "return": v.uid for i, v in enumerate(returned)}
+        instructions, names, where = instructions_of(trace, labels)
+        open_sizes = Program(
+            name=trace.name,
+            instructions=instructions,
+            returns=tuple(where[v.uid] for v in returned),
+            names=names,
+            widths=tuple(trace.widths),
+            constants=dict(trace.constants),
+            sizes=dict(trace.sizes),
+            size_of=dict(trace.size_of),
+            arrays=tuple(trace.arrays),
+            tables=tuple(trace.tables),
+            arguments=tuple(where[v.uid] for v in (*positional, *keywords.values()) if not isinstance(v, sympy.Symbol)),
+            returns_tuple=returns_tuple,
+        )
+    return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise ProgramError(
+            f"{_definition(function)}: an annotation cannot be read ({error}); import tplimits as tp at the top of "
+            "the module, or drop `from __future__ import annotations`."
+        ) from None
+    except (TypeError, ValueError, AttributeError, SyntaxError) as error:
+        raise ProgramError(
+            f"{_definition(function)}: the signature cannot be read ({error}); write a plain function whose arguments "
+            "are annotated tp.Matrix, tp.Vector or tp.Scalar."
+        ) from None
+
+
+def _code(function: Callable[..., Any]) -> CodeType | None:
+    """The code that runs when a function, a partial of one, or an object with __call__ is called."""
+    function = inspect.unwrap(function)
+    if isinstance(function, functools.partial):
+        return _code(function.func)
+    return getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+
+
+def _definition(function: Callable[..., Any]) -> str:
+    """How messages point at a function as a whole."""
+    code, name = _code(function), getattr(function, "__name__", type(function).__name__)
+    return f"{Line(os.path.basename(code.co_filename), code.co_firstlineno)}: `{name}`" if code else f"`{name}`"
+
+
+def _arguments(trace: Trace, function: Callable[..., Any]) -> tuple[list[Any], dict[str, Any]]:
+    kinds: dict[str, Kind | None] = {}
+    parameters = _signature(function).parameters
+    for name, parameter in parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            fail(f"the argument *{name} of `{trace.name}`", "name every argument: a program has a fixed signature")
+        kind = as_kind(parameter.annotation)
+        if kind is None:
+            if parameter.annotation is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY:
+                kinds[name] = None
+                continue
+            unmarked = parameter.annotation is parameter.empty
+            shown = "no annotation" if unmarked else f"the annotation {parameter.annotation!r}"
+            fail(
+                f"the argument `{name}` of `{trace.name}` with {shown}",
+                "annotate it tp.Matrix, tp.Vector or tp.Scalar, or make it keyword-only without annotation: a constant",
+            )
+        kinds[name] = kind
+    _declare_widths(trace, kinds)
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        default = None if parameter.default is parameter.empty else parameter.default
+        value = _argument(trace, name, kinds[name], default)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            keywords[name] = value
+        else:
+            positional.append(value)
+    return positional, keywords
+
+
+def _declare_widths(trace: Trace, kinds: dict[str, Kind | None]) -> None:
+    for kind in kinds.values():
+        if kind is not None and kind.what == "Matrix":
+            if len(kind.names) == 1:
+                fail(f"the annotation {kind!r}", 'a matrix has two widths: tp.Matrix["k", "n"], rows first')
+            for name in kind.names[:2]:
+                trace.widths.setdefault(name)
+
+
+def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
+    if kind is None:
+        if name == "n" or name in trace.widths:
+            fail(f"the constant `{name}`", "this is the name of a width: choose another")
+        if name in trace.axes:
+            fail(f"the constant `{name}`", "this is the name of a finite axis: choose another")
+        trace.constants[name] = None if default is None else trace.constant(default)
+        return constant_symbol(name)
+    widths = [a for a in kind.names if a in trace.widths] if kind.what != "Matrix" else list(kind.names[:2])
+    axes = tuple(a for a in kind.names if a not in trace.widths) if kind.what != "Matrix" else kind.names[2:]
+    for axis in axes:
+        trace.declare(axis)
+    if kind.what == "Matrix":
+        if default is not None:
+            fail(
+                f"a default for the matrix `{name}`",
+                "its entries are iid N(0, 1/columns): multiply by a factor in the program",
+            )
+        rows, columns = widths or ["n", "n"]
+        value = Value(trace, sympy.S.Zero, None, axes, origin=Origin("matrix", (name, rows, columns)))
+        return MatrixValue(trace, value.uid, rows, columns, axes, trace.indices(axes))
+    if kind.what == "Vector":
+        if len(widths) > 1:
+            fail(f"the vector `{name}` over two widths {widths}", "a vector lives on one width")
+        origin = Origin("vector", (name, _law(trace, default)))
+        return Value(trace, sympy.S.Zero, widths[0] if widths else "n", axes, origin=origin)
+    if widths:
+        fail(f"the scalar `{name}` over the width `{widths[0]}`", "a scalar has finite axes only")
+    number = None if default is None else trace.constant(default)
+    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, number)))
+
+
+def _law(trace: Trace, default: Any) -> Law:
+    if default is None:
+        return Law()
+    if isinstance(default, Init):
+        return Law(trace.constant(default.law.mean), trace.constant(default.law.std))
+    return Law(trace.constant(default), sympy.S.Zero)
+
+
+def _call(trace: Trace, function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
+    def on_bind(name: str, value: Any) -> None:
+        if isinstance(value, Value) and value.trace is trace:
+            trace.bind(name, value.uid)
+        elif isinstance(value, (list, tuple)):
+            known = {uid for _, uid in trace.bindings}
+            for i, member in enumerate(value):
+                if isinstance(member, Value) and member.trace is trace and member.uid not in known:
+                    trace.bind(f"{name}[{i}]", member.uid)
+
+    for name, value in zip(_signature(function).parameters, (*positional, *keywords.values()), strict=True):
+        if isinstance(value, Value):
+            trace.bind(name, value.uid)
+    try:
+        code = _code(function)
+        if code is None:
+            return function(*positional, **keywords)
+        with LocalNames(code, on_bind):
+            return function(*positional, **keywords)
+    except TplimitsError:
+        raise
+    except (TypeError, AttributeError) as error:
+        for words, found, repair in _MISUSE:
+            if words in str(error):
+                raise ProgramError(f"{_raised(error, function)}: {found} ({error}); {repair}.") from error
+        raise
+
+
+def _raised(error: Exception, function: Callable[..., Any]) -> str:
+    """The line of the traced function where an exception came from."""
+    code, step, line = _code(function), error.__traceback__, _definition(function)
+    while step is not None:
+        if step.tb_frame.f_code is code:
+            file, number = step.tb_frame.f_code.co_filename, step.tb_lineno
+            line = str(Line(os.path.basename(file), number, linecache.getline(file, number).strip()))
+        step = step.tb_next
+    return line
+
+
+def _returned(trace: Trace, result: Any, function: Callable[..., Any]) -> list[Value]:
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    place = _definition(function)
+    if not results:
+        raise ProgramError(f"{place} returns nothing; return a vector or a scalar of the program.")
+    for i, value in enumerate(results):
+        if isinstance(value, MatrixValue):
+            raise ProgramError(f"{place} returns {value.describe()}; return a vector or a scalar.")
+        if not isinstance(value, Value):
+            if isinstance(value, (int, float, sympy.Expr)) and not isinstance(value, bool):
+                results[i] = Value(trace, trace.constant(value), None, ())
+                continue
+            what = "nothing" if value is None else f"a value of type {type(value).__name__}"
+            raise ProgramError(f"{place} returns {what}; return a vector or a scalar of the program.")
+        if value.trace is not trace:
+            raise ProgramError(f"{place} returns a value from another trace; return one of its own.")
+        if value.neurons:
+            raise ProgramError(
+                f"{place} returns {value.describe()}; average it by tp.avg(…, over=…) before returning it."
+            )
+    return results

@@ -1,0 +1,68 @@
+"""BibTeX of the theorems and closed forms a derivation really used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tplimits.limit.closed_forms.table import CLOSED_FORMS
+
+ENTRIES = {
+    "yang2023tensor": """@article{yang2023tensor,
+  title   = {Tensor Programs {IVb}: Adaptive Optimization in the Infinite-Width Limit},
+  author  = {Yang, Greg and Littwin, Etai},
+  journal = {arXiv preprint arXiv:2308.01814},
+  year    = {2023}
+}""",
+    "isserlis1918formula": """@article{isserlis1918formula,
+  title   = {On a Formula for the Product-Moment Coefficient of Any Order of a Normal Frequency Distribution},
+  author  = {Isserlis, Leon},
+  journal = {Biometrika},
+  volume  = {12},
+  pages   = {134--139},
+  year    = {1918}
+}""",
+    "stein1981estimation": """@article{stein1981estimation,
+  title   = {Estimation of the Mean of a Multivariate Normal Distribution},
+  author  = {Stein, Charles M.},
+  journal = {The Annals of Statistics},
+  volume  = {9},
+  pages   = {1135--1151},
+  year    = {1981}
+}""",
+    "cho2009kernel": """@inproceedings{cho2009kernel,
+  title     = {Kernel Methods for Deep Learning},
+  author    = {Cho, Youngmin and Saul, Lawrence K.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {22},
+  year      = {2009}
+}""",
+    "williams1996computing": """@inproceedings{williams1996computing,
+  title     = {Computing with Infinite Networks},
+  author    = {Williams, Christopher K. I.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {9},
+  year      = {1996}
+}""",
+    "rahimi2007random": """@inproceedings{rahimi2007random,
+  title     = {Random Features for Large-Scale Kernel Machines},
+  author    = {Rahimi, Ali and Recht, Benjamin},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {20},
+  year      = {2007}
+}""",
+    "cameron1944transformations": """@article{cameron1944transformations,
+  title   = {Transformations of {Wiener} Integrals under Translations},
+  author  = {Cameron, Robert H. and Martin, William T.},
+  journal = {Annals of Mathematics},
+  volume  = {45},
+  pages   = {386--396},
+  year    = {1944}
+}""",
+}
+
+
+def bibtex(references: Iterable[str], closed_forms: Iterable[str]) -> str:
+    """The entries for some citation keys and rows of the table of closed forms, each once."""
+    row = {r.name: r.citation for r in CLOSED_FORMS}
+    keys = dict.fromkeys([*references, *(row[name] for name in closed_forms)])
+    return "\n\n".join(ENTRIES[k] for k in keys)

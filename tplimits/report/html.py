@@ -1,0 +1,77 @@
+"""A limit as one HTML file: formulas in MathML, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jinja2
+import latex2mathml.converter
+import markupsafe
+
+from tplimits.limit.state import State
+from tplimits.program.program import Program
+from tplimits.report import latex
+from tplimits.report.brackets import GramTable, gram_tables
+from tplimits.report.latex import Formula
+from tplimits.report.latex_names import name
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("tplimits", "report/templates"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+)
+
+
+#: what the converter writes, and what browsers lay out as LaTeX would
+_LAYOUT = (
+    (r'display="inline"', 'display="inline" displaystyle="true"'),
+    (r'<menclose notation="box">(.*?)</menclose>', r'<mrow class="box">\1</mrow>'),  # few browsers know menclose
+    (r'<mo stretchy="false">(&#x0007C;)</mo>', r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>'),  # | of a ket
+    (r"<mo>([A-Za-z_]+)</mo>", r'<mi mathvariant="normal">\1</mi>'),  # names of functions
+    (r"<mo>(&#x0005E;|&#x002D9;)</mo>", r'<mo stretchy="false">\1</mo>'),  # hats and dots
+)
+
+
+def mathml(formula: str) -> markupsafe.Markup:
+    r"""LaTeX math as MathML.
+
+    >>> "<mfrac>" in mathml(r"\frac{1}{2}")
+    True
+    """
+    made = latex2mathml.converter.convert(formula)
+    for written, meant in _LAYOUT:
+        made = re.sub(written, meant, made)
+    return markupsafe.Markup(made)
+
+
+def width_limit(program: Program, state: State, citation: str, version: str) -> str:
+    """The page of a width limit: program, limits, kets, brackets, steps, LaTeX, BibTeX."""
+    rows = latex.formulas(program, state)
+    limits = [row for row in rows if row.relation == r"\to"]
+    return _TEMPLATES.get_template("width_limit.html").render(
+        program=program,
+        limits=[_cells(row) for row in limits],
+        kets=[_cells(row) for row in rows if row not in limits],
+        tables=[_gram(state, table) for table in gram_tables(state)],
+        steps=state.steps,
+        latex=latex.width_limit(program, state),
+        citation=citation,
+        version=version,
+    )
+
+
+def _cells(row: Formula) -> tuple[markupsafe.Markup, markupsafe.Markup, markupsafe.Markup]:
+    return mathml(row.left), mathml(row.relation), mathml(" ".join(row.right))
+
+
+def _gram(state: State, table: GramTable) -> dict[str, Any]:
+    return {
+        "width": table.width,
+        "bras": [mathml(rf"\langle {name(label)}|") for label in table.labels],
+        "kets": [mathml(rf"|{name(label)}\rangle") for label in table.labels],
+        "values": [[mathml(latex.expression(state, value)) for value in row] for row in table.values],
+        "left_out": table.left_out,
+    }

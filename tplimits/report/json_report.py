@@ -1,0 +1,105 @@
+"""A limit, or its numbers, as JSON for other programs to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from sympy import Expr
+
+from tplimits.limit.kets import Ket, Step
+from tplimits.limit.state import State
+from tplimits.program.nodes import InitialScalar
+from tplimits.program.program import Program
+from tplimits.program.serial import to_json
+from tplimits.report import latex
+
+if TYPE_CHECKING:
+    from tplimits.numeric.number import Number
+
+#: what the files say they are
+LIMIT, NUMBERS = "tplimits width limit", "tplimits numbers"
+
+
+def width_limit(program: Program, state: State, citation: str, version: str) -> str:
+    """Program, kets, scalars and steps; expressions as SymPy text and as LaTeX.
+
+    The field "program" holds what `tplimits.to_json` writes, so the file can stand for the program again.
+    """
+    scalars = [
+        {"name": state.label(key), "limit": _expression(state, value)}
+        for key, value in state.scalars.items()
+        if not isinstance(program[key[0]], InitialScalar)
+    ]
+    covariances = [
+        {"left": str(a), "right": str(b), "value": _expression(state, value)}
+        for (a, b), value in state.covariances.items()
+    ]
+    return _text(
+        {
+            "format": LIMIT,
+            "tplimits": version,
+            "program": json.loads(to_json(program)),
+            "scalars": scalars,
+            "covariances": covariances,
+            "kets": [_ket(state, ket) for ket in state.kets.values()],
+            "steps": [_step(step) for step in state.steps],
+            "latex": latex.width_limit(program, state),
+            "citation": citation,
+        }
+    )
+
+
+def numbers(program: Program, values: Mapping[str, Number], version: str) -> str:
+    """The numbers of `evaluate` with their errors."""
+    return _text(
+        {
+            "format": NUMBERS,
+            "tplimits": version,
+            "program": program.name,
+            "values": {
+                label: {
+                    "value": number.value,
+                    "error": number.error,
+                    "method": number.method,
+                    "variance": number.variance,
+                    "variance_error": number.variance_error,
+                    "degrees_of_freedom": number.degrees,
+                }
+                for label, number in values.items()
+            },
+        }
+    )
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _expression(state: State, expr: Expr) -> dict[str, str]:
+    written = state.engine.written_out(expr)
+    return {"sympy": sympy.sstr(written), "latex": latex.expression(state, written)}
+
+
+def _ket(state: State, ket: Ket) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": ket.label, "width": ket.width, "ket": _expression(state, ket.expr)}
+    if ket.hat is not None:
+        found["hat"] = _expression(state, ket.hat)
+        found["dot"] = [
+            {"partner": t.partner, "operand": t.operand, "coefficient": _expression(state, t.coefficient)}
+            for t in ket.dot
+        ]
+    return found
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "rule": step.rule,
+        "premises": list(step.premises),
+        "conclusion": step.conclusion,
+        "reference": step.reference.text,
+        "citation": step.reference.citation,
+        "remarks": list(step.remarks),
+    }

@@ -1,0 +1,126 @@
+r"""The names of a program in LaTeX: `h#2` → h^{(2)}, `x[token=0]` → x_{\mathrm{token}=0}, `γ` → \gamma.
+
+Any printable name gives math that compiles with amsmath: characters that mean something to TeX are
+escaped, several sub- or superscripts are joined into one, and letters LaTeX does not know appear by number.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_GREEK = dict(
+    zip(
+        "αβγδεζηθικλμνξπρςστυφχψωΓΔΘΛΞΠΣΥΦΨΩ",
+        (
+            *("alpha", "beta", "gamma", "delta", "varepsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),
+            *("nu", "xi", "pi", "rho", "varsigma", "sigma", "tau", "upsilon", "varphi", "chi", "psi", "omega", "Gamma"),
+            *("Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"),
+        ),
+        strict=True,
+    )
+)
+#: Greek letters without a command of their own look like Latin ones
+_LATIN = dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX", strict=True))
+_ACCENTS = {
+    "\u0300": "grave",
+    "\u0301": "acute",
+    "\u0302": "hat",
+    "\u0303": "tilde",
+    "\u0304": "bar",
+    "\u0307": "dot",
+    "\u0308": "ddot",
+    "\u030c": "check",
+    "\u20d7": "vec",
+}
+_ESCAPED = {
+    "\\": r"\backslash ",
+    "{": r"\{",
+    "}": r"\}",
+    "^": r"\wedge ",
+    "~": r"\sim ",
+    "|": r"\vert ",
+    "<": "{<}",
+    ">": "{>}",
+    "-": "{-}",
+    "′": r"\prime ",
+    " ": r"\;",
+    "⟨": r"\langle ",
+    "⟩": r"\rangle ",
+    **{c: "\\" + c for c in "_%$#&"},
+}
+
+
+def name(text: str) -> str:
+    r"""A program's name as LaTeX.
+
+    >>> print(name("h#2"), name("x[token=0]"), name("γ"), name("tau0[key=1]"), name("_7"))
+    h^{(2)} x_{\mathrm{token}=0} \gamma \tau_{0,\mathrm{key}=1} x_{(7)}
+    >>> print(name("h^1#2"), name("x_new"), name("block.3.WQ"), name("x\u0302"), name("(k/n)"), name("50%"))
+    h^{1,(2)} x_{\mathrm{new}} \mathrm{block.3.WQ} \hat{x} \tfrac{k}{n} \mathrm{50\%}
+    """
+    ratio = re.fullmatch(r"\((\w+)/(\w+)\)", text)
+    if ratio:
+        return rf"\tfrac{{{name(ratio[1])}}}{{{name(ratio[2])}}}"
+    stem, lower = re.fullmatch(r"(.+?)((?:\[[^\[\]]*\])*)", text).groups()  # type: ignore[union-attr]  # never None
+    below = [_index(part) for part in re.findall(r"\[([^\[\]]*)\]", lower)]
+    anonymous = re.fullmatch(r"_(\d+)", stem)
+    if anonymous:
+        return "x" + _script("_", [f"({anonymous[1]})", *below])
+    stem, _, count = stem.partition("#") if re.fullmatch(r".+#\d+", stem) else (stem, "", "")
+    stem, _, power = stem.partition("^") if re.fullmatch(r"[^^]+\^[^^]+", stem) else (stem, "", "")
+    above = ([_letters(power, upright=False)] if power else []) + ([f"({count})"] if count else [])
+    parts = re.fullmatch(r"([^\W\d_]+)(\d+)|([^_]+)_([^_].*)", stem)
+    if parts:
+        stem, sub = parts[1] or parts[3], parts[2] or parts[4]
+        below.insert(0, _letters(sub))
+    return _letters(stem) + _script("_", below) + _script("^", above)
+
+
+def _script(mark: str, parts: list[str]) -> str:
+    return f"{mark}{{{','.join(parts)}}}" if parts else ""
+
+
+def _index(inside: str) -> str:
+    """`token=0,key=1` or `3` as a subscript."""
+    shown = []
+    for part in inside.split(","):
+        axis, equals, value = part.partition("=")
+        shown.append(_letters(axis) + (f"={_letters(value)}" if equals else ""))
+    return ",".join(shown)
+
+
+def _letters(text: str, upright: bool = True) -> str:
+    """A word: one letter in italics, Greek by its command, several letters upright."""
+    text = unicodedata.normalize("NFKC", text)
+    if text in _GREEK.values():
+        return "\\" + text
+    marks = [_character(c) for c in _clusters(text)]
+    if len(marks) == 1 or text.isdigit() or not upright:
+        return "".join(marks)
+    return r"\mathrm{" + "".join(m + " " if re.search(r"\\[A-Za-z]+$", m) else m for m in marks).rstrip() + "}"
+
+
+def _clusters(text: str) -> list[str]:
+    """Characters with the accents that follow them."""
+    return re.findall("[^" + "".join(_ACCENTS) + "][" + "".join(_ACCENTS) + "]*|.", unicodedata.normalize("NFD", text))
+
+
+def _character(cluster: str) -> str:
+    letter, accents = cluster[0], cluster[1:]
+    shown = _plain(letter)
+    for accent in accents:
+        shown = rf"\{_ACCENTS[accent]}{{{shown}}}"
+    return shown
+
+
+def _plain(letter: str) -> str:
+    if letter in _ESCAPED:
+        return _ESCAPED[letter]
+    if letter in _GREEK:
+        return "\\" + _GREEK[letter]
+    if letter in _LATIN:
+        return _LATIN[letter]
+    if letter.isascii() and letter.isprintable():
+        return letter
+    return rf"\mathtt{{U{{+}}{ord(letter):04X}}}"

@@ -1,0 +1,123 @@
+"""A limit as a table a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+from sympy import Expr
+from sympy.printing.str import StrPrinter
+
+from tplimits.limit.expectation import BoxMean, Expectation
+from tplimits.limit.kets import Ket
+from tplimits.limit.state import State
+from tplimits.program.nodes import InitialMatrix
+from tplimits.program.program import Program
+from tplimits.program.render import decimal
+
+#: expressions larger than this are not simplified for show
+_SIMPLIFY_UP_TO = 90
+#: entries of one family, and terms of one ket, that are written out
+_FAMILY_UP_TO = 6
+_TEXT_UP_TO = 160
+
+
+def shortest(expr: Expr) -> Expr:
+    """The shortest of a few equal forms; long expressions and open means are left alone."""
+    if expr.is_Atom or expr.has(Expectation) or sympy.count_ops(expr) > _SIMPLIFY_UP_TO:
+        return expr
+    candidates = [expr, sympy.factor_terms(expr)]
+    if not expr.has(sympy.erf, sympy.exp) or expr.is_number:
+        candidates.append(sympy.simplify(expr))
+    return min(candidates, key=lambda e: (sympy.count_ops(e), len(str(e))))
+
+
+def positive_first(terms: Sequence[Expr]) -> list[Expr]:
+    """The terms of a sum with one that is not negative in front: 3π − 2 rather than −2 + 3π.
+
+    >>> positive_first([sympy.S(-2), 3 * sympy.pi])
+    [3*pi, -2]
+    """
+    first = next((i for i, t in enumerate(terms) if not t.could_extract_minus_sign()), 0)
+    return [terms[first], *terms[:first], *terms[first + 1 :]]
+
+
+class _Decimal(sympy.Symbol):
+    """A number as it was written; it stands where a number stands in a product."""
+
+    __slots__ = ()
+
+    def sort_key(self, order: str | None = None) -> tuple[Any, ...]:
+        return (1, 0, self.name), (1, (self.name,)), sympy.S.One.sort_key(), sympy.S.One
+
+
+def as_written(expr: Expr) -> Expr:
+    """The expression with long binary fractions, which come from floats, as symbols named by the float.
+
+    >>> as_written(sympy.Rational(0.1) * sympy.pi - sympy.Rational(0.3))
+    0.1*pi - 0.3
+    """
+    long = {r for r in expr.atoms(sympy.Rational) if r.q > 64 and r.q & (r.q - 1) == 0}
+    return expr.xreplace({r: sympy.sign(r) * _Decimal(decimal(abs(r)), positive=True) for r in long})
+
+
+def shown(expr: Expr) -> Expr:
+    """The form of an expression that a report prints."""
+    return shortest(as_written(expr))
+
+
+class _Printer(StrPrinter):
+    """SymPy's text with box means in the notation of the paper."""
+
+    def _as_ordered_terms(self, expr: Expr, order: str | None = None) -> list[Expr]:
+        return positive_first(super()._as_ordered_terms(expr, order))
+
+    def parenthesize(self, item: Expr, level: int, strict: bool = False) -> str:
+        if isinstance(item, sympy.Symbol) and "·" in item.name:  # a fluctuation scalar √n·Avg
+            return f"({item.name})"
+        return str(super().parenthesize(item, level, strict))
+
+    def _print_BoxMean(self, expr: BoxMean) -> str:
+        return f"E□[{self._print(expr.integrand)}]"
+
+
+def formula(expr: Expr) -> str:
+    """An expression as text, shortened in the middle when it is very long."""
+    written = _Printer().doprint(as_written(expr))
+    if len(written) > _TEXT_UP_TO:
+        return f"{written[: _TEXT_UP_TO // 2]} … ({sympy.count_ops(expr)} operations)"
+    return written
+
+
+def _ket_line(state: State, ket: Ket) -> str:
+    written = state.engine.written_out
+    if ket.hat is None:
+        return formula(written(ket.expr))
+    if not ket.dot:
+        return f"{formula(ket.hat)}" if ket.expr == ket.hat else formula(written(ket.expr))
+    dots = " + ".join(f"({formula(written(t.coefficient))})·|{t.partner}⟩" for t in ket.dot if t.coefficient != 0)
+    return f"{formula(ket.hat)} + {dots}" if dots else formula(ket.hat)
+
+
+def width_limit(program: Program, state: State) -> str:
+    """Kets with hat and dot parts, then scalars."""
+    rows: list[tuple[str, str]] = []
+    for position, instruction in enumerate(program.instructions):
+        if isinstance(instruction, InitialMatrix):
+            continue
+        keys = sorted(k for k in (*state.kets, *state.scalars) if k[0] == position)
+        for key in keys[:_FAMILY_UP_TO]:
+            if key in state.kets:
+                rows.append((f"|{state.label(key)}⟩", f"= {_ket_line(state, state.kets[key])}"))
+            else:
+                limit = shown(state.engine.written_out(state.scalars[key]))
+                rows.append((state.label(key), f"→ {formula(limit)}"))
+        if len(keys) > _FAMILY_UP_TO:
+            rows.append(("", f"… {len(keys) - _FAMILY_UP_TO} more entries of {instruction.name}"))
+    for pair, value in state.covariances.items():
+        if pair[0] == pair[1]:
+            rows.append((f"Var {pair[0]}", f"→ {formula(shown(state.engine.written_out(value)))}"))
+    width = max((len(r[0]) for r in rows), default=0)
+    lines = [f"width limit of {program.name}", *(f"  {a:<{width}} {b}" for a, b in rows)]
+    return "\n".join(lines)

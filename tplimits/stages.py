@@ -1,0 +1,29 @@
+"""The numerical stages, imported on first use: Numba and SciPy stay out of `import tplimits`.
+
+This is the only place where an import waits inside a function.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+def execution() -> ModuleType:
+    """tplimits.program.run"""
+    return importlib.import_module("tplimits.program.run")
+
+
+def evaluation() -> ModuleType:
+    """tplimits.numeric.evaluation"""
+    return importlib.import_module("tplimits.numeric.evaluation")
+
+
+def check() -> ModuleType:
+    """tplimits.check.verdict"""
+    return importlib.import_module("tplimits.check.verdict")
+
+
+def plots() -> ModuleType:
+    """tplimits.report.plots"""
+    return importlib.import_module("tplimits.report.plots")

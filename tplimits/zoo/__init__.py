@@ -1,0 +1,84 @@
+"""Ready programs, one a file, from one matrix product to attention.
+
+Every program that stands at the top level of a file here is an entry under its own name; finite axes
+have sizes, so that each can be derived, evaluated and checked as it is.
+
+>>> import tplimits
+>>> entry = get("tied_relu")
+>>> tplimits.derive(entry.program).braket("z", "z")
+3/4
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+
+from tplimits.errors import ProgramError
+from tplimits.program.program import Program
+from tplimits.zoo import (
+    arcsine_kernel,
+    attention,
+    attention_logits,
+    backprop,
+    batch_norm,
+    bump_kernel,
+    convolution,
+    gram_power,
+    layer_norm,
+    matched_product,
+    max_of_three,
+    mean_distance,
+    one_matmul,
+    product_gram,
+    relu_kernel,
+    repeated_product,
+    residual,
+    scalar_gate,
+    sign_outer,
+    sine_kernel,
+    symmetric_power,
+    tied_exp,
+    tied_gelu,
+    tied_relu,
+    tied_rnn,
+    tied_step,
+    tied_tanh,
+    two_rounds,
+    two_widths,
+)
+from tplimits.zoo.entry import ZooEntry
+
+#: the files in reading order: matrix polynomials, tied nonlinearities, kernels, outer products, scalars, networks
+_FILES = (
+    *(one_matmul, matched_product, repeated_product, gram_power, symmetric_power, product_gram),
+    *(tied_tanh, tied_relu, tied_step, tied_gelu, tied_exp, two_rounds, two_widths),
+    *(arcsine_kernel, relu_kernel, sine_kernel, bump_kernel),
+    *(mean_distance, max_of_three, sign_outer),
+    *(layer_norm, batch_norm, scalar_gate, attention, attention_logits),
+    *(residual, convolution, tied_rnn, backprop),
+)
+
+
+def _entries(file: ModuleType) -> list[ZooEntry]:
+    return [ZooEntry.described(p, file.__doc__ or "") for p in vars(file).values() if isinstance(p, Program)]
+
+
+#: all programs of the zoo by name, in reading order
+PROGRAMS: Mapping[str, ZooEntry] = MappingProxyType({e.name: e for file in _FILES for e in _entries(file)})
+
+
+def get(name: str) -> ZooEntry:
+    """The entry of a name.
+
+    Raises ProgramError, with near names, when there is none.
+    """
+    if name not in PROGRAMS:
+        near = difflib.get_close_matches(str(name), PROGRAMS, n=3, cutoff=0.4)
+        hint = f"near names are {', '.join(near)}" if near else f"there are {', '.join(PROGRAMS)}"
+        raise ProgramError(f"the zoo has no program `{name}`; {hint}.")
+    return PROGRAMS[name]
+
+
+__all__ = ["PROGRAMS", "ZooEntry", "get"]

@@ -1,0 +1,49 @@
+"""What the zoo knows of a program: itself, and its file's docstring taken apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tplimits.program.program import Program
+
+#: the parts of a docstring after its first line, each a paragraph that starts with its name and a colon
+PARTS = ("Limit", "Symbols", "Reference")
+
+
+@dataclass(frozen=True)
+class ZooEntry:
+    """A ready program with one line about it, the formula of its limit, the symbols in it, and a reference."""
+
+    program: Program
+    summary: str
+    limit: str
+    symbols: str
+    reference: str
+
+    @property
+    def name(self) -> str:
+        """The name it is asked for by: that of its program."""
+        return self.program.name
+
+    @classmethod
+    def described(cls, program: Program, text: str) -> ZooEntry:
+        """The entry of a program whose file starts with the docstring `text`.
+
+        The first line is the summary; the limit, the symbols and the reference are paragraphs that begin
+        with "Limit:", "Symbols:" and "Reference:".  ValueError names a part that is missing.
+        """
+        paragraphs = re.split(r"\n\s*\n", text.strip())
+        found = {"Summary": _joined(paragraphs[0])}
+        for paragraph in paragraphs[1:]:
+            head, colon, rest = paragraph.partition(":")
+            if colon and head.strip() in PARTS:
+                found[head.strip()] = _joined(rest)
+        missing = [part for part in PARTS if not found.get(part)]
+        if missing or not found["Summary"]:
+            raise ValueError(f"the docstring of `{program.name}` lacks {', '.join(missing) or 'its first line'}")
+        return cls(program, found["Summary"], *(found[part] for part in PARTS))
+
+
+def _joined(paragraph: str) -> str:
+    return " ".join(paragraph.split())
