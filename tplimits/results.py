@@ -239,7 +239,7 @@ class WidthLimit:
 
 
 def _parsed(name: str) -> tuple[str, dict[str, int]]:
-    """"A[token=0,key=1]" as ("A", {"token": 0, "key": 1}); other brackets belong to the name."""
+    """ "A[token=0,key=1]" as ("A", {"token": 0, "key": 1}); other brackets belong to the name."""
     base, bracket, rest = name.partition("[")
     if not bracket or "=" not in rest or not rest.endswith("]"):
         return name, {}
@@ -268,7 +268,9 @@ def derive(program: Program, regime: Width | None = None) -> WidthLimit:
     if not isinstance(regime, Width):
         raise ProgramError(f"derive() knows the regime tp.Width, not {regime!r}.")
     if regime.infinite:
-        raise ProgramError(f"tp.Width(infinite={regime.infinite!r}): finite axes stay finite in the width limit so far.")
+        raise ProgramError(
+            f"tp.Width(infinite={regime.infinite!r}): finite axes stay finite in the width limit so far."
+        )
     with deep(program.name, NoLimitError):
         return WidthLimit(program, derive_width(program))
 
@@ -305,15 +307,11 @@ def check(
     given = {**(constants or {}), **named}
     stage = stages.check()
     if claims is None:
-        judged = _own_claims(
-            result, stage, given, ratios, method, particles, replicates, seed, executor, progress
-        )
+        judged = _own_claims(result, stage, given, ratios, method, particles, replicates, seed, executor, progress)
     else:
         random = {o.label for o in result.observables if targets.target(result.state, o).variance != 0}
         judged = [stage.Claim(k, v, statistic="covariance" if k in random else "mean") for k, v in claims.items()]
-    return stage.run_check(
-        result.program, judged, widths, draws, seed, level, ratios, given, executor, progress
-    )
+    return stage.run_check(result.program, judged, widths, draws, seed, level, ratios, given, executor, progress)
 
 
 def _own_claims(

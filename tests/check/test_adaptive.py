@@ -11,9 +11,9 @@ from tplimits.check import adaptive
 from tplimits.check.adaptive import Inquiry, affordable_draws, doubtful, look_again, sample_adaptively
 from tplimits.check.claims import Claim
 from tplimits.check.estimate import Series
-from tplimits.progress import Report
 from tplimits.check.sample import Sampler
 from tplimits.limit.observables import observables
+from tplimits.progress import Report
 
 QUIET = Report(lambda done, total, text: None)
 WIDTHS = (16, 32, 64, 128)

@@ -10,10 +10,10 @@ import numpy
 import pytest
 import threadpoolctl
 
-from tplimits.progress import Report
 from tplimits.check.sample import Sampler, sample, single_threaded, tasks
 from tplimits.errors import CheckError
 from tplimits.limit.observables import observables
+from tplimits.progress import Report
 
 QUIET = Report(lambda done, total, text: None)
 

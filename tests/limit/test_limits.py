@@ -57,9 +57,7 @@ def test_marchenko_pastur_at_any_ratio(k, ratio):
 
     value = scalar(program)
     (symbol,) = value.free_symbols
-    narayana = sum(
-        sympy.binomial(k, j) * sympy.binomial(k, j - 1) / Rational(k) * ratio**j for j in range(1, k + 1)
-    )
+    narayana = sum(sympy.binomial(k, j) * sympy.binomial(k, j - 1) / Rational(k) * ratio**j for j in range(1, k + 1))
     assert value.subs(symbol, ratio) == narayana
 
 

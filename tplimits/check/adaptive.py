@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from tplimits.check.claims import Claim
 from tplimits.check.design import allocate, demand
 from tplimits.check.estimate import Series
-from tplimits.progress import Report
 from tplimits.check.rows import Row, judge, moments_of
 from tplimits.check.sample import Draws, Sampler, sample
+from tplimits.progress import Report
 
 #: draws of the pilot at each width, and the least when they are expensive
 _PILOT, _LEAST = 64, 16

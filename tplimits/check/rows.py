@@ -20,7 +20,6 @@ from tplimits.check.design import quantiles, tolerance
 from tplimits.check.estimate import Fit, Moments, Series, covariance_moments, fit, log_slope, mean_moments
 from tplimits.check.sample import Draws
 
-
 #: averages smaller than this are rounding
 _VANISHING = 1e-9
 

@@ -21,12 +21,12 @@ import threadpoolctl
 from numpy.typing import NDArray
 
 from tplimits.check.magnitude import Magnitudes, magnitudes, mean_squares, product_mean_square, read
-from tplimits.progress import Report
 from tplimits.check.work import batch_size, work
 from tplimits.errors import CheckError
 from tplimits.limit.observables import BracketObservable, Observable
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
+from tplimits.progress import Report
 
 Array = NDArray[numpy.float64]
 

@@ -16,7 +16,6 @@ from tplimits import stages
 from tplimits.check.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
 from tplimits.check.claims import Claim, checked
 from tplimits.check.powers import series
-from tplimits.progress import Progress, reporting
 from tplimits.check.rows import Row
 from tplimits.check.sample import Draws, Sampler
 from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths, whole_number
@@ -25,6 +24,7 @@ from tplimits.errors import CheckError
 from tplimits.limit.observables import observables
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
+from tplimits.progress import Progress, reporting
 
 #: a standard error from fewer draws is worth nothing
 LEAST_DRAWS = 8

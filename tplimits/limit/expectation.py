@@ -193,7 +193,9 @@ class Expectations:
         """⟨a|b⟩ = E a E b + Σ Cov over the pairs of terms that share a source: few, for long sums."""
         means = {x: self._atom_mean(x, None) for x in (*left, *right)}
         sources = {x: self._sources(x) for x in means}
-        product = sympy.Mul(*(sympy.Add(*(_times(c, S.One, means[x]) for x, c in side.items())) for side in (left, right)))
+        product = sympy.Mul(
+            *(sympy.Add(*(_times(c, S.One, means[x]) for x, c in side.items())) for side in (left, right))
+        )
         parts = [product]
         for x, c in left.items():
             for y, d in right.items():
@@ -251,7 +253,7 @@ class Expectations:
 
     def shortened(self, expr: Expr, label: str) -> Expr:
         """The expression with its long random factors under names of their own."""
-        if len(expr.args) < 2 and not expr.args or _size(expr) <= _LONG:
+        if (len(expr.args) < 2 and not expr.args) or _size(expr) <= _LONG:
             return expr
         parts = []
         for atom, c in self.terms(expr).items():
@@ -281,7 +283,11 @@ class Expectations:
         if boxed:
             wider = None if scope is None else scope | boxed
             value = sympy.Add(*(c * self._atom_mean(a, wider) for a, c in self._split(merged, wider).items()))
-            if scope is None and copies > 1 and any(isinstance(self.moments.get(s), OpenMoment) for s in value.free_symbols):
+            if (
+                scope is None
+                and copies > 1
+                and any(isinstance(self.moments.get(s), OpenMoment) for s in value.free_symbols)
+            ):
                 return self._product_mean(atom, scope)  # open anyway: nested, the integral has fewer dimensions
             return value
         expanded = _expanded(atom, self._random)
@@ -292,7 +298,9 @@ class Expectations:
     def _merge_boxes(self, atom: Expr) -> tuple[Expr, frozenset[Symbol], int]:
         """Fubini: box means standing as factors are pulled into the mean, each with its own copies."""
         factors, boxed, copies = [], set(), 0
-        nested = {v for f in sympy.Mul.make_args(atom) for b in f.atoms(BoxMean) if not _is_box_power(f) for v in b.boxed}
+        nested = {
+            v for f in sympy.Mul.make_args(atom) for b in f.atoms(BoxMean) if not _is_box_power(f) for v in b.boxed
+        }
         for factor in sympy.Mul.make_args(atom):
             base, power = factor.as_base_exp()
             if isinstance(base, BoxMean) and power.is_Integer and power > 0:
@@ -318,7 +326,9 @@ class Expectations:
         names = (s for s in self.gaussians.of(expr) if scope is None or s in scope)
         return sorted(names, key=lambda s: s.name)
 
-    def _groups(self, factors: Sequence[Expr], scope: frozenset[Symbol] | None) -> list[tuple[list[Expr], list[Symbol]]]:
+    def _groups(
+        self, factors: Sequence[Expr], scope: frozenset[Symbol] | None
+    ) -> list[tuple[list[Expr], list[Symbol]]]:
         """Factors gathered into independent groups with their variables."""
         groups: list[tuple[list[Expr], list[Symbol]]] = []
         for factor in factors:

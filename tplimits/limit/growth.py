@@ -154,7 +154,11 @@ class _Analysis:
             return self.growth(expr.integrand)
         if isinstance(expr, _BOUNDED_HEADS):
             inner = self._arguments(expr)
-            return inner if inner.kind in (Growth.INFINITE, Growth.UNKNOWN) and "real" in inner.reason else Verdict(Growth.BOUNDED)
+            return (
+                inner
+                if inner.kind in (Growth.INFINITE, Growth.UNKNOWN) and "real" in inner.reason
+                else Verdict(Growth.BOUNDED)
+            )
         if isinstance(expr, _LINEAR_HEADS):
             return self._arguments(expr)
         if isinstance(expr, functions.where):
@@ -229,7 +233,9 @@ class _Analysis:
         best = None
         for direction in itertools.product((-1, 0, 1), repeat=min(len(variables), 4)):
             point = (*direction, *(0,) * (len(variables) - len(direction)))
-            value = sympy.Add(*(c * sympy.Mul(*(S(x) ** e for x, e in zip(point, m, strict=True))) for m, c in leading.items()))
+            value = sympy.Add(
+                *(c * sympy.Mul(*(S(x) ** e for x, e in zip(point, m, strict=True))) for m, c in leading.items())
+            )
             if value.is_positive:
                 return Verdict(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
             best = value if best is None else best
@@ -244,15 +250,25 @@ class _Analysis:
             (x,) = variables
             for sign in (1, -1):
                 ratios = [sympy.re((exponent / x**2).subs(x, sign * 10.0**k).evalf()) for k in (1, 2)]
-                if all(r.is_comparable or r is sympy.oo for r in ratios) and ratios[0] > 1 and ratios[1] > 3 * ratios[0]:
-                    return Verdict(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
+                if (
+                    all(r.is_comparable or r is sympy.oo for r in ratios)
+                    and ratios[0] > 1
+                    and ratios[1] > 3 * ratios[0]
+                ):
+                    return Verdict(
+                        Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays"
+                    )
         return Verdict(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
 
     def _gaussian_exponent(self, poly: sympy.Poly, variables: list[Symbol]) -> Verdict:
         """exp of a quadratic: finite second moment iff I − 2 C H is positive definite, H the Hessian."""
         expr = poly.as_expr()
-        hessian = sympy.Matrix(len(variables), len(variables), lambda i, j: sympy.diff(expr, variables[i], variables[j]))
-        covariance = sympy.Matrix(len(variables), len(variables), lambda i, j: self.gaussians.covariance(variables[i], variables[j]))
+        hessian = sympy.Matrix(
+            len(variables), len(variables), lambda i, j: sympy.diff(expr, variables[i], variables[j])
+        )
+        covariance = sympy.Matrix(
+            len(variables), len(variables), lambda i, j: self.gaussians.covariance(variables[i], variables[j])
+        )
         product = covariance * hessian
         if not all(x.is_number for x in product):
             return Verdict(Growth.UNKNOWN, reason=f"whether exp({expr}) has a second moment depends on symbols")
@@ -271,8 +287,10 @@ class _Analysis:
     def _power(self, base: Expr, power: Expr, others: Sequence[Expr]) -> Verdict:
         if not power.is_Rational:
             if self.random(power):
-                return self._exponential(power * sympy.log(base)) if base.is_positive else Verdict(
-                    Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known"
+                return (
+                    self._exponential(power * sympy.log(base))
+                    if base.is_positive
+                    else Verdict(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
                 )
             return Verdict(Growth.UNKNOWN, reason=f"the exponent {power} is not a number")
         inner = self.growth(base)
@@ -303,9 +321,7 @@ class _Analysis:
         if power >= S.Half and not core.has(*_JUMPING):
             point = self._sign_change(core)
             if point is not None and all(self._nonzero_at(f, point) for f in others):
-                return Verdict(
-                    Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign"
-                )
+                return Verdict(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
         if power < S.Half and isinstance(base, sympy.Abs) and base.args[0].is_Symbol:
             return Verdict(Growth.POLYNOMIAL, S.Zero)
         return Verdict(Growth.UNKNOWN, reason=f"whether ({base})**({-power}) is square integrable is not decided")
@@ -333,7 +349,7 @@ class _Analysis:
         """With open constants only an affine form is known to change sign (at a point not known)."""
         first = expr.diff(variables[0])
         if first.is_number and first != 0:
-            return [({v: 0.0 for v in variables}, -1.0), ({v: 0.0 for v in variables}, 1.0)]
+            return [(dict.fromkeys(variables, 0.0), -1.0), (dict.fromkeys(variables, 0.0), 1.0)]
         return []
 
     def _takes_negative(self, expr: Expr) -> bool:

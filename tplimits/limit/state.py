@@ -10,13 +10,12 @@ from sympy import Expr, S, Symbol
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians, HatSource, View
 from tplimits.limit.growth import Verdict
-from tplimits.limit.kets import Key, Ket, Step
+from tplimits.limit.kets import Ket, Key, Step
 from tplimits.limit.span import Span
 from tplimits.limit.unroll import Unroller, label
 from tplimits.program.entries import width_symbol
 from tplimits.program.nodes import InitialMatrix
 from tplimits.program.program import Program
-
 
 #: conditions that array constants decide are judged to this accuracy
 DATA_TOLERANCE = 1e-12

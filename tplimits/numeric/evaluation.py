@@ -45,7 +45,9 @@ def constants_of(program: Program, given: Mapping[str, Any], ratios: Mapping[str
             values.update(_scalar_values(program, instruction, given))
     for name in ratios:
         if name not in program.widths or name == "n":
-            raise EvaluationError(f"ratios={{{name!r}: …}}: the widths besides n are {[w for w in program.widths if w != 'n']}.")
+            raise EvaluationError(
+                f"ratios={{{name!r}: …}}: the widths besides n are {[w for w in program.widths if w != 'n']}."
+            )
     for width in program.widths:
         if width != "n":
             ratio = _finite(width, ratios.get(width, 1))

@@ -27,6 +27,7 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from tplimits.program.evaluate import Array
 
+
 class _ScalarPrinter(PythonCodePrinter):
     """Entrywise heads as scalar Python that Numba compiles."""
 

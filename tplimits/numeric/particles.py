@@ -24,7 +24,8 @@ from tplimits.numeric.conditioning import ImplicitMatrix, Normals, Population
 from tplimits.numeric.number import Number
 from tplimits.numeric.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.entries import OWN, Entry, entries, width_symbol
-from tplimits.program.evaluate import Array, evaluate as evaluate_expression
+from tplimits.program.evaluate import Array
+from tplimits.program.evaluate import evaluate as evaluate_expression
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.program.program import Program
 from tplimits.program.run import Execution

@@ -78,7 +78,9 @@ class Plan:
                 lines.append(f"{s.symbol} = {s.value}")
             elif isinstance(s, Mean):
                 powers = "·".join(f"{v}^{p}" for v, p in s.integrand.polynomial)
-                lines.append(f"{s.symbol} = E[{s.integrand.body}{' · ' + powers if powers else ''}] over {len(s.integrand.forms)} forms")
+                lines.append(
+                    f"{s.symbol} = E[{s.integrand.body}{' · ' + powers if powers else ''}] over {len(s.integrand.forms)} forms"
+                )
             else:
                 lines.append(f"{s.symbol} = component {s.place} of a {len(s.gram)}×{len(s.gram)} Stein system")
         return "\n".join([*lines, *(f"{name} = {value}" for name, value in self.targets)])
@@ -145,7 +147,11 @@ class _Run:
         self.singular = False
 
     def number(self, expr: Expr) -> float:
-        precise = {s: sympy.Float(v, 17) if not isinstance(v, Expr) else v for s, v in self.known.items() if s in expr.free_symbols}
+        precise = {
+            s: sympy.Float(v, 17) if not isinstance(v, Expr) else v
+            for s, v in self.known.items()
+            if s in expr.free_symbols
+        }
         return float(_high_precision(expr, precise, noise=SINGULAR))
 
     def run(self) -> dict[str, float]:

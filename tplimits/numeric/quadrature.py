@@ -68,7 +68,9 @@ def independent_frame(covariance: Array) -> Frame:
             rest = rest - numpy.outer(column, column)
             columns.append(column)
         elif rest[j, j] < -1e-6 * scale:
-            raise EvaluationError(f"a covariance of variance {rest[j, j]:.3g} < 0 met in a quadrature: not a Gram matrix.")
+            raise EvaluationError(
+                f"a covariance of variance {rest[j, j]:.3g} < 0 met in a quadrature: not a Gram matrix."
+            )
     return Frame(numpy.array(columns).T.reshape(size, len(columns)))
 
 
@@ -226,7 +228,9 @@ def roots(function: Callable[[Array], Array], radius: float, most: int = 64) -> 
 class Quadrature:
     """Means of integrands under Gaussian laws whose covariances are numbers."""
 
-    def __init__(self, covariance: Mapping[tuple[Symbol, Symbol], float], constants: Mapping[Symbol, float], level: int) -> None:
+    def __init__(
+        self, covariance: Mapping[tuple[Symbol, Symbol], float], constants: Mapping[Symbol, float], level: int
+    ) -> None:
         self.covariance, self.constants, self.level = covariance, constants, level
         self._left = MOST_EVALUATIONS
 
@@ -263,9 +267,7 @@ class Quadrature:
         step = max(1, _CHUNK // max(outer, 1))
         for start in range(0, nodes.shape[1], step):
             u, w = nodes[:, start : start + step], weights[:, start : start + step]
-            values = {
-                symbol: u @ factor[i] + constants[i] for i, (symbol, _) in enumerate(integrand.forms)
-            }
+            values = {symbol: u @ factor[i] + constants[i] for i, (symbol, _) in enumerate(integrand.forms)}
             f = self._body(integrand, values, given, factor, u.shape[:2])
             f = f * self._polynomial(integrand, covariance, slopes, factor, u)
             total += numpy.sum(f * w, axis=1)
@@ -282,7 +284,9 @@ class Quadrature:
         return slopes
 
     def _matrix(self, variables: Sequence[Symbol]) -> Array:
-        return numpy.array([[self.covariance[a, b] for b in variables] for a in variables]).reshape(len(variables), len(variables))
+        return numpy.array([[self.covariance[a, b] for b in variables] for a in variables]).reshape(
+            len(variables), len(variables)
+        )
 
     def _kinked_first(self, integrand: Integrand) -> list[int]:
         symbols = [s for s, _ in integrand.forms]
@@ -294,7 +298,9 @@ class Quadrature:
     def _offset(self, constant: Expr, given: Mapping[Symbol, Array]) -> Any:
         return evaluate(constant, {**self.constants, **given})
 
-    def _planes(self, integrand: Integrand, factor: Array, constants: list[Any], given: Mapping[Symbol, Array]) -> Planes:
+    def _planes(
+        self, integrand: Integrand, factor: Array, constants: list[Any], given: Mapping[Symbol, Array]
+    ) -> Planes:
         slopes, offsets = [], []
         symbols = [s for s, _ in integrand.forms]
         locals_ = {(entry[0] if isinstance(entry, tuple) else entry.symbol) for entry in integrand.locals}

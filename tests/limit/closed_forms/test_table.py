@@ -102,9 +102,7 @@ def test_every_row_has_a_case_and_its_facts():
 def test_three_forms_close_and_four_do_not():
     size = 4
     law = Law(tuple(tuple(Rational(1, 2) if i != j else Integer(1) for j in range(size)) for i in range(size)))
-    forms = tuple(
-        Affine(tuple(Integer(int(i == j)) for j in range(size)), Integer(0)) for i in range(size)
-    )
+    forms = tuple(Affine(tuple(Integer(int(i == j)) for j in range(size)), Integer(0)) for i in range(size))
     # equicorrelated at 1/2: the k-dimensional orthant has probability 1/(k + 1)
     assert [orthant_probability(law, forms[:k]) for k in (1, 2, 3)] == [Rational(1, 2), Rational(1, 3), Rational(1, 4)]
     with pytest.raises(NotClosed):

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import sympy
 from sympy import Expr, S, Symbol
 
-
 from tplimits.program.functions import step
 
 

@@ -98,9 +98,7 @@ def waves(law: Law, integrand: Integrand, rest: Rest) -> Expr:
     parts = []
     for signs in itertools.product((1, -1), repeat=len(integrand.waves) - 1):
         chosen = list(zip((1, *signs), integrand.waves, strict=True))
-        slope = tuple(
-            sympy.Add(*(s * form.slope[i] for s, (_, form) in chosen)) for i in range(law.size)
-        )
+        slope = tuple(sympy.Add(*(s * form.slope[i] for s, (_, form) in chosen)) for i in range(law.size))
         phase = sympy.Add(*(s * form.constant for s, (_, form) in chosen))
         sines = [s for s, (is_sine, _) in chosen if is_sine]
         # cos = (e⁺ + e⁻)/2, sin = (e⁺ − e⁻)/2i; the pair with all signs flipped is the conjugate
@@ -116,5 +114,7 @@ def _real_part(coefficient: Expr, law: Law, integrand: Integrand, form: Affine, 
     damping = sympy.exp(-law.inner(form.slope, form.slope) / 2)
     rotation = sympy.cos(form.constant) + S.ImaginaryUnit * sympy.sin(form.constant)
     value = sympy.expand(coefficient * polynomial * rotation)
-    real = value.xreplace({S.ImaginaryUnit: S.Zero}) if not value.has(sympy.Pow(S.ImaginaryUnit, 2)) else sympy.re(value)
+    real = (
+        value.xreplace({S.ImaginaryUnit: S.Zero}) if not value.has(sympy.Pow(S.ImaginaryUnit, 2)) else sympy.re(value)
+    )
     return damping * real

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tplimits.limit.kets import MASTER, Key, Ket, Reference, Step
+from tplimits.limit.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.limit.state import State
 
 REFERENCE = Reference(f"{MASTER}, Thm 2.6.10 (Master Theorem)", "yang2023tensor")

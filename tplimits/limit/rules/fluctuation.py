@@ -24,7 +24,9 @@ from tplimits.limit.span import negligible
 from tplimits.limit.state import Fluctuation, State
 from tplimits.program.nodes import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
 
-REFERENCE = Reference(f"central limit theorem given everything but the fresh factors; {MASTER}, Thm 2.9.19", "yang2023tensor")
+REFERENCE = Reference(
+    f"central limit theorem given everything but the fresh factors; {MASTER}, Thm 2.9.19", "yang2023tensor"
+)
 
 #: a source of randomness: an initial vector or a matrix, by position
 Origin = int
@@ -52,7 +54,9 @@ def settle(state: State, key: Key) -> None:
     text = lambda: f"{new.symbol} ~ Gaussian, variance {state.text(own)}"  # noqa: E731 - written when read
     mean = state.scalars[key]
     judged = mean != 0 and negligible(mean, state.tolerance)
-    remarks = (f"⟨1|x⟩ = {float(mean):.1e}, judged zero at {state.tolerance:g}: array constants are data",) if judged else ()
+    remarks = (
+        (f"⟨1|x⟩ = {float(mean):.1e}, judged zero at {state.tolerance:g}: array constants are data",) if judged else ()
+    )
     state.steps.append(Step("fluctuation", (state.label(key),), text, REFERENCE, lambda: remarks))
 
 

@@ -1,12 +1,12 @@
 """Initial vectors and scalars: |x⁰⟩ ~ N(0, I) (Yang & Littwin, Def. 2.6.5, Init).
 
-    |x⟩ = mean + std · g,   g ~ N(0, 1), a fresh variable for every index of the axes
+|x⟩ = mean + std · g,   g ~ N(0, 1), a fresh variable for every index of the axes
 """
 
 from __future__ import annotations
 
 from tplimits.limit.gaussians import InitialSource
-from tplimits.limit.kets import MASTER, Key, Ket, Reference, Step
+from tplimits.limit.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.limit.state import State
 from tplimits.program.entries import constant_symbol
 from tplimits.program.nodes import InitialScalar, InitialVector

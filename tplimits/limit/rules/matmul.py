@@ -25,7 +25,7 @@ from sympy import Expr, S, Symbol
 from tplimits.limit.closed_forms.integrand import step_products, tidy
 from tplimits.limit.expectation import OpenMoment
 from tplimits.limit.gaussians import HatSource, View
-from tplimits.limit.kets import MASTER, DotTerm, Key, Ket, Reference, Step
+from tplimits.limit.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.limit.span import Span
 from tplimits.limit.state import DATA_TOLERANCE, State, Use
 from tplimits.program.functions import JUMPS, elementary
@@ -69,9 +69,7 @@ def _combination(state: State, view: View, ket: Expr, name: int) -> dict[int, Ex
     return span.add(state.engine.terms(step_products(elementary(ket))), name)
 
 
-def _repeat(
-    state: State, key: Key, view: View, x: Ket, combination: dict[int, Expr], over: str
-) -> None:
+def _repeat(state: State, key: Key, view: View, x: Ket, combination: dict[int, Expr], over: str) -> None:
     uses, name = state.uses[view], state.label(key)
     expr = state.engine.combination((c, uses[i].result_ket) for i, c in combination.items())
     hat = sympy.Add(*(c * uses[i].hat for i, c in combination.items()))
@@ -120,9 +118,7 @@ def _dot_terms(state: State, view: View, x: Ket) -> tuple[DotTerm, ...]:
         derivative = state.engine.derivative(x.expr, use.hat)
         coefficient, form = _coefficient(state, use.hat, partners, x.expr, derivative)
         coefficient = state.engine.named(sympy.expand(factor * coefficient))
-        terms.append(
-            DotTerm(use.operand, use.operand_ket, use.hat, x.label, coefficient, derivative, factor, form)
-        )
+        terms.append(DotTerm(use.operand, use.operand_ket, use.hat, x.label, coefficient, derivative, factor, form))
     return tuple(terms)
 
 

@@ -11,7 +11,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.growth import Growth, Verdict, classify
-from tplimits.limit.kets import MASTER, Key, Ket, Reference, Step
+from tplimits.limit.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.limit.rules.powers import without_n
 from tplimits.limit.state import State
 from tplimits.program.entries import OWN, Entry, GaussMean, entries
@@ -79,9 +79,7 @@ def _kets(state: State, body: Expr, boxes: dict[Symbol, int]) -> tuple[dict[Expr
 
 def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> Expr:
     """The body with limits and kets put in; refuses jumps and poles that the limit lands on."""
-    scalars = {
-        e: state.scalars[(e.source, _index(e))] for e in entries(body) if (e.source, _index(e)) in state.scalars
-    }
+    scalars = {e: state.scalars[(e.source, _index(e))] for e in entries(body) if (e.source, _index(e)) in state.scalars}
     swap = {**scalars, **kets, **{node: _constant_mean(state, node) for node in body.atoms(GaussMean)}}
     where = state.program.where(key[0])
     for node in body.atoms(*JUMPS):
@@ -119,7 +117,9 @@ def _second_moment(state: State, key: Key, value: Expr, growth: Verdict) -> tupl
         )
     state.growths[key] = growth
     if growth.kind is Growth.EXPONENTIAL:
-        return ("not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",)
+        return (
+            "not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",
+        )
     if growth.kind is Growth.UNKNOWN:
         return (f"second moment not established symbolically: {growth.reason}",)
     return ()

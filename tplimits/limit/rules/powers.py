@@ -15,7 +15,7 @@ from tplimits.limit.kets import Key
 from tplimits.limit.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.limit.span import negligible
 from tplimits.limit.state import State, in_widths_of_n, width_ratio
-from tplimits.program.entries import N, Entry, entries
+from tplimits.program.entries import Entry, N, entries
 from tplimits.program.nodes import Avg, ScalarNonlin
 from tplimits.program.scale import at_infinity, in_root
 
