@@ -234,7 +234,7 @@ def test_a_defect_shows_its_traceback_and_has_a_status_of_its_own(run, monkeypat
     def defect(*_):
         raise ZeroDivisionError("of our own")
 
-    monkeypatch.setattr(cli.results, "derive", defect)
+    monkeypatch.setattr(cli, "derive_limit", defect)
     status, _, err = run("derive", "tied_relu")
     assert status == 70
     assert "Traceback" in err and err.splitlines()[-1].startswith("tplimits: this is a defect")
@@ -259,7 +259,7 @@ def test_interrupts_end_with_one_line_and_status_130(run, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.results, "derive", interrupted)
+    monkeypatch.setattr(cli, "derive_limit", interrupted)
     assert fails(run, "derive", "tied_relu", status=130) == "tplimits: interrupted.\n"
 
 

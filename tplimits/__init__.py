@@ -57,9 +57,9 @@ from tplimits.program.program import Program as Program
 from tplimits.program.serial import from_json as from_json
 from tplimits.program.serial import to_json as to_json
 from tplimits.program.trace import program as program
-from tplimits.results import Width as Width
-from tplimits.results import WidthLimit as WidthLimit
-from tplimits.results import check as check
-from tplimits.results import derive as derive
+from tplimits.results.check import check as check
+from tplimits.results.derive import derive as derive
+from tplimits.results.width import Width as Width
+from tplimits.results.width import WidthLimit as WidthLimit
 
 __version__ = "0.1.0"

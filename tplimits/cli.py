@@ -24,12 +24,15 @@ from rich.table import Table
 from rich.text import Text
 from typer.exceptions import TyperException
 
-from tplimits import __version__, results, zoo
+from tplimits import __version__, zoo
 from tplimits.errors import CheckError, TplimitsError
 from tplimits.loading import load
 from tplimits.program.program import Program
 from tplimits.report import files, json_report
 from tplimits.report import html as html_page
+from tplimits.results.check import check as check_limit
+from tplimits.results.derive import derive as derive_limit
+from tplimits.results.width import WidthLimit
 
 REJECTED, USER_ERROR, DEFECT, INTERRUPTED, NO_READER = 1, 2, 70, 130, 141
 REGIMES = ("width",)
@@ -144,7 +147,7 @@ def check(
     constants, ratios = _assigned("--set", set_), _assigned("--ratio", ratio)
     claims, at, counts = _assigned("--claim", claim), _wholes("--widths", widths), _wholes("--draws", draws)
     limit = _derived(target, size)
-    verdict = results.check(
+    verdict = check_limit(
         limit,
         at,
         counts[0] if counts and len(counts) == 1 else counts,
@@ -174,12 +177,12 @@ def _top(version: Annotated[bool, typer.Option("--version", help="print the vers
 # -- what the user gave ---------------------------------------------------------------------------
 
 
-def _derived(target: str, sizes: Sequence[str], constants: Sequence[str] = ()) -> results.WidthLimit:
+def _derived(target: str, sizes: Sequence[str], constants: Sequence[str] = ()) -> WidthLimit:
     """The limit of the target with sizes and constants bound."""
     given = {**_assigned("--size", sizes), **_assigned("--set", constants)}
     program: Program = load(target)
     with _working(f"deriving {program.name}"):
-        return results.derive(program.bind(**given) if given else program)
+        return derive_limit(program.bind(**given) if given else program)
 
 
 def _assigned(option: str, texts: Sequence[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from rich.syntax import Syntax
 import tplimits as tp
 from tplimits.limit.width import derive_width
 from tplimits.report import files, html
-from tplimits.results import WidthLimit
+from tplimits.results.width import WidthLimit
 
 SOURCE = """\
 @tp.program

@@ -174,8 +174,10 @@ def test_symbolic_constants_and_given_scalars_stay_symbols():
 
 
 def test_initial_laws_and_constants():
+    law = tp.init(mean=1, std=2)
+
     @tp.program
-    def program(g: tp.Vector = 1, x: tp.Vector = tp.init(mean=1, std=2)):
+    def program(g: tp.Vector = 1, x: tp.Vector = law):
         return tp.avg(x * x), tp.avg(tp.step(x)), tp.avg(g * x)
 
     limit = tp.derive(program)

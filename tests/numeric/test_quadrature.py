@@ -1,11 +1,13 @@
 """Quadrature against closed forms, mpmath and itself; kinks straight, oblique, curved and nested."""
 
+import itertools
+
 import mpmath
 import numpy
 import pytest
 
 import tplimits as tp
-from tplimits.numeric.quadrature import Planes, grid, independent_frame, roots
+from tplimits.numeric.cut_grid import Planes, grid, independent_frame, roots
 
 
 def numbers(function, method="auto"):
@@ -86,8 +88,8 @@ def test_nested_means_over_boxes():
     nodes, weights = numpy.polynomial.legendre.leggauss(120)
 
     def pieces(*edges):
-        x = numpy.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in zip(edges[:-1], edges[1:], strict=True)])
-        w = numpy.concatenate([(b - a) / 2 * weights for a, b in zip(edges[:-1], edges[1:], strict=True)])
+        x = numpy.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in itertools.pairwise(edges)])
+        w = numpy.concatenate([(b - a) / 2 * weights for a, b in itertools.pairwise(edges)])
         return x, w * numpy.exp(-(x**2) / 2) / numpy.sqrt(2 * numpy.pi)
 
     def inner(x):

@@ -11,9 +11,12 @@ import pytest
 from source import MODULES, ROOT
 
 #: a stage may import itself and what stands before it
-ORDER = ("errors", "stages", "program", "limit", "numeric", "check", "report", "results", "zoo", "loading", "cli")
+ORDER = (
+    *("errors", "stages", "progress", "program", "limit", "numeric"),
+    *("check", "report", "results", "zoo", "loading", "cli"),
+)
 #: what a stage may import besides the earlier stages
-ONLY = {"errors": (), "stages": (), "zoo": ("errors", "program")}
+ONLY = {"errors": (), "stages": (), "progress": (), "zoo": ("errors", "program")}
 #: the map of the package, and programs that use it from outside
 FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
 #: imports inside a function: where, and why

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import enum
 import itertools
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.limit.bounds import bounds
 from tplimits.limit.closed_forms.tilting import eigenvalues
-from tplimits.limit.expectation import BoxMean
 from tplimits.limit.gaussians import Gaussians
+from tplimits.limit.moments import BoxMean
+from tplimits.limit.signs import Signs
 from tplimits.program import functions
 
 
@@ -63,22 +64,6 @@ _LINEAR_HEADS = (
     functions.maximum,
     functions.minimum,
 )
-_RANGES = {
-    sympy.tanh: (-1, 1),
-    sympy.sech: (0, 1),
-    sympy.erf: (-1, 1),
-    sympy.erfc: (0, 2),
-    sympy.sin: (-1, 1),
-    sympy.cos: (-1, 1),
-    sympy.atan: (-sympy.pi / 2, sympy.pi / 2),
-    sympy.sign: (-1, 1),
-    functions.step: (0, 1),
-    functions.sigmoid: (0, 1),
-    sympy.Abs: (0, sympy.oo),
-    functions.relu: (0, sympy.oo),
-    functions.softplus: (0, sympy.oo),
-    sympy.cosh: (1, sympy.oo),
-}
 _JUMPING = (*functions.JUMPS, BoxMean)
 
 
@@ -87,56 +72,10 @@ def classify(expr: Expr, gaussians: Gaussians) -> Verdict:
     return _Analysis(gaussians).growth(expr)
 
 
-def bounds(expr: Expr) -> tuple[Expr, Expr]:
-    """Lower and upper bounds by interval arithmetic (infinite where nothing better is known)."""
-    if expr.is_number:
-        value = expr.evalf(20) if not expr.is_Rational else expr
-        return value, value
-    if expr.is_Symbol:
-        return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
-    if isinstance(expr, sympy.Add):
-        parts = [bounds(a) for a in expr.args]
-        low, high = sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
-        return low, high
-    if isinstance(expr, sympy.Mul):
-        low, high = bounds(expr.args[0])
-        for a in expr.args[1:]:
-            x, y = bounds(a)
-            corners = [S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)]
-            low, high = min(corners), max(corners)
-        return low, high
-    if isinstance(expr, sympy.exp):
-        low, high = bounds(expr.args[0])
-        return sympy.exp(low), sympy.exp(high)
-    if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:
-        low, high = bounds(expr.base)
-        if expr.exp.is_Integer and expr.exp % 2 == 0 and expr.exp > 0:
-            top = max(abs(low), abs(high)) ** expr.exp
-            return (S.Zero if low <= 0 <= high else min(abs(low), abs(high)) ** expr.exp), top
-        if low >= 0:
-            if expr.exp > 0:
-                return low**expr.exp, high**expr.exp
-            return (S.Zero if high is S.Infinity else high**expr.exp), (sympy.oo if low == 0 else low**expr.exp)
-        if expr.exp.is_Integer and expr.exp > 0:
-            return low**expr.exp, high**expr.exp
-        return -sympy.oo, sympy.oo
-    if type(expr) in _RANGES:
-        low, high = _RANGES[type(expr)]
-        return S(low), S(high)
-    if isinstance(expr, functions.maximum):
-        left, right = bounds(expr.args[0]), bounds(expr.args[1])
-        return max(left[0], right[0]), max(left[1], right[1])
-    if isinstance(expr, functions.minimum):
-        left, right = bounds(expr.args[0]), bounds(expr.args[1])
-        return min(left[0], right[0]), min(left[1], right[1])
-    if isinstance(expr, BoxMean):
-        return bounds(expr.integrand)
-    return -sympy.oo, sympy.oo
-
-
 class _Analysis:
     def __init__(self, gaussians: Gaussians) -> None:
         self.gaussians = gaussians
+        self.signs = Signs(gaussians)
 
     def random(self, expr: Expr) -> bool:
         return any(self.gaussians.is_random(s) for s in expr.atoms(Symbol))
@@ -278,7 +217,7 @@ class _Analysis:
 
     def _logarithm(self, argument: Expr) -> Verdict:
         low, _ = bounds(argument)
-        if low < 0 and self._takes_negative(argument):
+        if low < 0 and self.signs.takes_negative(argument):
             return Verdict(Growth.INFINITE, reason=f"log({argument}) is not real with positive probability")
         if low >= 0:
             return Verdict(Growth.POLYNOMIAL, S.One)
@@ -296,7 +235,7 @@ class _Analysis:
         inner = self.growth(base)
         low, high = bounds(base)
         if not power.is_Integer and low < 0:
-            if self._takes_negative(base):
+            if self.signs.takes_negative(base):
                 return Verdict(Growth.INFINITE, reason=f"({base})**({power}) is not real with positive probability")
             return Verdict(Growth.UNKNOWN, reason=f"the sign of {base} under a root is not decided")
         if power > 0:
@@ -319,65 +258,12 @@ class _Analysis:
             return Verdict(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability")
         core = base.args[0] if isinstance(base, sympy.Abs) else base
         if power >= S.Half and not core.has(*_JUMPING):
-            point = self._sign_change(core)
-            if point is not None and all(self._nonzero_at(f, point) for f in others):
+            point = self.signs.sign_change(core)
+            if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
                 return Verdict(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
         if power < S.Half and isinstance(base, sympy.Abs) and base.args[0].is_Symbol:
             return Verdict(Growth.POLYNOMIAL, S.Zero)
         return Verdict(Growth.UNKNOWN, reason=f"whether ({base})**({-power}) is square integrable is not decided")
-
-    # -- sampling the sign of a continuous function ---------------------------------------------
-
-    def _samples(self, expr: Expr) -> list[tuple[dict[Symbol, float], float]]:
-        variables = sorted((s for s in expr.free_symbols if s in self.gaussians), key=lambda s: s.name)
-        if not variables:
-            return []
-        if expr.free_symbols - set(variables):
-            affine = self._affine_zero(expr, variables)
-            return affine
-        generator = random.Random(0)
-        result = []
-        for scale in (0.5, 1.0, 2.0, 4.0):
-            for _ in range(6):
-                point = {v: generator.gauss(0, scale) for v in variables}
-                value = expr.xreplace({v: sympy.Float(x) for v, x in point.items()}).evalf()
-                if value.is_real and value.is_comparable:
-                    result.append((point, float(value)))
-        return result
-
-    def _affine_zero(self, expr: Expr, variables: list[Symbol]) -> list[tuple[dict[Symbol, float], float]]:
-        """With open constants only an affine form is known to change sign (at a point not known)."""
-        first = expr.diff(variables[0])
-        if first.is_number and first != 0:
-            return [(dict.fromkeys(variables, 0.0), -1.0), (dict.fromkeys(variables, 0.0), 1.0)]
-        return []
-
-    def _takes_negative(self, expr: Expr) -> bool:
-        return any(value < 0 for _, value in self._samples(expr))
-
-    def _sign_change(self, expr: Expr) -> dict[Symbol, float] | None:
-        """A point near the zero set of a function that takes both signs."""
-        samples = self._samples(expr)
-        below = next((p for p, v in samples if v < 0), None)
-        above = next((p for p, v in samples if v > 0), None)
-        if below is None or above is None:
-            return None
-        for _ in range(60):
-            middle = {v: (below[v] + above[v]) / 2 for v in below}
-            value = expr.xreplace({v: sympy.Float(x, 30) for v, x in middle.items()}).evalf(30)
-            if not value.is_comparable:
-                return middle
-            if value < 0:
-                below = middle
-            else:
-                above = middle
-        return above
-
-    def _nonzero_at(self, expr: Expr, point: dict[Symbol, float]) -> bool:
-        """Whether a factor stays away from zero at a pole, so that it cannot cancel it."""
-        missing = {v: 0.7 for v in self.gaussians.of(expr) if v not in point}
-        value = expr.xreplace({v: sympy.Float(x) for v, x in {**point, **missing}.items()}).evalf()
-        return bool(value.is_comparable and abs(value) > 1e-6) or not expr.free_symbols & set(point)
 
 
 def _worst(verdicts: Sequence[Verdict], add: bool) -> Verdict:

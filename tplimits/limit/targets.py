@@ -13,8 +13,9 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.limit.expectation import Expectations, NamedValue
+from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians, InitialSource
+from tplimits.limit.moments import NamedValue
 from tplimits.limit.observables import Observable, ScalarObservable
 from tplimits.limit.state import State
 
@@ -84,7 +85,8 @@ def _opened(state: State, expr: Expr, symbols: set[Symbol], label: str) -> Expr:
                 hidden[name] = written
         elif any(s in symbols or s in hidden for e in engine.parts(moment) for s in e.free_symbols):
             raise EvaluationError(
-                f"`{label}` depends on a mean that is itself random (it contains a fluctuation scalar under a mean without "
-                "closed form); its law is not computed. Use an activation with a closed form, or look at finite widths."
+                f"`{label}` depends on a mean that is itself random (it contains a fluctuation scalar under a mean "
+                "without closed form); its law is not computed. Use an activation with a closed form, or look at "
+                "finite widths."
             )
     return expr.xreplace(hidden)

@@ -92,8 +92,8 @@ class Population:
         self._seen.append(column)
         if self.size < _PER_COLUMN * self._seen.count:
             raise EvaluationError(
-                f"too few particles: {self._normals.size} for {self._seen.count} columns; give particles={16 * self._seen.count} "
-                "or more."
+                f"too few particles: {self._normals.size} for {self._seen.count} columns; give "
+                f"particles={16 * self._seen.count} or more."
             )
 
     def fresh(self, variance: float) -> Array:

@@ -17,9 +17,9 @@ from tplimits.limit.targets import Target
 from tplimits.limit.unroll import label
 from tplimits.limit.width import derive_width
 from tplimits.numeric import particles as particle_method
+from tplimits.numeric.cut_grid import TooManyNodes
 from tplimits.numeric.number import Number
 from tplimits.numeric.plan import Plan, exact, plan, quadrature
-from tplimits.numeric.quadrature import TooManyNodes
 from tplimits.program.entries import constant_symbol
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program

@@ -15,8 +15,8 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.closed_forms.integrand import step_products
-from tplimits.limit.expectation import BoxMean
 from tplimits.limit.gaussians import Gaussians
+from tplimits.limit.moments import BoxMean
 from tplimits.program import functions
 from tplimits.program.functions import step
 

@@ -15,10 +15,12 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.limit.expectation import BoxMean, Expectations, NamedValue, OpenMoment, covariances
+from tplimits.limit.expectation import Expectations
+from tplimits.limit.moments import BoxMean, NamedValue, OpenMoment, covariances
+from tplimits.numeric.cut_grid import TooManyNodes
 from tplimits.numeric.forms import Integrand, lower
 from tplimits.numeric.number import Number
-from tplimits.numeric.quadrature import Quadrature, TooManyNodes
+from tplimits.numeric.quadrature import Quadrature
 
 #: digits carried for closed values, so that cancellation in a formula does not show
 _DIGITS = 40
@@ -77,10 +79,8 @@ class Plan:
             if isinstance(s, Closed):
                 lines.append(f"{s.symbol} = {s.value}")
             elif isinstance(s, Mean):
-                powers = "·".join(f"{v}^{p}" for v, p in s.integrand.polynomial)
-                lines.append(
-                    f"{s.symbol} = E[{s.integrand.body}{' · ' + powers if powers else ''}] over {len(s.integrand.forms)} forms"
-                )
+                factors = [str(s.integrand.body), *(f"{v}^{p}" for v, p in s.integrand.polynomial)]
+                lines.append(f"{s.symbol} = E[{' · '.join(factors)}] over {len(s.integrand.forms)} forms")
             else:
                 lines.append(f"{s.symbol} = component {s.place} of a {len(s.gram)}×{len(s.gram)} Stein system")
         return "\n".join([*lines, *(f"{name} = {value}" for name, value in self.targets)])

@@ -13,9 +13,9 @@ import sympy
 from sympy import Expr, Symbol
 from sympy.printing.latex import LatexPrinter
 
-from tplimits.limit.expectation import BoxMean, Expectation
 from tplimits.limit.gaussians import CopySource, HatSource, InitialSource
 from tplimits.limit.kets import DotTerm, Ket, Key
+from tplimits.limit.moments import BoxMean, Expectation
 from tplimits.limit.state import State
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.program import Program

@@ -9,8 +9,8 @@ import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
-from tplimits.limit.expectation import BoxMean, Expectation
 from tplimits.limit.kets import Ket
+from tplimits.limit.moments import BoxMean, Expectation
 from tplimits.limit.state import State
 from tplimits.program.nodes import InitialMatrix
 from tplimits.program.program import Program

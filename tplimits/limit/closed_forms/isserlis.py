@@ -35,7 +35,7 @@ def shifted(monomial: Exponents, mean: Iterable[Expr]) -> Polynomial:
             if factor == 0:
                 continue
             for exponents, c in result.items():
-                key = exponents[:place] + (exponents[place] + k,) + exponents[place + 1 :]
+                key = (*exponents[:place], exponents[place] + k, *exponents[place + 1 :])
                 expanded[key] = expanded.get(key, S.Zero) + c * factor
         result = expanded
     return result
@@ -49,7 +49,7 @@ class Moments:
         self._memo: dict[tuple[Exponents, tuple[Affine, ...]], Expr] = {}
 
     def polynomial(self, terms: Iterable[tuple[Exponents, Expr]], steps: tuple[Affine, ...]) -> Expr:
-        """The mean of a polynomial times steps; repeated steps are merged first, a delta of one would meet the other."""
+        """The mean of a polynomial times steps; repeated steps are first merged (else one's delta meets another)."""
         merged_steps = merged(self.law, steps)
         if merged_steps is None:
             return S.Zero
@@ -81,7 +81,7 @@ class Moments:
 
 
 def _lower(exponents: Exponents, place: int) -> Exponents:
-    return exponents[:place] + (exponents[place] - 1,) + exponents[place + 1 :]
+    return (*exponents[:place], exponents[place] - 1, *exponents[place + 1 :])
 
 
 def delta_mean(

@@ -88,9 +88,9 @@ def _refused(state: State, fluctuation: Fluctuation, why: str) -> NoLimitError:
     name = state.label(fluctuation.key)
     return NoLimitError(
         f"{where}: the fluctuation √{fluctuation.over}·{name} is outside the class whose covariance is known: {why} "
-        "(hypothesis: F = Σ v_k·y_k with v_k a fresh initial vector or an image under a matrix used nowhere else, or F a "
-        "function of initial vectors alone). ⟨x|x'⟩ would be wrong here: earlier averages fluctuate at the same order. "
-        "Read it out with a fresh initial vector or an independent matrix."
+        "(hypothesis: F = Σ v_k·y_k with v_k a fresh initial vector or an image under a matrix used nowhere else, or "
+        "F a function of initial vectors alone). ⟨x|x'⟩ would be wrong here: earlier averages fluctuate at the same "
+        "order. Read it out with a fresh initial vector or an independent matrix."
     )
 
 
@@ -125,7 +125,7 @@ def _safe(state: State, pair: tuple[Fluctuation, ...]) -> bool:
 
 def _choose(state: State, terms: list, fresh: frozenset[Origin]) -> bool:
     """Backtracking over which source makes the next term linear."""
-    for fluctuation, factors in terms:
+    for _, factors in terms:
         count = sum(_uses(state, f, fresh) for f in factors)
         if count == 1:
             continue
@@ -158,9 +158,9 @@ def _fresh(state: State, fluctuation: Fluctuation, fresh: frozenset[Origin]) -> 
     for position in upstream:
         instruction = program[position]
         behind = networkx.ancestors(graph, position)
-        if isinstance(instruction, (Avg, OuterNonlin)) and (isinstance(instruction, Avg) or instruction.slots):
-            if behind & fresh:
-                return False
+        averages = isinstance(instruction, Avg) or (isinstance(instruction, OuterNonlin) and instruction.slots)
+        if averages and behind & fresh:
+            return False
         if isinstance(instruction, MatMul):
             assert instruction.operand is not None
             inputs = networkx.ancestors(graph, instruction.operand.source) | {instruction.operand.source}

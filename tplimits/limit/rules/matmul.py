@@ -23,9 +23,9 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.closed_forms.integrand import step_products, tidy
-from tplimits.limit.expectation import OpenMoment
 from tplimits.limit.gaussians import HatSource, View
 from tplimits.limit.kets import MASTER, DotTerm, Ket, Key, Reference, Step
+from tplimits.limit.moments import OpenMoment
 from tplimits.limit.span import Span
 from tplimits.limit.state import DATA_TOLERANCE, State, Use
 from tplimits.program.functions import JUMPS, elementary

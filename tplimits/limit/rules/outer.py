@@ -86,9 +86,10 @@ def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> 
         argument = node.args[0]
         if argument.has(Entry) and sympy.expand(argument.xreplace(swap)) == 0:
             raise NoLimitError(
-                f"{where}: the limit lands on a jump of `{type(node).__name__}`; its argument tends to 0, where the "
-                "function is not continuous (hypothesis of Def. 2.6.5: ψ continuous at the limits of its arguments), so "
-                "the value keeps fluctuating. Use a continuous function, or multiply the argument by tp.sqrt(tp.n)."
+                f"{where}: the limit lands on a jump of `{type(node).__name__}`; its argument tends to 0, where "
+                "the function is not continuous (hypothesis of Def. 2.6.5: ψ continuous at the limits of its "
+                "arguments), so the value keeps fluctuating. Use a continuous function, or multiply the "
+                "argument by tp.sqrt(tp.n)."
             )
     value = body.xreplace(swap)
     if value.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo, sympy.I):

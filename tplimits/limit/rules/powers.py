@@ -88,9 +88,9 @@ def _message(state: State, key: Key, power: str, means: dict[Expr, Key]) -> str:
         vector = state.label((operand.operand.source, tuple(int(i) for i in operand.operand.indices)))
         shown = state.text(value)
         return (
-            f"{where}: √n·Avg of a ket with non-zero mean diverges: `{state.label(average)}` tends to ⟨1|{vector}⟩ = {shown}, "
-            f"so the term {power} grows without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). Subtract the "
-            "mean, or drop the positive power of n."
+            f"{where}: √n·Avg of a ket with non-zero mean diverges: `{state.label(average)}` tends to ⟨1|{vector}⟩ = "
+            f"{shown}, so the term {power} grows without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). "
+            "Subtract the mean, or drop the positive power of n."
         )
     return (
         f"{where}: the term {power} grows with n and nothing of order 1/√n absorbs it (hypothesis: bodies are O(1) in "
