@@ -15,7 +15,8 @@ from tplimits.program import functions
 _MOST_TERMS, _MOST_OPEN_TERMS = 3000, 40
 #: a random factor with more nodes than this gets a name
 _LONG = 160
-_OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
+#: heads that no row of the table of closed forms takes
+OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
 
 
 def is_long(expr: Expr) -> bool:
@@ -63,7 +64,7 @@ def expanded(expr: Expr, random: Callable[[Expr], bool]) -> Expr:
     """
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow)):
         return expr
-    terms = _distributed(expr, random, _MOST_OPEN_TERMS if expr.has(*_OPEN_HEADS) else _MOST_TERMS)
+    terms = _distributed(expr, random, _MOST_OPEN_TERMS if expr.has(*OPEN_HEADS) else _MOST_TERMS)
     return expr if terms is None or len(terms) == 1 else sympy.Add(*terms)
 
 

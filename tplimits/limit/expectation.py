@@ -15,7 +15,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.closed_forms.integrand import Law, NotClosed, step_products, tidy
 from tplimits.limit.closed_forms.table import CLOSED_FORMS, ClosedForm, close
-from tplimits.limit.expanding import expanded, is_long, times, two_factors, with_sech
+from tplimits.limit.expanding import OPEN_HEADS, expanded, is_long, times, two_factors, with_sech
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, Moments, OpenMoment
 from tplimits.program.functions import elementary
@@ -292,6 +292,10 @@ class Expectations(Moments):
 
     def _closed(self, product: Expr, scope: frozenset[Symbol] | None) -> Expr:
         """The mean by the table; NotClosed when one term of it is open."""
+        if any(self._random(head) for head in product.atoms(*OPEN_HEADS)) or not self.gaussians.long.keys().isdisjoint(
+            product.atoms(Symbol)
+        ):
+            raise NotClosed  # known before the steps of nested functions are multiplied out, which costs 2^depth
         simple = expanded(step_products(elementary(product)), self._random)
         parts = []
         for term in sympy.Add.make_args(simple):

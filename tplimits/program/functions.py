@@ -37,10 +37,10 @@ __all__ = [
 
 def _sign_of(x: Expr) -> int | None:
     """The sign of a number, or None when x is not a number whose sign SymPy can tell."""
+    if not x.is_number:  # asked first: SymPy's assumptions about a long sum can take minutes
+        return None
     if x.is_zero:
         return 0
-    if not x.is_number:
-        return None
     if x.is_positive:
         return 1
     if x.is_negative:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -165,6 +166,11 @@ def recognise(factors: Sequence[Expr], variables: Sequence[Symbol]) -> Integrand
     return Integrand(((tuple(monomial), S.One),), **groups)
 
 
+#: a step of a function with more steps than this stays as it is: 2^count pieces, and none of them would close
+_MOST_NESTED = 3
+
+
+@lru_cache(maxsize=10_000)
 def step_products(expr: Expr) -> Expr:
     """Steps in canonical form, valid almost everywhere; hyperbolic sines as exponentials.
 
@@ -182,12 +188,16 @@ def step_products(expr: Expr) -> Expr:
     args = [step_products(a) for a in expr.args]
     if isinstance(expr, (sympy.sinh, sympy.cosh)):
         return expr.func(*args).rewrite(sympy.exp)
-    inner = next(iter(sorted(args[0].atoms(step), key=sympy.default_sort_key)), None)
-    if isinstance(expr, step) and inner is not None:  # piecewise: decide the inner step first
+    nested = sorted(args[0].atoms(step), key=sympy.default_sort_key) if isinstance(expr, step) else []
+    if len(nested) > _MOST_NESTED:
+        return expr.func(*args)
+    if nested:  # piecewise: decide the inner step first
+        inner = nested[0]
         on, off = (step_products(step(sympy.expand(args[0].xreplace({inner: S(v)})))) for v in (1, 0))
         return inner * on + (1 - inner) * off
-    if isinstance(expr, step) and isinstance(sympy.factor_terms(args[0]), sympy.Mul):
-        factors = [f for f in sympy.factor_terms(args[0]).args if not f.is_nonnegative]  # zero is null
+    factored = sympy.factor_terms(args[0]) if isinstance(expr, step) else None
+    if isinstance(factored, sympy.Mul):
+        factors = [f for f in factored.args if not f.is_nonnegative]  # zero is null
         sign = S.One
         signed: list[Expr] = []
         for f in factors:
@@ -195,7 +205,7 @@ def step_products(expr: Expr) -> Expr:
                 sign = -sign
             else:
                 signed.append(f)
-        if signed and (len(signed) > 1 or len(signed) < len(sympy.factor_terms(args[0]).args)):
+        if signed and (len(signed) > 1 or len(signed) < len(factored.args)):
             result = step(signed[0]) if sign > 0 else 1 - step(signed[0])
             for f in signed[1:]:
                 result = result * step(f) + (1 - result) * (1 - step(f))

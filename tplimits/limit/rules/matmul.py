@@ -23,6 +23,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.closed_forms.integrand import step_products, tidy
+from tplimits.limit.expanding import OPEN_HEADS
 from tplimits.limit.gaussians import HatSource, View
 from tplimits.limit.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.limit.moments import OpenMoment
@@ -66,7 +67,12 @@ def _hat_name(name: str) -> str:
 
 def _combination(state: State, view: View, ket: Expr, name: int) -> dict[int, Expr] | None:
     span = state.spans.setdefault(view, Span(state.tolerance))
-    return span.add(state.engine.terms(step_products(elementary(ket))), name)
+    terms: dict[Expr, Expr] = {}
+    for atom, c in state.engine.terms(ket).items():
+        factors = [f if f.has(*OPEN_HEADS) else step_products(elementary(f)) for f in sympy.Mul.make_args(atom)]
+        for inner, d in state.engine.terms(sympy.Mul(*factors)).items():
+            terms[inner] = terms.get(inner, S.Zero) + c * d
+    return span.add({a: c for a, c in terms.items() if c != 0}, name)
 
 
 def _repeat(state: State, key: Key, view: View, x: Ket, combination: dict[int, Expr], over: str) -> None:
