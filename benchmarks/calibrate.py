@@ -7,29 +7,22 @@ averaged).  The true limit may be rejected in at most 3 % of the seeds (6 of 200
 
     python benchmarks/calibrate.py [--seeds 200] [--quick] [--programs tied zero ...]
 
-Prints a table, writes benchmarks/results/calibrate.json, and exits with 1 when a bound is broken.
+Prints a table and exits with 1 when a bound is broken; a measurement of all cheap programs over all seeds is written to
+benchmarks/results/calibrate.json.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import os
-import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
-from pathlib import Path
 
+import jobs
 import numpy
-import rich.console
-import rich.progress
-import scipy.stats
-import sympy
+import record
 
 import tplimits as tp
 from tplimits.check.verdict import Claim, run_check
@@ -37,7 +30,7 @@ from tplimits.program.program import Program
 
 LEVEL = 0.01
 MOST_REJECTED, LEAST_FOUND = 0.03, 0.95
-RESULTS = Path(__file__).parent / "results" / "calibrate.json"
+SEEDS = 200
 
 
 @tp.program
@@ -161,20 +154,6 @@ def summary(name: str, outcomes: Sequence[Outcome]) -> Result:
     )
 
 
-def calibrate(names: Sequence[str], seeds: int, workers: int, advance: Callable[[str], None]) -> list[Result]:
-    """Every program over every seed, on several processes."""
-    results = []
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        waiting = {name: [pool.submit(one, name, seed) for seed in range(seeds)] for name in names}
-        for name, futures in waiting.items():
-            outcomes = []
-            for future in futures:
-                outcomes.append(future.result())
-                advance(name)
-            results.append(summary(name, outcomes))
-    return results
-
-
 def table(results: Sequence[Result]) -> str:
     """What a person reads."""
     head = (
@@ -202,53 +181,35 @@ def table(results: Sequence[Result]) -> str:
             str(r.poor_fits),
             str(r.median_draws),
             f"{r.median_seconds:.2f}",
-            "within" if r.within else "OUT OF BOUNDS",
+            record.verdict(r.within),
         )
         for r in results
     ]
-    sizes = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    return "\n".join("  ".join(c.ljust(s) for c, s in zip(row, sizes, strict=True)).rstrip() for row in (head, *rows))
-
-
-def record(results: Sequence[Result], seconds: float) -> dict[str, object]:
-    """What the file keeps: results, bounds, machine and versions."""
-    return {
-        "level": LEVEL,
-        "bounds": {"true_rejected_at_most": MOST_REJECTED, "wrong_rejected_at_least": LEAST_FOUND},
-        "results": [{**asdict(r), "within": r.within} for r in results],
-        "seconds": round(seconds, 1),
-        "machine": {"system": platform.platform(), "machine": platform.machine(), "processors": os.cpu_count()},
-        "versions": {
-            "python": platform.python_version(),
-            "tplimits": tp.__version__,
-            "numpy": numpy.__version__,
-            "scipy": scipy.__version__,
-            "sympy": sympy.__version__,
-        },
-    }
+    return record.table(head, rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, write; 0 when every program is within bounds, else 1."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=200, help="seeds per program (200)")
-    parser.add_argument("--quick", action="store_true", help="40 seeds: a look, not a measurement")
+    parser = jobs.command(__doc__, SEEDS, quick=40)
     parser.add_argument("--programs", nargs="+", choices=list(CASES), default=list(CHEAP))
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (one per processor)")
-    parser.add_argument("--json", type=Path, default=RESULTS, help="where the numbers go")
     options = parser.parse_args(arguments)
-    seeds = 40 if options.quick else options.seeds
     start = time.perf_counter()
-    with rich.progress.Progress(console=rich.console.Console(stderr=True)) as bar:
-        task = bar.add_task("calibrate", total=seeds * len(options.programs))
-        results = calibrate(
-            options.programs, seeds, options.workers, lambda name: bar.update(task, advance=1, description=name)
-        )
+    seeds = [(name, seed) for name in options.programs for seed in range(options.seeds)]
+    outcomes = jobs.results(one, seeds, options.workers, "calibrate")
+    results = [
+        summary(name, [o for (other, _), o in zip(seeds, outcomes, strict=True) if other == name])
+        for name in options.programs
+    ]
     seconds = time.perf_counter() - start
     print(table(results))
     print(f"{seconds:.0f} s; bounds: true rejected at most {MOST_REJECTED:.0%}, wrong found at least {LEAST_FOUND:.0%}")
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(record(results, seconds), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    full = options.seeds >= SEEDS and set(options.programs) >= set(CHEAP)
+    path = options.json or (record.RESULTS / "calibrate.json" if full else None)
+    if path is not None:
+        bounds = {"true_rejected_at_most": MOST_REJECTED, "wrong_rejected_at_least": LEAST_FOUND}
+        found = [{**asdict(r), "within": r.within} for r in results]
+        setting = {"level": LEVEL, "bounds": bounds, "processes": options.workers}
+        record.save(path, {**setting, "results": found}, seconds)
     return 0 if all(r.within for r in results) else 1
 
 
