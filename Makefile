@@ -8,7 +8,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate bench clean
+.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate particles bench clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -39,6 +39,9 @@ derivations: $(VENV)/.dev  ## run every worked derivation; each ends in a compar
 
 calibrate: $(VENV)/.dev  ## how often check rejects true limits and finds wrong ones, over 200 seeds
 	$(ONE_THREAD) $(RUN) benchmarks/calibrate.py
+
+particles: $(VENV)/.dev  ## how fast errors of particles fall, whether stated ones are honest, how quiet white ones are
+	$(ONE_THREAD) $(RUN) benchmarks/particles.py
 
 bench: $(VENV)/.dev  ## times of import, derivation and evaluation
 	$(ONE_THREAD) $(RUN) -m pytest benchmarks --benchmark-only -p no:xdist
