@@ -9,6 +9,7 @@ from collections.abc import Callable
 import sympy
 from sympy import Expr, S
 
+from tplimits.limit.closed_forms.integrand import longer
 from tplimits.program import functions
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
@@ -21,12 +22,7 @@ OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sym
 
 def is_long(expr: Expr) -> bool:
     """Whether an expression tree has more nodes than a factor should."""
-    count, stack = 0, [expr]
-    while stack and count <= _LONG:
-        node = stack.pop()
-        count += 1
-        stack.extend(node.args)
-    return count > _LONG
+    return longer(expr, _LONG)
 
 
 def with_sech(expr: Expr) -> Expr:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import sympy
 from sympy import Expr, S, Symbol
 
 #: (position of the matrix, indices along its finite axes, transposed)
@@ -53,6 +54,7 @@ class LongAtom:
 
     definition: Expr
     variables: frozenset[Symbol]
+    has_delta: bool
 
 
 class Gaussians:
@@ -101,8 +103,14 @@ class Gaussians:
         symbol = Symbol(name, real=True)
         while symbol in self.source or symbol in self.long:
             symbol = Symbol(symbol.name + "′", real=True)
-        self.long[symbol] = LongAtom(definition, frozenset(self.everywhere(definition)))
+        self.long[symbol] = LongAtom(definition, frozenset(self.everywhere(definition)), self.has_delta(definition))
         return symbol
+
+    def has_delta(self, expr: Expr) -> bool:
+        """Whether a delta stands in an expression, or in the definition of a long factor of it."""
+        if expr.has(sympy.DiracDelta, sympy.Derivative):
+            return True
+        return any(self.long[s].has_delta for s in expr.atoms(Symbol) if s in self.long)
 
     def copied(self, expr: Expr, box: int) -> tuple[Expr, set[Symbol]]:
         """The expression with its free variables replaced by their copies in a box, and those copies."""

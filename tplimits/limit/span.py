@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sympy import Expr, S
 
-from tplimits.limit.closed_forms.integrand import tidy
+from tplimits.limit.closed_forms.integrand import NotClosed, tidy
 
 Vector = dict[Expr, Expr]
 
@@ -39,7 +39,16 @@ class Span:
         self._seen: set[Expr] = set()
 
     def add(self, vector: Vector, name: int) -> dict[int, Expr] | None:
-        """Add a vector called `name`; if it is a combination of earlier ones, return that instead."""
+        """Add a vector called `name`; if it is a combination of earlier ones, return that instead.
+
+        A vector whose coefficients are too long to compare counts as new, and later ones are not compared with it.
+        """
+        try:
+            return self._add(vector, name)
+        except NotClosed:
+            return None
+
+    def _add(self, vector: Vector, name: int) -> dict[int, Expr] | None:
         fresh = [a for a in vector if a not in self._seen]
         left, combination = dict(vector), {name: S.One}
         if not fresh:
@@ -47,29 +56,36 @@ class Span:
             for pivot, row, originals in reversed(self._rows):
                 if pivot in left:
                     factor = left[pivot] / row[pivot]
-                    self._subtract(left, factor, row)
-                    for original, c in originals.items():
-                        combination[original] = tidy(combination.get(original, S.Zero) - factor * c)
+                    left = self._reduced(left, factor, row)
+                    combination = _difference(combination, factor, originals)
         if not left:
             del combination[name]
             return {o: -c for o, c in combination.items() if c != 0}
         pivot = fresh[0] if fresh else next(iter(left))
+        rows = self._rows
         if not fresh:
-            for _, row, originals in self._rows:
+            rows = []
+            for other, row, originals in self._rows:
                 if pivot in row:
                     factor = row[pivot] / left[pivot]
-                    self._subtract(row, factor, left)
-                    for original, c in combination.items():
-                        originals[original] = tidy(originals.get(original, S.Zero) - factor * c)
-        self._rows.append((pivot, left, combination))
+                    row, originals = self._reduced(row, factor, left), _difference(originals, factor, combination)
+                rows.append((other, row, originals))
+        self._rows = [*rows, (pivot, left, combination)]
         self._seen.update(left)
         return None
 
-    def _subtract(self, target: Vector, factor: Expr, row: Vector) -> None:
+    def _reduced(self, target: Vector, factor: Expr, row: Vector) -> Vector:
+        result = dict(target)
         for atom, c in row.items():
             value = tidy(target.get(atom, S.Zero) - factor * c)
             if negligible(value, self.tolerance):
                 self.judged |= value != 0
-                target.pop(atom, None)
+                result.pop(atom, None)
             else:
-                target[atom] = value
+                result[atom] = value
+        return result
+
+
+def _difference(left: dict[int, Expr], factor: Expr, right: dict[int, Expr]) -> dict[int, Expr]:
+    """left − factor · right, for combinations of the original vectors."""
+    return {**left, **{name: tidy(left.get(name, S.Zero) - factor * c) for name, c in right.items()}}

@@ -76,10 +76,29 @@ class Law:
         return mean, Law(rows)
 
 
+#: a coefficient with more nodes than this is given up: nobody reads it, and simplifying it takes minutes
+_MOST_NODES, _MOST_CANCELLED = 200, 60
+
+
+def longer(expr: Expr, most: int) -> bool:
+    """Whether an expression tree has more nodes than `most`."""
+    count, stack = 0, [expr]
+    while stack and count <= most:
+        node = stack.pop()
+        count += 1
+        stack.extend(node.args)
+    return count > most
+
+
 def tidy(expr: Expr) -> Expr:
-    """Cheap canonical form of a coefficient: enough that what is zero is seen to be zero."""
+    """Cheap canonical form of a coefficient: enough that what is zero is seen to be zero.
+
+    NotClosed when the coefficient is too long for that: a zero that is not seen would be divided by.
+    """
     if expr.is_Rational or expr.is_Symbol:
         return expr
+    if longer(expr, _MOST_NODES):
+        raise NotClosed
     expanded = sympy.expand(expr)
     if expanded.is_Rational or not expanded.is_Add:
         return expanded
@@ -87,6 +106,8 @@ def tidy(expr: Expr) -> Expr:
         # an exact number with roots and π: zero if it is so to far more digits than it has operations
         return S.Zero if abs(expanded.evalf(40, maxn=200)) < sympy.Float("1e-32") else expanded
     if any(p.exp.is_negative and p.base.is_Add for p in expanded.atoms(sympy.Pow)):
+        if longer(expanded, _MOST_CANCELLED):
+            raise NotClosed
         return sympy.cancel(sympy.together(expanded))
     return expanded
 

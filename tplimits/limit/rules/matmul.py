@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.limit.closed_forms.integrand import step_products, tidy
+from tplimits.limit.closed_forms.integrand import NotClosed, step_products, tidy
 from tplimits.limit.expanding import OPEN_HEADS
 from tplimits.limit.gaussians import HatSource, View
 from tplimits.limit.kets import MASTER, DotTerm, Ket, Key, Reference, Step
@@ -137,35 +137,34 @@ def _coefficient(state: State, hat: Symbol, partners: list[Use], x: Expr, deriva
     if not _ambiguous(state, derivative):
         value = state.engine.mean(derivative)
         opened = [state.engine.moments.get(s) for s in value.free_symbols]
-        if not any(isinstance(m, OpenMoment) and _has_delta(state, m.integrand) for m in opened):
+        if not any(isinstance(m, OpenMoment) and state.gaussians.has_delta(m.integrand) for m in opened):
             return value, "derivative"
     hats = [u.hat for u in partners if u.hat in state.gaussians.of(x)]
     gram = sympy.Matrix([[state.engine.covariance(a, b) for b in hats] for a in hats])
     products = sympy.Matrix([state.engine.named(state.engine.mean(h * x)) for h in hats])
     place = hats.index(hat)
-    if len(hats) <= 3 and tidy(gram.det()) != 0:
+    if len(hats) <= 3 and _certainly_regular(gram):
         return (gram.LUsolve(products))[place], "Stein"
     return state.engine.stein(place, tuple(map(tuple, gram.tolist())), tuple(products)), "Stein"
 
 
-def _has_delta(state: State, expr: Expr) -> bool:
-    """Whether a delta stands in an expression, or in the definition of a long factor of it."""
-    if expr.has(sympy.DiracDelta, sympy.Derivative):
-        return True
-    long = state.gaussians.long
-    return any(_has_delta(state, long[s].definition) for s in expr.atoms(Symbol) if s in long)
+def _certainly_regular(gram: sympy.Matrix) -> bool:
+    try:
+        return bool(tidy(gram.det()) != 0)
+    except NotClosed:
+        return False
 
 
 def _ambiguous(state: State, derivative: Expr) -> bool:
     """Whether a delta stands beside a jump, or inside a named factor."""
-    if not _has_delta(state, derivative):
+    if not state.gaussians.has_delta(derivative):
         return False
     if not derivative.has(sympy.DiracDelta):
         return True
     for term in sympy.Add.make_args(sympy.expand(elementary(derivative))):
         if term.has(sympy.DiracDelta):
             others = [f for f in sympy.Mul.make_args(term) if not isinstance(f, sympy.DiracDelta)]
-            if any(f.has(*JUMPS) or _has_delta(state, f) for f in others) or any(
+            if any(f.has(*JUMPS) or state.gaussians.has_delta(f) for f in others) or any(
                 f.args[0].has(*JUMPS) for f in term.atoms(sympy.DiracDelta)
             ):
                 return True
