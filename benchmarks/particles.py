@@ -1,4 +1,4 @@
-"""Are particles what they claim?  How fast their errors fall, whether stated errors are honest, how quiet white ones are.
+"""Are particles what they claim?  How fast errors fall, whether stated errors are honest, how quiet white ones are.
 
 Rate: the error of one replicate of M particles, measured from the known limit, falls as M^(-1/2).  Coverage: the limit
 lies in the 95 % interval (Student's t) of 8 replicates in 90 to 99 % of the seeds.  Spread: the deviation of one
@@ -50,14 +50,8 @@ NONLINEAR = (
 COUNTS = (256, 1024, 4096, 16384)
 SLOPE, SLOPE_OFF, RATE_REPLICATES = -0.5, 0.08, 128
 RATED = (
-    "gram_power_2",
-    "tied_tanh",
-    "tied_relu",
-    "tied_step",
-    "relu_kernel",
-    "layer_norm",
-    "tied_rnn",
-    "mean_distance",
+    *("gram_power_2", "tied_tanh", "tied_relu", "tied_step"),
+    *("relu_kernel", "layer_norm", "tied_rnn", "mean_distance"),
 )
 
 #: an interval is made from this many replicates of so many particles
@@ -167,7 +161,7 @@ class Spread:
     observable: str
     conditioning: str
     width: int
-    seeds: int
+    draws: int
     white: float
     network: float
     ratio: float
@@ -183,14 +177,14 @@ class Spread:
 
     def cells(self) -> tuple[str, ...]:
         ratio = "exact" if self.exact else f"{self.ratio:.3f} ± {self.ratio_error:.3f}"
-        return str(self.width), str(self.seeds), f"{self.white:.2e}", f"{self.network:.2e}", ratio
+        return str(self.width), str(self.draws), f"{self.white:.2e}", f"{self.network:.2e}", ratio
 
 
 Result = Rate | Coverage | Spread
 
 
 def rates(seeds: int, workers: int) -> list[Result]:
-    """The slope for every observable, white and lazy; the number of replicates follows that of seeds."""
+    """The slope for every observable, white and lazy; fewer seeds mean fewer replicates."""
     replicates = max(8, RATE_REPLICATES * seeds // SEEDS)
     pairs = [(name, c) for name in RATED for c in CONDITIONINGS]
     # the longest jobs first, so that no worker is left with one at the end
@@ -216,7 +210,7 @@ def coverages(seeds: int, workers: int) -> list[Result]:
 
 
 def spreads(seeds: int, workers: int) -> list[Result]:
-    """White particles and networks for every program; a block is a seed, and there are a tenth as many."""
+    """White particles and networks for every program, in blocks; four draws of each for a seed that is asked for."""
     blocks = max(4, seeds // 10)
     tasks = [(name, block) for name in (*POLYNOMIALS, *NONLINEAR) for block in range(blocks)]
     found = dict(zip(tasks, jobs.results(variances, tasks, workers, "spread"), strict=True))
