@@ -44,7 +44,7 @@ particles: $(VENV)/.dev  ## how fast errors of particles fall, whether stated on
 	$(ONE_THREAD) $(RUN) benchmarks/particles.py
 
 bench: $(VENV)/.dev  ## times of import, derivation and evaluation
-	$(ONE_THREAD) $(RUN) -m pytest benchmarks --benchmark-only -p no:xdist
+	$(ONE_THREAD) $(RUN) -m pytest benchmarks/test_speed.py --benchmark-only -p no:xdist
 
 clean:  ## remove the environment and what the commands above wrote
 	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
