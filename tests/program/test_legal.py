@@ -7,7 +7,6 @@ from sympy import Integer, Symbol
 import tplimits as tp
 from tplimits.program.entries import OWN, AxisSum, Entry, GaussMean, Lookup, axis_symbol, normal_symbol, size_symbol
 from tplimits.program.legal import (
-    constant_symbols,
     heads_known,
     index_legal,
     leaves_legal,
@@ -27,7 +26,7 @@ def reading(x: tp.Vector["token"], *, γ):
 TOKEN, P, G = axis_symbol("token"), axis_symbol("p"), normal_symbol(1)
 FREE = {TOKEN: "token", P: "p"}
 X = Entry(Integer(0), OWN, TOKEN)
-γ = reading[2].body.free_symbols & constant_symbols(reading)
+γ = reading[2].body.free_symbols & reading.number_symbols
 
 
 def test_indices():
@@ -52,7 +51,7 @@ def test_leaves():
 
 
 def test_symbols():
-    known = constant_symbols(reading)
+    known = reading.number_symbols
     assert γ <= known and size_symbol("token") in known and tp.n in known
     assert symbols_known(X * tp.n * GaussMean(G, G), known) and not symbols_known(Symbol("q") * X, known)
     assert not symbols_known(G * X, known) and not symbols_known(TOKEN * X, known)

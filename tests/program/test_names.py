@@ -81,6 +81,31 @@ def test_members_of_lists_are_named_by_their_place():
     assert printed(listed)[2:4] == ["hs[0]", "hs[1]"]
 
 
+def test_lists_that_grow_and_members_of_dicts_and_nested_lists():
+    @tp.program
+    def grown(W: tp.Matrix, x: tp.Vector):
+        hs = [x]
+        for _ in range(2):
+            hs.append(W @ tp.tanh(hs[-1]))
+        parts = {"left": tp.exp(x), 3: tp.sin(x), "a=b": tp.cos(x)}
+        nested = [[tp.relu(x)], (tp.erf(x), 1)]
+        hs[0] = tp.sqrt(x * x + 1)
+        return hs[0] + hs[2] + parts["left"] + parts[3] + parts["a=b"] + nested[0][0] + nested[1][0]
+
+    wanted = {"hs[1]", "hs[2]", "parts[left]", "parts[3]", "nested[0][0]", "nested[1][0]"}
+    assert wanted <= set(printed(grown)) and grown.position("x") == 1
+
+
+def test_a_list_that_holds_itself():
+    @tp.program
+    def circular(x: tp.Vector):
+        held = [tp.tanh(x)]
+        held.append(held)
+        return held[1][1][0]
+
+    assert printed(circular) == ["x", "held[0]"]
+
+
 def test_code_without_source():
     space = {"tp": tp}
     exec("def f(W: tp.Matrix, x: tp.Vector):\n    h = W @ x\n    h = tp.relu(h)\n    return tp.avg(h)", space)
@@ -171,7 +196,16 @@ def test_named_like_an_argument_is_refused():
             return (W @ x).named("x")
 
 
-@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", 3])
+@pytest.mark.parametrize("name", ["return", "return[0]", "⟨x|x⟩", "a|b", "x[token=0]", "A[token=0,key=1]", " h", "h "])
+def test_named_refuses_what_reads_as_something_else(name):
+    with pytest.raises(ProgramError, match=r"\.named\(.*; choose a name without ⟨ \| ⟩ and without blanks around it"):
+
+        @tp.program
+        def reserved(x: tp.Vector):
+            return tp.tanh(x).named(name)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", 3])
 def test_named_needs_a_printable_string(name):
     with pytest.raises(ProgramError, match="give a non-empty string of printable characters"):
 

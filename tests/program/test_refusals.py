@@ -10,7 +10,11 @@ from tplimits.program.refusals import ENTRYWISE, Refusals, replacement
 def test_replacements():
     assert replacement("tanh") == "use tp.tanh" and replacement("absolute") == "use tp.abs"
     assert replacement("max") == "use tp.maximum(x, y)"
-    assert replacement("gamma") == "use a function of tp, or tp.elementwise(sympy.gamma) if SymPy has it"
+    assert replacement("sinh") == "use tp.elementwise(sympy.sinh)"
+    assert replacement("arcsin") == "use tp.elementwise(sympy.asin)"
+    for other in ("gamma", "log1p", "mul", "dirac"):
+        assert replacement(other).startswith("write it with functions of tp"), other
+    assert "finite axis" in replacement("stack") and "tp.where" in replacement("less")
 
 
 def test_every_entrywise_name_is_public():

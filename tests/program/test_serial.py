@@ -504,6 +504,85 @@ def test_many_instructions_are_read_quickly():
     assert time.perf_counter() - start < 10
 
 
+def many(**changed):
+    """A program of one vector, many maps of it, and many names."""
+    first = {"kind": "vector", "name": "x", "axes": changed.pop("axes", []), "over": "n", "mean": ["0"], "std": ["1"]}
+    bodies = changed.pop("bodies", [])
+    slots = {"slot_names": [], "slot_widths": [], "over": "n"}
+    rest = [{"kind": "outer", "name": f"y{i}", "axes": [], **slots, "body": body} for i, body in enumerate(bodies)]
+    empty = {"widths": ["n"], "constants": {}, "sizes": {}, "size_of": {}, "arrays": [], "tables": [], "names": {}}
+    fields = {**DOCUMENT, **empty, "arguments": [], "returns": ["0"], "returns_tuple": False}
+    return json.dumps({**fields, **changed, LIST: [first, *rest]})
+
+
+WIDE = ["n", *(f"k{i}" for i in range(9000))]
+LONG = 3000
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: many(widths=WIDE, bodies=[["entry 0 own 0", f"width k{i}", "mul 2"] for i in range(LONG)]),
+        lambda: many(
+            constants={f"c{i}": None for i in range(LONG)},
+            bodies=[["entry 0 own 0", f"constant c{i}", "mul 2"] for i in range(LONG)],
+        ),
+        lambda: many(
+            constants={f"c{i}": None for i in range(LONG)},
+            bodies=[["normal g′1", f"constant c{i}", "mul 2", "mean g′1"] for i in range(LONG)],
+        ),
+        lambda: many(
+            sizes={f"a{i}": "2" for i in range(LONG)},
+            axes=["a0"],
+            bodies=[["index a0′1", "entry 0 own 1", "sum a0 a0′1"]] * LONG,
+        ),
+        lambda: many(
+            size_of={f"a{i}": f"a{i + 1}" for i in range(LONG)},
+            axes=["a0"],
+            bodies=[["index a0′1", "entry 0 own 1", f"sum a{i} a0′1"] for i in range(LONG)],
+        ),
+        lambda: many(
+            sizes={"a": "400000"},
+            tables=[{"axes": ["a"], "shape": ["400000"], "values": ["0"] * 400_000}],
+            axes=["a"],
+            bodies=[["index a′1", "lookup 0 1", "entry 0 own 1", "sum a a′1"]] * LONG,
+        ),
+    ],
+    ids=["widths", "constants", "means", "sizes", "shared sizes", "look-ups"],
+)
+def test_many_names_are_read_written_and_printed_quickly(make):
+    start = time.perf_counter()
+    program = from_json(make())
+    assert from_json(to_json(program)) == program
+    assert len(repr(program).splitlines()) == LONG + 3 and len(program.graph) == LONG + 1
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: many(widths=[*WIDE, *"abcdefgh", *(f"l{i}" for i in range(1000))]), "widths: it has 10009 members"),
+        (lambda: many(constants={f"c{i}": None for i in range(10_001)}), "constants: it has 10001 members"),
+        (lambda: many(sizes={f"a{i}": "1" for i in range(10_001)}), "sizes: it has 10001 members; at most 10000"),
+        (
+            lambda: many(sizes={f"a{i}": "1" for i in range(9000)}, size_of={f"b{i}": "a0" for i in range(9000)}),
+            "axes: it has 18000 members; at most 10000 are read",
+        ),
+        (lambda: many(axes=[f"a{i}" for i in range(33)]), "axes: it has 33 members; at most 32 are read"),
+        (lambda: many(size_of={f"a{i}": f"a{(i + 1) % LONG}" for i in range(LONG)}), "no axis shares its size"),
+    ],
+)
+def test_too_many_names_are_refused(make, words):
+    with pytest.raises(ProgramError, match=words):
+        from_json(make())
+
+
+def test_long_lines_of_a_print_out_do_not_widen_the_others():
+    long = [word for i in range(400) for word in ("entry 0 own 0", str(i + 2), "mul 2", "tanh")]
+    text = repr(from_json(many(bodies=[[*long, "add 400"], *([["entry 0 own 0", "tanh"]] * 100)])))
+    assert len(text.splitlines()[2]) > 4000 and max(map(len, text.splitlines()[3:])) < 100
+
+
 def test_nothing_in_the_reader_evaluates_text():
     for module in (fields, postfix, serial):
         source = Path(module.__file__).read_text()

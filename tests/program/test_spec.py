@@ -84,10 +84,12 @@ BROKEN = {
         legal.replace(tables=(Table(np.array([-2]), ("token",)),), sizes={"token": Integer(1)}),
         legal.replace(tables=(TABLE,)),
     ],
-    "instructions have different printable names": [
+    "instructions have different printable names, without ⟨ | ⟩ or an index [axis=0]": [
         changed(OUTER, name="h"),
         changed(OUTER, name=""),
         changed(OUTER, name="a\nb"),
+        changed(OUTER, name="⟨h|h⟩"),
+        changed(OUTER, name="h[token=0]"),
         legal.replace(names={**legal.names, "\x1b": 0}),
     ],
     "names point at its instructions": [legal.replace(names={"h": 7}), legal.replace(names={"h": -1})],
@@ -211,7 +213,7 @@ def test_a_broken_row_is_named(sentence, program):
     with pytest.raises(ProgramError) as caught:
         verify(program)
     message = str(caught.value)
-    assert message.endswith(f": expected that {sentence}.")
+    assert f": expected that {sentence}" in message and message.endswith(".")
     rows = [s for _, _, s in SPEC if s == sentence]
     assert message.startswith("instruction " if rows else "program `legal` is not legal")
     if rows:

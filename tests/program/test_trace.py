@@ -2,6 +2,9 @@
 
 import functools
 import math
+import statistics
+from fractions import Fraction
+from math import tanh as tanh_of_math
 
 import numpy as np
 import pytest
@@ -385,6 +388,66 @@ def use_irrational_power(x: tp.Vector):
     return x * tp.n ** tp.sqrt(2)
 
 
+def use_entry_as_exponent(x: tp.Vector):
+    return tp.n**x
+
+
+def use_width_as_exponent(x: tp.Vector):
+    return x**tp.n
+
+
+def use_bits(x: tp.Vector):
+    return 1 | ~x
+
+
+def use_shift(x: tp.Vector):
+    return x << 1
+
+
+def use_neuron_as_a_number(x: tp.Vector):
+    return x * (tp.neuron("β") + 1)
+
+
+def use_statistics(x: tp.Vector):
+    return statistics.mean([x, x])
+
+
+def use_call(x: tp.Vector):
+    return x(1)
+
+
+def use_stack(x: tp.Vector):
+    return np.stack([x, x])
+
+
+def use_numpy_less(x: tp.Vector):
+    return np.float64(2) < x
+
+
+def use_norm(x: tp.Vector):
+    return np.linalg.norm(x)
+
+
+def use_arcsin(x: tp.Vector):
+    return np.arcsin(x)
+
+
+def use_imported_tanh(x: tp.Vector):
+    return tanh_of_math(x)
+
+
+def use_endless_recursion(x: tp.Vector):
+    return use_endless_recursion(x) + 1
+
+
+def use_index_beyond_a_size(x: tp.Vector["t"]):
+    return tp.constant([1, 2], axes="t") * x + x.sel(t=2)
+
+
+def use_named_matrix(W: tp.Matrix, x: tp.Vector):
+    return W.named("V") @ x
+
+
 TRAPS = [
     (use_if, "used as a condition", "tp.where"),
     (use_less, "a comparison of traced values", "tp.step(x - y)"),
@@ -431,7 +494,22 @@ TRAPS = [
     (use_string, "tp.tanh: str is not a number", "it takes values of the program"),
     (use_sympy, "sympy.tanh of a traced value", "use tp.tanh"),
     (use_foreign_symbol, "the symbol `q`", "declare it keyword-only in the signature: `*, q`"),
-    (use_irrational_power, "return", "widths stand to rational powers"),
+    (use_irrational_power, "`sqrt(2)` as an exponent", "widths stand to rational powers"),
+    (use_entry_as_exponent, "a value of the program as an exponent", "widths stand to rational powers"),
+    (use_width_as_exponent, "`n` as an exponent", "widths stand to rational powers"),
+    (use_bits, "`~`", "tp.where(c, x, y)"),
+    (use_shift, "`<<`", "tp.where(c, x, y)"),
+    (use_neuron_as_a_number, "a neuron index used as a value", "it indexes vectors, x[β]"),
+    (use_statistics, "do not do (can't convert type 'Value'", "all else is a tp function"),
+    (use_call, "'Value' object is not callable", "all else is a tp function"),
+    (use_stack, "np.stack on a traced value", 'a finite axis instead: x: tp.Vector["token"]'),
+    (use_numpy_less, "np.less on a traced value", "tp.where"),
+    (use_norm, "np.linalg.norm on a traced value", "use tp.sqrt(tp.avg(x ** 2))"),
+    (use_arcsin, "np.arcsin on a traced value", "use tp.elementwise(sympy.asin)"),
+    (use_imported_tanh, "math.tanh of a traced value", "use tp.tanh"),
+    (use_endless_recursion, "maximum recursion depth", "a function that calls itself needs an end"),
+    (use_index_beyond_a_size, "sel(t=2)", "the indices of `t` go from 0 to 1"),
+    (use_named_matrix, "'MatrixValue' object has no attribute 'named'", "only its products have .named"),
 ]
 
 
@@ -480,7 +558,7 @@ def test_comparison_of_constants_is_refused():
             return -x
 
 
-@pytest.mark.parametrize(("function", "words"), [(math.sqrt, "tp.sqrt"), (np.sqrt, "the same name")])
+@pytest.mark.parametrize(("function", "words"), [(math.sqrt, "tp.sqrt"), (np.sqrt, "np.sqrt of `γ`; use tp.sqrt")])
 def test_numerical_functions_of_constants_are_refused(function, words):
     with pytest.raises(ProgramError, match=words):
 
@@ -513,6 +591,11 @@ def test_values_from_another_trace():
         "our matrix": lambda W2, y: W2 @ x,
         "map": lambda W2, y: tp.tanh(x),
         "average": lambda W2, y: tp.avg(x),
+        "sum over an axis": lambda W2, y: tp.sum(x, over="t"),
+        "selection": lambda W2, y: x.sel(t=0),
+        "renaming": lambda W2, y: x.rename(t="s"),
+        "neuron": lambda W2, y: x[tp.neuron("β")],
+        "name": lambda W2, y: x.named("z"),
         "returned": lambda W2, y: x,
     }
     for use in uses.values():
@@ -641,9 +724,36 @@ def test_what_may_be_returned():
 def test_a_number_may_be_returned():
     @tp.program
     def constant(x: tp.Vector, *, γ):
-        return 2, γ / tp.sqrt(tp.n)
+        return 2, γ / tp.sqrt(tp.n), np.int64(3), Fraction(1, 3), np.float32(0.5)
 
-    assert constant.run(n=4, γ=3)["return[1]"] == 1.5
+    found = constant.run(n=4, γ=3)
+    assert [found[f"return[{i}]"] for i in range(5)] == [2, 1.5, 3, 1 / 3, 0.5]
+    for odd in (True, np.bool_(True), 1j):
+        with pytest.raises(ProgramError, match="returns a value of type"):
+            tp.program(lambda *, γ: odd)  # noqa: B023
+
+
+def test_functions_of_math_are_known_without_source():
+    space = {"tp": tp}
+    exec("import math as m\ndef f(x: tp.Vector):\n    y = 2 * x\n    return m.tanh(y)", space)
+    with pytest.raises(ProgramError, match=r"<string>, line 4: math\.tanh of a traced value; use tp.tanh"):
+        tp.program(space["f"])
+
+
+def test_an_index_beyond_a_size_that_is_known_later_is_told():
+    with pytest.raises(ProgramError, match=r"x\.sel\(t=5\).*index 5 of the axis `t`, which has 2 entries; make the"):
+
+        @tp.program
+        def selected(x: tp.Vector["t"]):
+            y = x.sel(t=5)
+            return y * tp.constant([1, 2], axes="t")
+
+    with pytest.raises(ProgramError, match=r"index 5 of the axis `t`, which has 2 entries; make the axis longer"):
+
+        @tp.program
+        def taken(x: tp.Vector["t"]):
+            y = x.take(t=[0, 5], axes="s")
+            return y * tp.constant([1, 2], axes="t")
 
 
 def test_errors_of_the_traced_function_itself_pass():

@@ -56,7 +56,7 @@ def test_the_line_of_a_value_is_the_users(trace):
 
 def test_arithmetic_with_symbols_of_the_program_keeps_the_value_in_charge(trace):
     x = vector(trace)
-    for product in (tp.sqrt(tp.n) * x, x * tp.sqrt(tp.n), tp.n / x, tp.n - x, tp.n + x, tp.n**x, sympy.pi * x):
+    for product in (tp.sqrt(tp.n) * x, x * tp.sqrt(tp.n), tp.n / x, tp.n - x, tp.n + x, sympy.pi * x):
         assert isinstance(product, Value)
 
 

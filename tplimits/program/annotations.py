@@ -9,7 +9,8 @@ from sympy import Expr
 
 from tplimits.program.nodes import Law
 from tplimits.program.normalise import normalise
-from tplimits.program.tracing import exact, fail
+from tplimits.program.signatures import stated
+from tplimits.program.tracing import exact, fail, plain
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Init:
     law: Law
 
 
+@stated("tp.init")
 def init(mean: Any = 0, std: Any = 1) -> Init:
     """The law N(mean, std²) of the entries of an initial vector.
 
@@ -71,6 +73,7 @@ def init(mean: Any = 0, std: Any = 1) -> Init:
     """
     values = []
     for name, value in (("mean", mean), ("std", std)):
+        value = plain(value)
         try:
             values.append(normalise(value) if isinstance(value, Expr) else exact(value))
         except (TypeError, ValueError) as error:

@@ -10,10 +10,12 @@ from sympy import Expr, Symbol
 
 from tplimits.program.entries import OWN, NeuronMean, slot_symbol
 from tplimits.program.refusals import Refusals
+from tplimits.program.signatures import stated
 from tplimits.program.tracing import fail
 from tplimits.program.values import Neuron, Origin, Value
 
 
+@stated("tp.neuron")
 def neuron(name: str) -> Neuron:
     """A named neuron index: with β = tp.neuron("β"), x[β] is x at another neuron.
 
@@ -25,6 +27,7 @@ def neuron(name: str) -> Neuron:
     return Neuron(name)
 
 
+@stated("tp.avg")
 def avg(value: Any, over: Neuron | Sequence[Neuron] | None = None) -> Value:
     """The mean over the width of a value, or over named neuron indices.
 
@@ -43,7 +46,7 @@ def avg(value: Any, over: Neuron | Sequence[Neuron] | None = None) -> Value:
     if not isinstance(value, Value):
         what = value.describe() if isinstance(value, Refusals) else f"a value of type {type(value).__name__}"
         fail(f"tp.avg of {what}", "average a vector of the program")
-    trace = value.trace
+    trace = value.here().trace
     if over is None:
         if value.width is None:
             repair = "say over which neuron: tp.avg(…, over=β)" if value.neurons else "a scalar needs no average"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy
@@ -17,6 +17,20 @@ def need_axis(axis: str, axes: tuple[str, ...], action: str, what: str) -> None:
     if axis not in axes:
         has = f"its axes are ({', '.join(axes)})" if axes else "it has no finite axes"
         fail(f"{action}() along `{axis}` on {what}", has)
+
+
+def axis_names(names: Any, action: str) -> tuple[str, ...]:
+    """One name or several as a tuple of different ones.
+
+    >>> axis_names("token", "tp.sum"), axis_names(["tap", "pos"], "take")
+    (('token',), ('tap', 'pos'))
+    """
+    found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    if not all(isinstance(name, str) for name in found):
+        fail(f"{action} with {names!r} for the names of axes", 'axes have names in quotes: "token" or ("tap", "pos")')
+    if len(set(found)) != len(found):
+        fail(f"{action} with the axes {found}", "name each axis once")
+    return found
 
 
 def renamed_axes(trace: Trace, axes: tuple[str, ...], renaming: Mapping[str, str], what: str) -> tuple[str, ...]:

@@ -12,11 +12,11 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.entries import N, constant_symbol, size_symbol, width_symbol
+from tplimits.program.entries import constant_symbol, size_symbol
 from tplimits.program.nodes import InitialScalar, InitialVector, Instruction, Law, OuterNonlin, ScalarNonlin
 from tplimits.program.normalise import normalise
 from tplimits.program.spec import verify
-from tplimits.program.tracing import exact
+from tplimits.program.tracing import exact, plain
 
 if TYPE_CHECKING:
     from tplimits.program.program import Program
@@ -28,14 +28,13 @@ def constant_value(program: Program, value: Any, what: str) -> Expr:
     Raises ProgramError when it is not a finite real number or an expression in widths and other
     constants of the program.
     """
+    value = plain(value)
     if isinstance(value, Expr):
         try:
             value = normalise(value)
         except ValueError as error:
             raise ProgramError(f"{what}: it contains {error}; give a finite real number.") from None
-        known = {N, *map(width_symbol, program.widths), *map(constant_symbol, program.constants)}
-        known |= set(map(size_symbol, program.all_axes))
-        strange = value.free_symbols - known
+        strange = value.free_symbols - program.number_symbols
         if strange:
             raise ProgramError(
                 f"{what}: `{min(strange, key=str)}` is not a width or constant of `{program.name}`; "
@@ -86,7 +85,7 @@ def bind(program: Program, values: Mapping[str, Any]) -> Program:
         if name in program.constants:
             fixed[constant_symbol(name)] = constant_value(program, value, f"bind({name}={value!r})")
             del constants[name]
-        elif name in program.all_axes:
+        elif name in program.axis_names:
             root, size = program.root_axis(name), _size(name, value)
             if sizes.get(root, size) != size:
                 raise ProgramError(

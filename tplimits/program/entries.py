@@ -14,6 +14,8 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 
 from __future__ import annotations
 
+import functools
+
 import sympy
 from sympy import Expr, Symbol
 
@@ -26,6 +28,7 @@ N = Symbol("n", positive=True)
 _AXIS = {"integer": True, "nonnegative": True}
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def axis_symbol(name: str) -> Symbol:
     """The running index of a finite axis."""
     return Symbol(name, **_AXIS)

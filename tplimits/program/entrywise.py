@@ -9,16 +9,20 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.errors import TplimitsError
 from tplimits.program import functions
 from tplimits.program.entries import GaussMean, normal_symbol
 from tplimits.program.normalise import normalise
+from tplimits.program.quantities import Quantity, quantity
 from tplimits.program.refusals import Refusals
-from tplimits.program.tracing import active, exact, fail
+from tplimits.program.signatures import stated
+from tplimits.program.tracing import active, exact, fail, plain
 from tplimits.program.values import Value, apply
 
 
 def _plain(argument: Any, action: str) -> Expr:
     """A number or a SymPy expression as an exact expression."""
+    argument = plain(argument)
     if isinstance(argument, Expr):
         return argument
     if isinstance(argument, Refusals):
@@ -35,7 +39,7 @@ def _applied(head: Callable[..., Expr], args: tuple[Any, ...], action: str) -> A
     """The head on values of a program, or on plain numbers and expressions."""
     if any(isinstance(a, Value) for a in args):
         return apply(head, tuple(a if isinstance(a, Value) else _plain(a, action) for a in args))
-    return head(*(_plain(a, action) for a in args))
+    return quantity(head(*(_plain(a, action) for a in args)))
 
 
 def _entrywise(head: Callable[..., Expr], name: str, doc: str) -> Callable[..., Any]:
@@ -48,7 +52,7 @@ def _entrywise(head: Callable[..., Expr], name: str, doc: str) -> Callable[..., 
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return stated(f"tp.{name}")(function)
 
 
 relu = _entrywise(functions.relu, "relu", "x where x > 0, else 0; relu'(0) = 0.")
@@ -71,6 +75,7 @@ where = _entrywise(functions.where, "where", "where(c, x, y) is x where c > 0 an
 _leaky = _entrywise(functions.leaky_relu, "leaky_relu", "")
 
 
+@stated("tp.leaky_relu")
 def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
     """x where x > 0, slope·x elsewhere.
 
@@ -80,6 +85,7 @@ def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
     return _leaky(x, slope)
 
 
+@stated("tp.clip")
 def clip(x: Any, low: Any, high: Any) -> Any:
     """x kept between low and high.
 
@@ -89,6 +95,7 @@ def clip(x: Any, low: Any, high: Any) -> Any:
     return minimum(maximum(x, low), high)
 
 
+@stated("tp.elementwise")
 def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     """Any SymPy expression as an entrywise function: `tp.elementwise(lambda u, v: u * sympy.sin(v))(x, y)`.
 
@@ -99,6 +106,7 @@ def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     9
     """
 
+    @stated("tp.elementwise(…)")
     def applied(*args: Any) -> Any:
         slots = [sympy.Dummy(f"x{i}", real=True) for i in range(len(args))]
         body = _written(function, slots, "tp.elementwise")
@@ -113,11 +121,17 @@ def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
 def _written(function: Callable[..., Any], variables: list[Symbol], action: str) -> Expr:
     """What a user's function makes of symbols, in the heads of this package."""
     try:
-        body = function(*variables)
-    except (TypeError, AttributeError, ValueError) as error:
-        fail(f"{action} cannot call this function on symbols ({error})", "write it with tp or SymPy functions")
+        body = function(*map(Quantity, variables))
+    except TplimitsError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        fail(f"{action} cannot call this function on symbols ({what})", "write it with tp or SymPy functions")
     if isinstance(body, Refusals):
         fail(f"a value of the program inside the function of {action}", "pass it as an argument instead")
+    if isinstance(body, (list, tuple, numpy.ndarray)):
+        what = f"a value of type {type(body).__name__}"
+        fail(f"the function of {action} returns {what}", "return one expression; make a call for each of several")
     try:
         return normalise(_plain(body, action))
     except ValueError as error:
@@ -128,7 +142,8 @@ def _written(function: Callable[..., Any], variables: list[Symbol], action: str)
         )
 
 
-def expect(function: Callable[[Any], Any]) -> Expr:
+@stated("tp.expect")
+def expect(function: Callable[[Any], Any]) -> Any:
     """The mean of a SymPy function over a standard normal, as a constant.
 
     `tp.expect(lambda g: tp.relu(g)**2)` is 1/2 in the limit and at every width.
@@ -139,9 +154,9 @@ def expect(function: Callable[[Any], Any]) -> Expr:
     dummy = sympy.Dummy("g", real=True)
     body = _written(function, [dummy], "tp.expect")
     if dummy not in body.free_symbols:
-        return body
+        return quantity(body)
     variable = normal_symbol(1 + _mean_depth(body))
-    return GaussMean(body.xreplace({dummy: variable}), variable)
+    return quantity(GaussMean(body.xreplace({dummy: variable}), variable))
 
 
 def _mean_depth(expr: Expr) -> int:

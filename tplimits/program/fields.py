@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, NoReturn
 
 from sympy import Expr
@@ -15,6 +15,8 @@ from tplimits.program.postfix import Budget, expression, shown
 
 #: limits of a file: characters, strings, levels of nesting
 MAX_CHARACTERS, MAX_STRINGS, MAX_LEVELS = 1 << 25, 1_000_000, 8
+#: widths, constants or axes of a program; axes or averaged indices of one instruction (arrays have so many dimensions)
+MAX_NAMES, MAX_AXES = 10_000, 32
 
 
 def parse(text: str) -> Fields:
@@ -150,9 +152,11 @@ class Fields:
         where = self._at(key)
         return tuple(read(v, where) for v in self._take(key, list, "a list"))
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def texts(self, key: str, most: int = MAX_AXES) -> tuple[str, ...]:
         """A list of names."""
-        return self.each(key, name)
+        found = self.each(key, name)
+        few(found, self._at(key), most)
+        return found
 
     def counts(self, key: str) -> tuple[int, ...]:
         """A list of whole numbers."""
@@ -165,19 +169,25 @@ class Fields:
     def objects(self, key: str, what: str, most: int) -> list[Fields]:
         """A list of objects, to be called `what` 1, 2, ... in messages."""
         found = self._take(key, list, "a list of objects")
-        if len(found) > most:
-            refuse(self._at(key), f"it has {len(found)} members", f"at most {most} are read")
+        few(found, self._at(key), most)
         return [Fields(v, f"{what} {i}", self._budget) for i, v in enumerate(found, start=1)]
 
-    def mapping(self, key: str, read: Callable[[Any, str], Any]) -> dict[str, Any]:
+    def mapping(self, key: str, read: Callable[[Any, str], Any], most: int = MAX_NAMES) -> dict[str, Any]:
         """An object whose keys are names, its values read one by one with their place."""
         where = self._at(key)
         found = self._take(key, dict, "an object")
+        few(found, where, most)
         return {name(k, where): read(v, f"{where}, {k}") for k, v in found.items()}
 
     def expressions(self, key: str) -> dict[str, Expr | None]:
         """An object of expressions or nulls."""
         return self.mapping(key, lambda v, where: None if v is None else self._body(v, where))
+
+
+def few(found: Sized, where: str, most: int) -> None:
+    """Refuse a list or an object with too many members."""
+    if len(found) > most:
+        refuse(where, f"it has {len(found)} members", f"at most {most} are read")
 
 
 def name(value: Any, where: str) -> str:

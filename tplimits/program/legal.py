@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, Symbol
@@ -16,14 +16,9 @@ from tplimits.program.entries import (
     Entry,
     GaussMean,
     Lookup,
-    N,
-    axis_symbol,
-    constant_symbol,
-    size_symbol,
-    width_symbol,
 )
 from tplimits.program.functions import HEADS
-from tplimits.program.nodes import InitialMatrix, Table
+from tplimits.program.nodes import InitialMatrix, Instruction, MatMul, Table
 from tplimits.program.normalise import NUMBERS, refuse_unreal
 
 if TYPE_CHECKING:
@@ -50,7 +45,7 @@ def index_legal(program: Program, index: Expr, free: Mapping[Expr, str], axis: s
         if not 0 <= index.table < len(program.tables):
             return False
         table = program.tables[index.table]
-        within = size is None or bool((table.values < int(size)).all())
+        within = size is None or table.largest < size
         nested = any(isinstance(i, Lookup) for i in index.indices)
         return within and not nested and _read_legal(program, index, free, table)
     return index in free and _same_size(program, free[index], axis)
@@ -75,6 +70,33 @@ def _entry_legal(
     return at_neuron and all(index_legal(program, i, free, a) for i, a in zip(entry.indices, source.axes, strict=True))
 
 
+def beyond(program: Program, position: int, instruction: Instruction) -> str | None:
+    """Where an instruction reads beyond the end of an axis, for messages; None where it does not."""
+    held: dict[type, Any] = {Entry: program.instructions[:position], ArrayEntry: program.arrays, Lookup: program.tables}
+    parts = (getattr(instruction, name, None) for name in ("body", "operand"))
+    reads = [(leaf, int(leaf.args[0])) for part in parts if part is not None for leaf in part.atoms(*held)]
+    pairs = [
+        pair
+        for leaf, number in reads
+        if 0 <= number < len(held[type(leaf)])
+        for pair in zip(leaf.indices, held[type(leaf)][number].axes, strict=False)
+    ]
+    if isinstance(instruction, MatMul) and 0 <= instruction.matrix < position:
+        pairs += zip(instruction.matrix_indices, program[instruction.matrix].axes, strict=False)
+    for index, axis in pairs:
+        size, last = program.size(axis), _largest(program, index)
+        if size is not None and last is not None and last >= size:
+            return f"reads index {last} of the axis `{axis}`, which has {size} entries"
+    return None
+
+
+def _largest(program: Program, index: Expr) -> int | None:
+    """The largest value of an index that is a number or read from a table."""
+    if isinstance(index, Lookup) and 0 <= index.table < len(program.tables):
+        return int(program.tables[index.table].largest)
+    return int(index) if isinstance(index, sympy.Integer) else None
+
+
 def vector_legal(program: Program, position: int, operand: Entry, free: Mapping[Expr, str], width: str) -> bool:
     """Whether an operand is an entry of an earlier vector on this width."""
     return operand.neuron == OWN and _entry_legal(program, position, operand, free, {OWN: width})
@@ -90,9 +112,9 @@ def leaves_legal(
         known = 0 <= body.array < len(program.arrays)
         return known and _read_legal(program, body, free, program.arrays[body.array])
     if isinstance(body, AxisSum):
-        new = body.bound not in free and body.bound not in map(axis_symbol, program.all_axes)
+        new = body.bound not in free and body.bound.name not in program.axis_names
         free = {**free, body.bound: body.axis}
-        return new and body.axis in program.all_axes and leaves_legal(program, position, body.summand, free, neurons)
+        return new and body.axis in program.axis_names and leaves_legal(program, position, body.summand, free, neurons)
     if isinstance(body, GaussMean):
         return not body.has(Entry, ArrayEntry, AxisSum)
     return all(leaves_legal(program, position, a, free, neurons) for a in body.args)
@@ -101,21 +123,18 @@ def leaves_legal(
 # -- expressions ------------------------------------------------------------------------------
 
 
-def constant_symbols(program: Program) -> set[Symbol]:
-    """The symbols that stand for numbers."""
-    known = {N, *map(width_symbol, program.widths), *map(constant_symbol, program.constants)}
-    return known | set(map(size_symbol, program.all_axes))
-
-
-def symbols_known(expr: Expr, known: set[Symbol]) -> bool:
+def symbols_known(expr: Expr, known: Set[Symbol], bound: tuple[Symbol, ...] = ()) -> bool:
     """Whether an expression holds no symbols but these, besides indices and the variables of its means."""
     if isinstance(expr, GaussMean):
-        return expr.args[1] not in known and symbols_known(expr.args[0], known | {expr.args[1]})
+        inner, variable = expr.args
+        return variable not in known and variable not in bound and symbols_known(inner, known, (*bound, variable))
     if isinstance(expr, AxisSum):
-        return symbols_known(expr.summand, known)
+        return symbols_known(expr.summand, known, bound)
     if isinstance(expr, (Entry, ArrayEntry)):
         return True
-    return expr in known if isinstance(expr, Symbol) else all(symbols_known(a, known) for a in expr.args)
+    if isinstance(expr, Symbol):
+        return expr in known or expr in bound
+    return all(symbols_known(a, known, bound) for a in expr.args)
 
 
 def heads_known(expr: Expr) -> bool:
@@ -160,7 +179,7 @@ def number_legal(program: Program, expr: Expr | None) -> bool:
     return expr is None or (
         isinstance(expr, Expr)
         and not expr.has(Entry, ArrayEntry, AxisSum)
-        and symbols_known(expr, constant_symbols(program))
+        and symbols_known(expr, program.number_symbols)
         and heads_known(expr)
         and real(expr)
     )

@@ -9,6 +9,7 @@ from sympy import Expr
 
 from tplimits.program.axes import index_swap, renamed_axes, selected
 from tplimits.program.refusals import Refusals
+from tplimits.program.signatures import stated
 from tplimits.program.tracing import Trace, fail
 from tplimits.program.values import Origin, Value
 
@@ -50,12 +51,14 @@ class MatrixValue(Refusals):
         kind = "a matrix {}×{}".format(*self.sides)
         return kind + (f" with axes ({', '.join(self.axes)})" if self.axes else "")
 
+    @stated(".sel")
     def sel(self, **selection: int) -> MatrixValue:
         """One member of a family of matrices: `W.sel(layer=3)`."""
         chosen = selected(self.trace, self.axes, selection, self.describe())
         indices = tuple(i.xreplace(chosen) for i in self.indices)
         return self._view(tuple(a for a in self.axes if a not in selection), indices, self.transposed)
 
+    @stated(".rename")
     def rename(self, **renaming: str) -> MatrixValue:
         """The same matrices with finite axes renamed."""
         axes = renamed_axes(self.trace, self.axes, renaming, self.describe())

@@ -9,12 +9,13 @@ Lemma 2.6.2.  Finite named axes make every instruction a family.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.entries import Entry, entries
+from tplimits.program.entries import Entry
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class OuterNonlin(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        return tuple(sorted({e.source for e in entries(self.body)}))
+        return tuple(sorted({e.source for e in self.body.atoms(Entry)}))
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class ScalarNonlin(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        return tuple(sorted({e.source for e in entries(self.body)}))
+        return tuple(sorted({e.source for e in self.body.atoms(Entry)}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +171,11 @@ class Table:
 
     def __post_init__(self) -> None:
         self.values.setflags(write=False)
+
+    @cached_property
+    def largest(self) -> float:
+        """Its largest entry."""
+        return float(self.values.max())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table) or self.axes != other.axes or self.values.dtype != other.values.dtype:

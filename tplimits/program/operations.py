@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy
-from sympy import Expr, Integer
+from sympy import Integer
 
 from tplimits.program.averages import avg, neuron
-from tplimits.program.axes import need_axis
+from tplimits.program.axes import axis_names, need_axis
 from tplimits.program.entries import ArrayEntry, N, size_symbol, width_symbol
 from tplimits.program.entrywise import (
     abs,
@@ -35,11 +35,13 @@ from tplimits.program.entrywise import (
     where,
 )
 from tplimits.program.nodes import Table
+from tplimits.program.quantities import Quantity
 from tplimits.program.refusals import Refusals
+from tplimits.program.signatures import stated
 from tplimits.program.tracing import active, exact, fail
 from tplimits.program.values import Neuron, Value, sum_over
 
-n = N
+n = Quantity(N)
 
 
 def _over(value: Any, over: Any, action: str) -> tuple[Value, tuple[str, ...]]:
@@ -49,12 +51,13 @@ def _over(value: Any, over: Any, action: str) -> tuple[Value, tuple[str, ...]]:
         fail(f"tp.{action} of {what}", "it takes a value of the program with a finite axis")
     if isinstance(over, Neuron):
         fail(f"tp.{action} over the neuron {over.name}", "neurons are averaged by tp.avg(…, over=β)")
-    axes = (over,) if isinstance(over, str) else tuple(over)
+    axes = axis_names(over, f"tp.{action}")
     for axis in axes:
-        need_axis(axis, value.axes, f"tp.{action}", value.describe())
+        need_axis(axis, value.here().axes, f"tp.{action}", value.describe())
     return value, axes
 
 
+@stated("tp.sum")
 def sum(value: Any, over: str | Iterable[str]) -> Value:
     """The sum over one finite axis, or several.
 
@@ -72,6 +75,7 @@ def sum(value: Any, over: str | Iterable[str]) -> Value:
     return value
 
 
+@stated("tp.mean")
 def mean(value: Any, over: str | Iterable[str]) -> Value:
     """The mean over one finite axis, or several; the mean over a width is `tp.avg`.
 
@@ -89,6 +93,7 @@ def mean(value: Any, over: str | Iterable[str]) -> Value:
     return value
 
 
+@stated("tp.softmax")
 def softmax(value: Any, over: str | Iterable[str]) -> Value:
     """exp(value) / Σ exp(value) along one finite axis, or several together.
 
@@ -108,6 +113,7 @@ def softmax(value: Any, over: str | Iterable[str]) -> Value:
     return weights / total
 
 
+@stated("tp.constant")
 def constant(array: Any, axes: Iterable[str] = ()) -> Value:
     """A constant array over finite axes, named in order.
 
@@ -126,15 +132,15 @@ def constant(array: Any, axes: Iterable[str] = ()) -> Value:
         values = numpy.array(array)
     except ValueError as error:
         fail(f"tp.constant of something that is no array ({error})", "give an array of numbers")
-    names = (axes,) if isinstance(axes, str) else tuple(axes)
+    names = axis_names(axes, "tp.constant")
     if values.dtype != bool and not numpy.issubdtype(values.dtype, numpy.number):
         fail(f"tp.constant of an array of {values.dtype}", "give an array of numbers")
     if numpy.iscomplexobj(values):
         fail("tp.constant of a complex array", "programs are real")
-    if values.ndim != len(names) or len(set(names)) != len(names):
+    if values.ndim != len(names):
         fail(
             f"tp.constant of an array with {values.ndim} dimensions and axes {names}",
-            "give one name for each dimension, all different",
+            "give one name for each dimension",
         )
     values = values.astype(numpy.float64)
     if not numpy.isfinite(values).all():
@@ -147,7 +153,8 @@ def constant(array: Any, axes: Iterable[str] = ()) -> Value:
     return Value(trace, ArrayEntry(number, *trace.indices(names)), None, names)
 
 
-def size(axis: str) -> Expr:
+@stated("tp.size")
+def size(axis: str) -> Quantity:
     """The size of a finite axis, as a symbol until it is known.
 
     >>> size("token")
@@ -156,10 +163,11 @@ def size(axis: str) -> Expr:
     trace = active()
     if trace is not None and axis not in trace.axes:
         fail(f"tp.size({axis!r})", f"the finite axes so far are ({', '.join(trace.axes)})")
-    return size_symbol(axis)
+    return Quantity(size_symbol(axis))
 
 
-def width(name: str) -> Expr:
+@stated("tp.width")
+def width(name: str) -> Quantity:
     """A width as a symbol; `tp.n` is `tp.width("n")`.
 
     >>> width("n") == n
@@ -168,7 +176,7 @@ def width(name: str) -> Expr:
     trace = active()
     if trace is not None and name not in trace.widths:
         fail(f"tp.width({name!r})", f"the widths of this program are ({', '.join(trace.widths)})")
-    return width_symbol(name)
+    return Quantity(width_symbol(name))
 
 
 __all__ = [

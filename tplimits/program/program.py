@@ -9,13 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import networkx
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program import render
 from tplimits.program.bind import bind
 from tplimits.program.compose import inline
+from tplimits.program.entries import N, constant_symbol, size_symbol, width_symbol
+from tplimits.program.frozen import FrozenDict
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, Instruction, Table
 
 
@@ -40,6 +42,10 @@ class Program:
     tables: tuple[Table, ...] = ()
     arguments: tuple[int, ...] = ()
     returns_tuple: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("names", "constants", "sizes", "size_of"):
+            object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -86,11 +92,21 @@ class Program:
                 found.setdefault(name.removesuffix("#1"), position)
         return found
 
+    @cached_property
+    def roots(self) -> dict[str, str]:
+        """For each axis that takes its size from another, the last in that chain (any of them in a circle)."""
+        found: dict[str, str] = {}
+        for axis in self.size_of:
+            chain: dict[str, None] = {}
+            while axis in self.size_of and axis not in found and axis not in chain:
+                chain[axis] = None
+                axis = self.size_of[axis]
+            found.update(dict.fromkeys(chain, found.get(axis, axis)))
+        return found
+
     def root_axis(self, axis: str) -> str:
         """The axis whose size this axis shares."""
-        while axis in self.size_of:
-            axis = self.size_of[axis]
-        return axis
+        return self.roots.get(axis, axis)
 
     def size(self, axis: str) -> Expr | None:
         """The size of a finite axis if it is known, else None."""
@@ -105,6 +121,27 @@ class Program:
         for known in (*self.size_of, *self.size_of.values(), *self.sizes):
             seen.setdefault(known)
         return tuple(seen)
+
+    @cached_property
+    def axis_names(self) -> frozenset[str]:
+        """`all_axes` as a set."""
+        return frozenset(self.all_axes)
+
+    @cached_property
+    def width_names(self) -> frozenset[str]:
+        """`widths` as a set."""
+        return frozenset(self.widths)
+
+    @cached_property
+    def width_symbols(self) -> frozenset[Symbol]:
+        """The widths as they stand in expressions."""
+        return frozenset(map(width_symbol, self.widths))
+
+    @cached_property
+    def number_symbols(self) -> frozenset[Symbol]:
+        """The symbols that stand for numbers: widths, constants and sizes."""
+        sizes, constants = map(size_symbol, self.all_axes), map(constant_symbol, self.constants)
+        return frozenset((N, *self.width_symbols, *constants, *sizes))
 
     def where(self, position: int) -> str:
         """How messages point at an instruction: number, name and source line."""

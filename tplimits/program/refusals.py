@@ -5,10 +5,16 @@ Every misuse that Python lets us see is a ProgramError naming the function of `t
 
 from __future__ import annotations
 
-import re
+import dis
+import itertools
+from collections import ChainMap
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from tplimits.program.tracing import fail, user_line
+import sympy
+
+from tplimits.program.functions import HEADS
+from tplimits.program.tracing import fail, user_frame
 
 #: the functions of `tp` that act entry by entry
 ENTRYWISE = frozenset(
@@ -24,7 +30,13 @@ _OTHER_NAMES = {
     **{"fmin": "tp.minimum", "matmul": "W @ x with W: tp.Matrix", "dot": "tp.avg(x * y)", "vdot": "tp.avg(x * y)"},
     **{"inner": "tp.avg(x * y)", "max": "tp.maximum(x, y)", "min": "tp.minimum(x, y)", "einsum": "tp.sum and tp.avg"},
     **{"sum": 'tp.sum(x, over="axis") or tp.avg(x)', "mean": 'tp.avg(x) or tp.mean(x, over="axis")'},
+    **dict.fromkeys(("norm", "std", "var"), "tp.sqrt(tp.avg(x ** 2)), which has a limit"),
+    **dict.fromkeys(("less", "less_equal", "greater", "greater_equal"), "tp.where, tp.maximum or tp.step(x - y)"),
+    **dict.fromkeys(("equal", "not_equal"), "tp.where"),
+    **dict.fromkeys(("stack", "concatenate", "vstack", "hstack"), 'a finite axis instead: x: tp.Vector["token"]'),
 }
+#: what sees values of a program as numbers, and would need them
+_NUMERICAL = ("math", "cmath", "sympy")
 
 
 def replacement(function: str) -> str:
@@ -37,7 +49,43 @@ def replacement(function: str) -> str:
         return f"use tp.{function}"
     if function in _OTHER_NAMES:
         return f"use {_OTHER_NAMES[function]}"
-    return f"use a function of tp, or tp.elementwise(sympy.{function}) if SymPy has it"
+    head = function.replace("arc", "a", 1) if function.startswith("arc") else function
+    if head in HEADS and hasattr(sympy, head):
+        return f"use tp.elementwise(sympy.{head})"
+    return "write it with functions of tp, or entry by entry as tp.elementwise of a SymPy expression"
+
+
+def numpy_name(function: Any) -> str:
+    """How users call a function of NumPy."""
+    module = getattr(function, "__module__", None) or "numpy"
+    return f"{module}.{function.__name__}".replace("numpy", "np", 1)
+
+
+def called_function() -> str | None:
+    """The function of `math` or `sympy` that the user's current line is calling, as in "math.tanh".
+
+    Read from the running code, so that it is known without a source file and under any name of the module.
+    """
+    frame = user_frame()
+    if frame is None:
+        return None
+    steps = [s for s in dis.get_instructions(frame.f_code) if _on_current_line(s, frame)]
+    known = ChainMap(frame.f_locals, frame.f_globals)
+    for before, step in reversed(list(itertools.pairwise([None, *steps]))):
+        assert step is not None
+        module = known.get(before.argval) if before is not None and before.opname.startswith("LOAD") else None
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(module, ModuleType):
+            found = getattr(module, str(step.argval), None)
+        else:
+            found = known.get(step.argval) if step.opname.startswith("LOAD") and step.opname != "LOAD_CONST" else None
+        home = str(getattr(found, "__module__", None)).partition(".")[0]
+        if callable(found) and home in _NUMERICAL:
+            return f"{home}.{found.__name__}"
+    return None
+
+
+def _on_current_line(step: dis.Instruction, frame: FrameType) -> bool:
+    return step.offset <= frame.f_lasti and step.positions is not None and step.positions.lineno == frame.f_lineno
 
 
 class Refusals:
@@ -53,7 +101,7 @@ class Refusals:
         fail("a traced value used as an array", "the program has no numbers yet: use tp functions")
 
     def __array_function__(self, function: Any, *_: Any) -> NoReturn:
-        fail(f"np.{function.__name__} on a traced value", replacement(function.__name__))
+        fail(f"{numpy_name(function)} on a traced value", replacement(function.__name__))
 
     def __bool__(self) -> NoReturn:
         fail("a traced value used as a condition (`if`, `and`, `while`)", "use tp.where, tp.maximum or tp.step")
@@ -74,9 +122,9 @@ class Refusals:
     __hash__ = object.__hash__
 
     def _no_number(self) -> NoReturn:
-        called = re.search(r"\b(math|sympy)\.(\w+)", user_line().text)
-        if called:
-            fail(f"{called[0]} of a traced value", replacement(called[2]))
+        function = called_function()
+        if function:
+            fail(f"{function} of a traced value", replacement(function.partition(".")[2]))
         fail(
             "a traced value used as a number (`float`, `int`, `math.…`)",
             "the program has no numbers yet: use the function of the same name in tp, such as tp.tanh or tp.sqrt",
@@ -108,8 +156,19 @@ class Refusals:
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = __round__ = _no_rounding
     __floor__ = __ceil__ = __trunc__ = _no_rounding
 
+    def _no_bits(self, *_: Any) -> NoReturn:
+        fail(
+            "`|`, `&`, `^`, `~`, `<<` or `>>` on a traced value",
+            "conditions are numbers here: tp.where(c, x, y) is x where c > 0, and products combine conditions",
+        )
+
+    __or__ = __ror__ = __and__ = __rand__ = __xor__ = __rxor__ = __invert__ = _no_bits
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_bits
+
     def __setitem__(self, *_: Any) -> NoReturn:
         fail("an assignment to entries of a traced value", "values never change: use tp.where, or make a new value")
+
+    __delitem__ = __setitem__
 
     def __format__(self, specification: str) -> str:
         if specification:

@@ -24,6 +24,8 @@ from tplimits.program.nodes import (
 if TYPE_CHECKING:
     from tplimits.program.program import Program
 
+#: columns are aligned with cells up to this width; longer ones stick out
+_WIDEST = 160
 _SUPERSCRIPTS = str.maketrans("0123456789-/", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᐟ")
 
 
@@ -149,7 +151,7 @@ def text(program: Program) -> str:
         axes = f"[{', '.join(instruction.axes)}]" if instruction.axes else ""
         rhs, kind = right_hand_side(program, instruction)
         rows.append((str(number), instruction.name + axes, rhs, kind))
-    widths = [max((len(r[i]) for r in rows), default=0) for i in range(3)]
+    widths = [max((len(r[i]) for r in rows if len(r[i]) <= _WIDEST), default=0) for i in range(3)]
     head = [f"program {program.name}({', '.join(program[p].name for p in program.arguments)})"]
     if program.constants:
         shown = [c if v is None else f"{c}={number_text(v)}" for c, v in program.constants.items()]

@@ -26,13 +26,13 @@ def irrational_power(expr: Expr, widths: Iterable[Symbol] = (N,)) -> Expr | None
 
     exp of a width is such a power; exp of a scaled entry, as in a softmax of fluctuations, is not.
     """
-    symbols = tuple(widths)
-    if not expr.has(*symbols):
+    symbols = expr.free_symbols.intersection(widths)
+    if not symbols:
         return None
     for power in expr.atoms(sympy.Pow):
-        if power.exp.has(*symbols) or (power.base.has(*symbols) and not power.exp.is_Rational):
+        if power.exp.free_symbols & symbols or (not power.exp.is_Rational and power.base.free_symbols & symbols):
             return power
-    return next((e for e in expr.atoms(sympy.exp) if e.has(*symbols) and not e.has(Entry)), None)
+    return next((e for e in expr.atoms(sympy.exp) if e.free_symbols & symbols and not e.has(Entry)), None)
 
 
 def _denominator(expr: Expr) -> int:

@@ -18,7 +18,7 @@ import sympy
 
 from tplimits.errors import ProgramError
 from tplimits.program.entries import slot_symbol
-from tplimits.program.fields import Fields, hexadecimal, name, parse, refuse, whole
+from tplimits.program.fields import MAX_NAMES, MAX_STRINGS, Fields, few, hexadecimal, name, parse, refuse, whole
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -136,8 +136,8 @@ def from_json(text: str) -> Program:
         name=fields.text("name"),
         instructions=tuple(map(_instruction, fields.objects("instructions", "instruction", MAX_INSTRUCTIONS))),
         returns=fields.counts("returns"),
-        names=fields.mapping("names", whole),
-        widths=fields.texts("widths"),
+        names=fields.mapping("names", whole, most=MAX_STRINGS),
+        widths=fields.texts("widths", most=MAX_NAMES),
         constants=fields.expressions("constants"),
         sizes=fields.mapping("sizes", lambda size, where: sympy.Integer(whole(size, where))),
         size_of=fields.mapping("size_of", name),
@@ -147,6 +147,7 @@ def from_json(text: str) -> Program:
         returns_tuple=fields.flag("returns_tuple"),
     )
     fields.finish()
+    few(program.all_axes, "the file, axes", MAX_NAMES)
     verify(program)
     return program
 

@@ -15,9 +15,9 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError
-from tplimits.program.entries import OWN, axis_symbol, slot_symbol, width_symbol
+from tplimits.program.entries import OWN, axis_symbol, slot_symbol
 from tplimits.program.legal import (
-    constant_symbols,
+    beyond,
     heads_known,
     index_legal,
     leaves_legal,
@@ -26,6 +26,7 @@ from tplimits.program.legal import (
     symbols_known,
     vector_legal,
 )
+from tplimits.program.names import is_notation
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -57,8 +58,8 @@ def _axes_distinct(program: Program, position: int, s: Instruction) -> bool:
 
 def _widths_known(program: Program, position: int, s: Instruction) -> bool:
     if isinstance(s, InitialMatrix):
-        return s.rows in program.widths and s.columns in program.widths
-    return s.width in program.widths
+        return s.rows in program.width_names and s.columns in program.width_names
+    return s.width in program.width_names
 
 
 def _matmul_fits(program: Program, position: int, s: Instruction) -> bool:
@@ -82,7 +83,7 @@ def _avg_fits(program: Program, position: int, s: Instruction) -> bool:
 def _slots_canonical(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, OuterNonlin)
     named = not s.slot_names or len(s.slot_names) == len(s.slots)
-    widths = len(s.slot_widths) == len(s.slots) and set(s.slot_widths) <= set(program.widths)
+    widths = len(s.slot_widths) == len(s.slots) and program.width_names.issuperset(s.slot_widths)
     return named and widths and s.slots == tuple(slot_symbol(i + 1) for i in range(len(s.slots)))
 
 
@@ -96,7 +97,7 @@ def _body_fits(program: Program, position: int, s: Instruction) -> bool:
 
 def _symbols_known(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return symbols_known(s.body, constant_symbols(program))
+    return symbols_known(s.body, program.number_symbols)
 
 
 def _heads_known(program: Program, position: int, s: Instruction) -> bool:
@@ -111,7 +112,7 @@ def _body_real(program: Program, position: int, s: Instruction) -> bool:
 
 def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return irrational_power(s.body, map(width_symbol, program.widths)) is None
+    return irrational_power(s.body, program.width_symbols) is None
 
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
@@ -160,14 +161,7 @@ def _identifier(name: object) -> bool:
 
 
 def _sharing_ends(program: Program) -> bool:
-    for axis in program.size_of:
-        seen = {axis}
-        while axis in program.size_of:
-            axis = program.size_of[axis]
-            if axis in seen:
-                return False
-            seen.add(axis)
-    return True
+    return all(root not in program.size_of for root in program.roots.values())
 
 
 def _sizes_legal(program: Program) -> bool:
@@ -199,7 +193,8 @@ def _tables_legal(program: Program) -> bool:
 def _labels_legal(program: Program) -> bool:
     printed = [s.name for s in program]
     return len(set(printed)) == len(printed) and all(
-        isinstance(name, str) and name != "" and name.isprintable() for name in (*printed, *program.names)
+        isinstance(name, str) and name != "" and name.isprintable() and not is_notation(name)
+        for name in (*printed, *program.names)
     )
 
 
@@ -225,7 +220,7 @@ WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
     (lambda p: all(number_legal(p, v) for v in p.constants.values()), "defaults of constants are finite real numbers"),
     (_arrays_legal, "constant arrays hold finite numbers and are as long as their axes"),
     (_tables_legal, "look-up tables hold indices or -1 and are as long as their axes"),
-    (_labels_legal, "instructions have different printable names"),
+    (_labels_legal, "instructions have different printable names, without ⟨ | ⟩ or an index [axis=0]"),
     (lambda p: _positions_exist(p, p.names.values()), "names point at its instructions"),
     (lambda p: bool(p.returns) and _positions_exist(p, p.returns), "it returns some of its instructions"),
     (lambda p: not any(isinstance(p[r], InitialMatrix) for r in p.returns), "it returns vectors and scalars"),
@@ -242,6 +237,9 @@ def verify(program: Program) -> None:
     for position, instruction in enumerate(program.instructions):
         for kind, predicate, sentence in SPEC:
             if isinstance(instruction, kind) and not predicate(program, position, instruction):
+                outside = beyond(program, position, instruction)
+                repair = f", but it {outside}; make the axis longer or the index smaller" if outside else ""
                 raise ProgramError(
-                    f"{program.where(position)} is not a legal {type(instruction).__name__}: expected that {sentence}."
+                    f"{program.where(position)} is not a legal {type(instruction).__name__}: expected that "
+                    f"{sentence}{repair}."
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import linecache
+import numbers
 import os
 from collections.abc import Callable
 from types import CodeType
@@ -18,9 +19,10 @@ from tplimits.program.bind import bind
 from tplimits.program.entries import constant_symbol
 from tplimits.program.fuse import instructions_of
 from tplimits.program.matrices import MatrixValue
-from tplimits.program.names import LocalNames
+from tplimits.program.names import LocalNames, members
 from tplimits.program.nodes import Law, Line
 from tplimits.program.program import Program
+from tplimits.program.quantities import Quantity
 from tplimits.program.tracing import Trace, fail
 from tplimits.program.values import Origin, Value
 
@@ -32,12 +34,22 @@ _MISUSE = (
         "use tp.where, or make the constant a plain number of the traced function",
     ),
     ("Cannot convert expression to float", "a symbolic constant used as a number", "use tp.sqrt, tp.exp, ..."),
-    ("ufunc", "a NumPy function of a symbol", "use the tp function of the same name"),
     (
-        "Value' object has no attribute",
-        "an attribute that values of a program do not have",
-        "values have .rename, .sel, .take and .named, matrices .T, .rename and .sel; all else is a tp function",
+        "'MatrixValue'",
+        "something that matrices of a program do not do",
+        "a matrix has .T, .rename and .sel, and multiplies vectors: W @ x; only its products have .named",
     ),
+    (
+        "'Value'",
+        "something that values of a program do not do",
+        "values have + - * / **, .rename, .sel, .take and .named; all else is a tp function",
+    ),
+    (
+        "'Quantity'",
+        "something that symbolic constants, widths and sizes do not do",
+        "they have + - * / ** and functions of tp; where a number is needed, use a plain Python number",
+    ),
+    ("'Neuron'", "a neuron index used as a value", "it indexes vectors, x[β], and is averaged by tp.avg(…, over=β)"),
 )
 
 
@@ -76,7 +88,7 @@ def program(function: Callable[..., Any]) -> Program:
             size_of=dict(trace.size_of),
             arrays=tuple(trace.arrays),
             tables=tuple(trace.tables),
-            arguments=tuple(where[v.uid] for v in (*positional, *keywords.values()) if not isinstance(v, sympy.Symbol)),
+            arguments=tuple(where[v.uid] for v in (*positional, *keywords.values()) if not isinstance(v, Quantity)),
             returns_tuple=returns_tuple,
         )
     return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified
@@ -158,7 +170,7 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
         if name in trace.axes:
             fail(f"the constant `{name}`", "this is the name of a finite axis: choose another")
         trace.constants[name] = None if default is None else trace.constant(default)
-        return constant_symbol(name)
+        return Quantity(constant_symbol(name))
     widths = [a for a in kind.names if a in trace.widths] if kind.what != "Matrix" else list(kind.names[:2])
     axes = tuple(a for a in kind.names if a not in trace.widths) if kind.what != "Matrix" else kind.names[2:]
     for axis in axes:
@@ -195,11 +207,14 @@ def _call(trace: Trace, function: Callable[..., Any], positional: list[Any], key
     def on_bind(name: str, value: Any) -> None:
         if isinstance(value, Value) and value.trace is trace:
             trace.bind(name, value.uid)
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, Value):
+            return
+        else:
             known = {uid for _, uid in trace.bindings}
-            for i, member in enumerate(value):
+            for place, member in members(value):
                 if isinstance(member, Value) and member.trace is trace and member.uid not in known:
-                    trace.bind(f"{name}[{i}]", member.uid)
+                    trace.bind(name + place, member.uid)
+                    known.add(member.uid)
 
     for name, value in zip(_signature(function).parameters, (*positional, *keywords.values()), strict=True):
         if isinstance(value, Value):
@@ -217,15 +232,22 @@ def _call(trace: Trace, function: Callable[..., Any], positional: list[Any], key
             if words in str(error):
                 raise ProgramError(f"{_raised(error, function)}: {found} ({error}); {repair}.") from error
         raise
+    except RecursionError as error:
+        raise ProgramError(
+            f"{_raised(error, function, first=True)}: {error}; a function that calls itself needs an end, and a long "
+            "expression names for its parts."
+        ) from None
 
 
-def _raised(error: Exception, function: Callable[..., Any]) -> str:
-    """The line of the traced function where an exception came from."""
+def _raised(error: Exception, function: Callable[..., Any], first: bool = False) -> str:
+    """The line of the traced function where an exception came from; of its first call where it calls itself."""
     code, step, line = _code(function), error.__traceback__, _definition(function)
     while step is not None:
         if step.tb_frame.f_code is code:
             file, number = step.tb_frame.f_code.co_filename, step.tb_lineno
             line = str(Line(os.path.basename(file), number, linecache.getline(file, number).strip()))
+            if first:
+                break
         step = step.tb_next
     return line
 
@@ -239,7 +261,7 @@ def _returned(trace: Trace, result: Any, function: Callable[..., Any]) -> list[V
         if isinstance(value, MatrixValue):
             raise ProgramError(f"{place} returns {value.describe()}; return a vector or a scalar.")
         if not isinstance(value, Value):
-            if isinstance(value, (int, float, sympy.Expr)) and not isinstance(value, bool):
+            if isinstance(value, (numbers.Real, sympy.Expr, Quantity)) and not isinstance(value, bool):
                 results[i] = Value(trace, trace.constant(value), None, ())
                 continue
             what = "nothing" if value is None else f"a value of type {type(value).__name__}"

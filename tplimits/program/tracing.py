@@ -19,9 +19,10 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.entries import N, axis_symbol, constant_symbol, size_symbol, width_symbol
+from tplimits.program.entries import Entry, N, axis_symbol, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes import Line, Table
 from tplimits.program.normalise import normalise
+from tplimits.program.scale import irrational_power
 
 if TYPE_CHECKING:
     from tplimits.program.values import Value
@@ -37,23 +38,44 @@ def active() -> Trace | None:
     return _ACTIVE.get()
 
 
-def user_line() -> Line:
-    """The innermost line of the call stack outside this package, NumPy and SymPy.
+def user_frame() -> FrameType | None:
+    """The innermost frame of the call stack outside this package, NumPy and SymPy.
 
     The zoo's programs count as outside.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file, number = frame.f_code.co_filename, frame.f_lineno
-        if not file.startswith(_BETWEEN) or file.startswith(_ZOO):
-            return Line(os.path.basename(file), number, linecache.getline(file, number).strip())
+    while frame is not None and not _of_a_user(frame):
         frame = frame.f_back
-    return Line()
+    return frame
+
+
+def _of_a_user(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return not file.startswith(_BETWEEN) or file.startswith(_ZOO)
+
+
+def user_compares() -> bool:
+    """Whether the `==` that asks stands in a program being traced, not inside SymPy or this package."""
+    return active() is not None and _of_a_user(sys._getframe(2))
+
+
+def user_line() -> Line:
+    """The line of `user_frame`."""
+    frame = user_frame()
+    if frame is None:
+        return Line()
+    file, number = frame.f_code.co_filename, frame.f_lineno
+    return Line(os.path.basename(file), number, linecache.getline(file, number).strip())
 
 
 def fail(found: str, repair: str) -> NoReturn:
     """Raise the ProgramError of the user's current line."""
     raise ProgramError(f"{user_line()}: {found}; {repair}.")
+
+
+def plain(value: Any) -> Any:
+    """The SymPy expression that a value stands for (see `quantities`); any other value as it is."""
+    return value._sympy_() if hasattr(type(value), "_sympy_") else value
 
 
 def exact(number: Any) -> Expr:
@@ -179,17 +201,26 @@ class Trace:
 
     def constant(self, value: Any) -> Expr:
         """A number, or an expression in constants, widths and sizes, as an exact SymPy expression."""
+        value = plain(value)
         if isinstance(value, (numbers.Real, numpy.number, numpy.bool_, complex)):
             return exact(value)
         if isinstance(value, sympy.Expr):
             self.refuse_strange_symbols(value)
             try:
-                return normalise(value)
+                return self.with_rational_powers(normalise(value))
             except ValueError as error:
                 fail(f"the constant {value} contains {error}", "use finite real numbers and the functions of tp")
         if isinstance(value, (numpy.ndarray, list, tuple)):
             fail("a bare array", 'name its axes: tp.constant(array, axes=("token",))')
         fail(f"a value of type {type(value).__name__}", "use numbers, tp.constant, or values of the program")
+
+    def with_rational_powers(self, value: Expr) -> Expr:
+        """The expression, or fail when a width of this program stands in or below an exponent that is no number."""
+        power = irrational_power(value, map(width_symbol, self.widths))
+        if power is not None:
+            shown = "a value of the program" if power.exp.has(Entry) else f"`{power.exp}`"
+            fail(f"{shown} as an exponent", "widths stand to rational powers: tp.n ** 2, 1 / tp.sqrt(tp.n)")
+        return value
 
     def refuse_strange_symbols(self, value: Expr, allowed: Iterable[Symbol] = ()) -> None:
         """Fail unless an expression holds only constants, widths and sizes of this program."""

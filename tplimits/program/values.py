@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.axes import index_swap, need_axis, renamed_axes, selected
+from tplimits.program.axes import axis_names, index_swap, need_axis, renamed_axes, selected
 from tplimits.program.entries import (
     NO_NEURON,
     OWN,
@@ -21,9 +22,11 @@ from tplimits.program.entries import (
     bound_axis_symbol,
     neuron_symbol,
 )
+from tplimits.program.names import is_notation
 from tplimits.program.nodes import Line, Table
 from tplimits.program.normalise import refuse_unreal
 from tplimits.program.refusals import Refusals, replacement
+from tplimits.program.signatures import stated
 from tplimits.program.tracing import Trace, active, fail, user_line
 
 
@@ -112,9 +115,16 @@ class Value(Refusals):
         fields = {"width": self.width, "axes": self.axes, "neurons": self.neurons, "waiting": self.waiting}
         return Value(self.trace, expr, **{**fields, **changes})
 
+    def here(self) -> Value:
+        """This value, if it belongs to the tracing in progress."""
+        if self.trace is not active():
+            fail("a value from another trace", "use only the arguments of the function being traced")
+        return self
+
     # -- indices ------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Value:
+        self.here()
         if not isinstance(index, Neuron):
             shown = "…" if isinstance(index, Value) else repr(index)
             fail(
@@ -135,29 +145,35 @@ class Value(Refusals):
         expr = self.entry().xreplace({OWN: symbol})
         return self.derived(expr, width=None, neurons=self.neurons | {symbol})
 
+    @stated(".rename")
     def rename(self, **renaming: str) -> Value:
         """The same value with finite axes renamed: `.rename(token="key")`."""
-        axes = renamed_axes(self.trace, self.axes, renaming, self.describe())
+        axes = renamed_axes(self.here().trace, self.axes, renaming, self.describe())
         return self.derived(self.entry().xreplace(index_swap(renaming)), axes=axes)
 
+    @stated(".sel")
     def sel(self, **selection: int) -> Value:
         """One index of a finite axis: `.sel(token=0)`."""
-        chosen = selected(self.trace, self.axes, selection, self.describe())
+        chosen = selected(self.here().trace, self.axes, selection, self.describe())
         return self.derived(self.entry().xreplace(chosen), axes=tuple(a for a in self.axes if a not in selection))
 
+    @stated(".take")
     def take(self, *, axes: str | tuple[str, ...], **choice: Any) -> Value:
         """Entries picked by an integer array along one axis; −1 gives 0.
 
         `.take(pos=array, axes=("tap", "pos"))` replaces the axis `pos` by the axes of the array.
         """
-        axes = (axes,) if isinstance(axes, str) else tuple(axes)
+        axes = axis_names(axes, "take()")
         if len(choice) != 1:
             fail(f"take() along {len(choice)} axes", "take along one axis at a time: .take(pos=array, axes=…)")
         ((axis, indices),) = choice.items()
-        need_axis(axis, self.axes, "take", self.describe())
+        need_axis(axis, self.here().axes, "take", self.describe())
         if self.neurons and not isinstance(self.expr, Entry):
             fail(f"take() on {self.describe()}", "take along the finite axis first, then index by the neuron")
-        array = numpy.asarray(indices)
+        try:
+            array = numpy.asarray(indices)
+        except ValueError as error:
+            fail(f"take() with indices that are no array ({error})", "give an integer array with rows of equal length")
         if array.ndim != len(axes) or not numpy.issubdtype(array.dtype, numpy.integer):
             fail(
                 f"take() with an array of {array.ndim} dimensions of {array.dtype}, and {len(axes)} axis names",
@@ -176,14 +192,21 @@ class Value(Refusals):
         expr = self.entry().xreplace({axis_symbol(axis): Lookup(table, *self.trace.indices(axes))})
         return self.derived(expr, axes=(*(a for a in self.axes if a != axis), *axes))
 
+    @stated(".named")
     def named(self, name: str) -> Value:
         """The same value under a name of your choice, used in every print-out."""
-        if not isinstance(name, str) or not name or not name.isprintable():
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
             fail(f".named({name!r})", "give a non-empty string of printable characters")
+        if re.fullmatch(r"return(\[\d+\])?", name) or is_notation(name):
+            fail(
+                f".named({name!r})",
+                'choose a name without ⟨ | ⟩ and without blanks around it; "return" stands for what the program '
+                'returns, "x[token=0]" for an entry of x',
+            )
         for uid, used in self.trace.forced.items():
             if used == name and uid != self.uid:
                 fail(f"two values named {name!r}", "names given by .named must differ")
-        self.trace.forced[self.uid] = name
+        self.here().trace.forced[self.uid] = name
         return self
 
     # -- arithmetic ---------------------------------------------------------------------------
@@ -262,8 +285,8 @@ def apply(function: Callable[..., Expr], args: Iterable[Any], linear: bool = Fal
     args = tuple(args)
     values = [a for a in args if isinstance(a, Value)]
     trace = values[0].trace
-    if trace is not active() or any(v.trace is not trace for v in values):
-        fail("a value from another trace", "use only the arguments of the function being traced")
+    for value in values:
+        value.here()
     if any(isinstance(a, Refusals) and not isinstance(a, Value) for a in args):
         fail("entrywise arithmetic with a matrix", "a matrix only multiplies vectors: W @ x or W.T @ x")
     waiting = any(v.waiting for v in values)
@@ -285,6 +308,7 @@ def apply(function: Callable[..., Expr], args: Iterable[Any], linear: bool = Fal
         fail(f"a result that contains {error}", "check for a division by zero, or the root of a negative number")
     axes = tuple(a for v in values for a in v.axes)
     neurons = frozenset().union(*(v.neurons for v in values))
+    result = trace.with_rational_powers(result)
     return Value(trace, result, widths[0] if widths else None, axes, neurons, waiting)
 
 
