@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -124,6 +124,7 @@ class WidthLimit:
         constants: Mapping[str, Any] | None = None,
         executor: Executor | None = None,
         progress: Any = None,
+        only: Sequence[str] | None = None,
         **named: Any,
     ) -> dict[str, Number]:
         """Numbers with errors: the returned scalar first (⟨return|return⟩ for a vector), then named scalars.
@@ -132,9 +133,11 @@ class WidthLimit:
         "particles" (`replicates` runs of `particles` joint samples, conditioning "white" or "lazy"), or
         "auto": exact where closed, else quadrature, else particles.  Constants and given scalars by name or
         through `constants`; `ratios={"k": 2}` gives widths relative to n.  Replicates run on `executor`, with a
-        `progress` bar in a terminal; the same seed gives the same numbers on any executor.
+        `progress` bar in a terminal; the same seed gives the same numbers on any executor.  `only` names the labels
+        wanted.
 
-        Raises EvaluationError for a missing constant, a moment that is not established, too few particles.
+        Raises EvaluationError for a missing constant, a moment that is not established, too few particles, a value
+        that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
         self._unestablished()
         given = {**(constants or {}), **named}
@@ -152,6 +155,7 @@ class WidthLimit:
                 given,
                 executor,
                 progress,
+                only,
             )
 
     # -- inside -------------------------------------------------------------------------------
