@@ -105,3 +105,16 @@ def test_poles_are_refused_even_where_they_cancel_by_symmetry(power, place):
     pole = Integrand((x,), forms, (f - place) ** -power, (), (), (f - place,))
     with pytest.raises(tp.EvaluationError, match="does not converge"):
         Quadrature({(x, x): 1.0}, {}, 0, Budget(10**9)).mean(pole)
+
+
+def test_crossing_curved_kinks_in_three_dimensions():
+    def program(x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        return tp.avg(tp.maximum(tp.tanh(z), tp.maximum(x, y)))
+
+    number = tp.derive(tp.program(program)).evaluate("quadrature")["return"]
+
+    def above(t):  # E max(t, x, y) = t + ∫ 1 − Φ² from t
+        return t + mpmath.quad(lambda m: 1 - mpmath.ncdf(m) ** 2, [t, t + 2, t + 5, t + 14])
+
+    expected = mpmath.quad(lambda z: above(mpmath.tanh(z)) * mpmath.npdf(z), [-9, -4, 0, 4, 9])
+    assert number.value == pytest.approx(float(expected), abs=1e-9)

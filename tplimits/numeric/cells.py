@@ -154,7 +154,7 @@ class _Rule:
     def _along(self, boxes: _Boxes, k: int, u: Array, s: Array) -> tuple[Array, Array, Array]:
         """Nodes (earlier nodes, count) of coordinate k, the factors of their weights, and which are clear of cuts."""
         repeats = u.shape[1] // len(boxes)
-        edges = self.cutting.edges(k, u)[0]
+        edges = self._edges(k, u)
         piece = numpy.minimum(numpy.repeat(boxes.piece[:, k], repeats), edges.shape[-1] - 2)
         rows = numpy.arange(u.shape[1])
         start, end = edges[rows, piece][:, None], edges[rows, piece + 1][:, None]
@@ -167,6 +167,13 @@ class _Rule:
         lost = numpy.repeat(boxes.piece[:, k], repeats)[:, None] > edges.shape[-1] - 2
         factor = speed * (high - low) * (end - start) * numpy.exp(-(there**2) / 2) / math.sqrt(2 * math.pi)
         return there, numpy.where(lost, 0.0, factor), clear
+
+    def _edges(self, k: int, u: Array) -> Array:
+        """The edges at nodes (1, count, k); curved ones, which have to be found, once for equal nodes."""
+        if k == 0 or not self.cutting.curved:
+            return self.cutting.edges(k, u)[0]
+        distinct, place = numpy.unique(u[0], axis=0, return_inverse=True)
+        return self.cutting.edges(k, distinct[None])[0][place.reshape(-1)]
 
 
 def _contract(f: Array, weights: list[Array]) -> Array:

@@ -84,14 +84,14 @@ def _cut(cutting: Cutting, level: int, outer: int, dimension: int) -> tuple[Arra
     smooth, piece, radius = SMOOTH[dimension][level], _PIECE[dimension][level], cutting.radius
     nodes, weights = numpy.zeros((outer, 1, 0)), numpy.ones((outer, 1))
     for k in range(cutting.rank):
-        if cutting.smooth(k, outer):
-            _affordable(weights.size * smooth, cutting.rank)
+        edges = cutting.edges(k, nodes)
+        pieces = edges.shape[-1] - 1
+        _affordable(weights.size * (smooth if pieces == 1 else pieces * piece), cutting.rank)
+        if pieces == 1:
             line = numpy.linspace(-radius, radius, smooth)
             u = numpy.broadcast_to(line, (*nodes.shape[:2], smooth))
             w = numpy.full(smooth, line[1] - line[0])
         else:
-            edges = cutting.edges(k, nodes)
-            _affordable(weights.size * (edges.shape[-1] - 1) * piece, cutting.rank)
             rule = _graded if cutting.bent(k, outer) or dimension == 1 else _legendre
             u, w = _between(edges, rule(piece))
         w = w * numpy.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -59,12 +60,9 @@ class Cutting:
     radius: float
     curved: Mapping[int, Sequence[Cuts]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_straight", _levels(self.planes, self.rank))
-
-    def smooth(self, k: int, outer: int = 1) -> bool:
-        """Whether nothing cuts coordinate k."""
-        return not self._straight[k] and not self.bent(k, outer)  # type: ignore[attr-defined]
+    @cached_property
+    def _straight(self) -> list[list[tuple[Array, Any]]]:
+        return _levels(self.planes, self.rank)
 
     def bent(self, k: int, outer: int = 1) -> bool:
         """Whether a curved kink cuts coordinate k, or begins or ends along it."""
@@ -74,7 +72,7 @@ class Cutting:
         """Ends of the pieces of coordinate k, (outer, count, pieces + 1), at nodes of the earlier ones."""
         shape = nodes.shape[:2]
         places = [numpy.broadcast_to(b[..., j], shape) for b in self._bends(k, nodes) for j in range(b.shape[-1])]
-        for slope, offset in self._straight[k]:  # type: ignore[attr-defined]
+        for slope, offset in self._straight[k]:
             offset = numpy.asarray(offset, dtype=float).reshape(-1, 1)
             places.append(numpy.broadcast_to(-(nodes @ slope[:k]) - offset, shape))
         ends = numpy.full((*shape, 1), self.radius)
@@ -84,10 +82,13 @@ class Cutting:
         return numpy.concatenate([-ends, cuts, ends], axis=-1)
 
     def _bends(self, k: int, nodes: Array) -> list[Array]:
-        bent = [cut(nodes) for cut in self.curved.get(k, ())]
-        if k == 0 and len(nodes) == 1:  # where a curved kink of the next coordinate begins or ends, this one is cut
-            bent += [_turning_points(cut, self.radius) for cut in self.curved.get(1, ())]
-        return bent
+        return self._first if k == 0 and len(nodes) == 1 else [cut(nodes) for cut in self.curved.get(k, ())]
+
+    @cached_property
+    def _first(self) -> list[Array]:
+        """Cuts of the first coordinate: its own, and where curved kinks of the next one begin or end."""
+        own = [cut(numpy.zeros((1, 1, 0))) for cut in self.curved.get(0, ())]
+        return own + [_turning_points(cut, self.radius) for cut in self.curved.get(1, ())]
 
 
 def _turning_points(cut: Cuts, radius: float) -> Array:

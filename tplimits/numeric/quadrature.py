@@ -27,8 +27,9 @@ from tplimits.program.evaluate import evaluate
 _CHUNK = 400_000
 #: dimensions in which two resolutions are compared and the cells adapted
 _ADAPTED = 2
-#: agreement of two resolutions, relative to the mean of the absolute value, that needs no adapting
-_AGREED = 1e-13
+#: agreement of two resolutions, relative to the mean of the absolute value, that needs no adapting; less is asked
+#: where every evaluation has to find the cuts first
+_AGREED, _AGREED_CURVED = 1e-13, 1e-9
 #: and of the means of the absolute value
 _STEADY = 1e-2
 #: relative rounding of a sum over nodes
@@ -65,7 +66,8 @@ class Quadrature:
         with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
             (coarse, coarse_size), (fine, size) = (self._product(layout, cutting, 1, self.level + i) for i in (0, 1))
             steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
-            if steady and abs(coarse[0] - fine[0]) <= _AGREED * size[0]:
+            agreed = _AGREED_CURVED if cutting.curved else _AGREED
+            if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
                 return Integral(float(fine[0]), _ROUNDING * float(size[0]))
             spend = functools.partial(self._spend, integrand)
             adapted, error, magnitude = adaptive(
