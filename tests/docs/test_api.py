@@ -15,7 +15,7 @@ TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text(encodin
 #: names in the first column of a table
 LISTED = set(re.findall(r"^\| `tp\.(\w+)", TEXT, re.MULTILINE))
 #: fields of programs and limits that users have no need of
-INNER = {"returns_tuple", "size_of", "root_axis", "arrays", "tables", "replace"}
+INNER = {"returns_tuple", "size_of", "root_axis", "known", "arrays", "tables", "replace"}
 
 
 def public(namespace):

@@ -25,6 +25,7 @@ from tplimits.numeric.passes import exact, quadrature
 from tplimits.numeric.plan import Plan, plan
 from tplimits.numeric.precision import Unsettled
 from tplimits.program.entries import constant_symbol
+from tplimits.program.given import by_name, real_array
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.tracing import exact as exact_number
@@ -71,7 +72,7 @@ def _scalar_values(program: Program, scalar: InitialScalar, given: dict[str, Any
             raise EvaluationError(f"the scalar `{scalar.name}` has no value: give {scalar.name}=….")
         return {}
     shape = tuple(int(program.size(a) or 0) for a in scalar.axes)
-    array = numpy.asarray(given.pop(scalar.name), dtype=float)
+    array = real_array(scalar.name, given.pop(scalar.name))
     if array.shape != shape:
         raise EvaluationError(f"`{scalar.name}` has shape {array.shape}; it needs {shape}.")
     return {
@@ -108,7 +109,9 @@ def evaluate(
     """A Number for every observable; see `WidthLimit.evaluate`."""
     if method not in METHODS:
         raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
-    values = constants_of(program, constants or {}, ratios or {})
+    constants, ratios = by_name(constants, "constants", EvaluationError), by_name(ratios, "ratios", EvaluationError)
+    particle_method.settings(particles, replicates, seed, conditioning, executor)
+    values = constants_of(program, constants, ratios)
 
     def by_particles(chosen: Sequence[Observable]) -> dict[str, Number]:
         if state.fluctuations:
@@ -123,8 +126,8 @@ def evaluate(
             replicates,
             seed,
             conditioning,
-            ratios or {},
-            constants or {},
+            ratios,
+            constants,
             executor,
             progress,
         )

@@ -58,8 +58,8 @@ def _axes_distinct(program: Program, position: int, s: Instruction) -> bool:
 
 def _widths_known(program: Program, position: int, s: Instruction) -> bool:
     if isinstance(s, InitialMatrix):
-        return s.rows in program.width_names and s.columns in program.width_names
-    return s.width in program.width_names
+        return s.rows in program.known.widths and s.columns in program.known.widths
+    return s.width in program.known.widths
 
 
 def _matmul_fits(program: Program, position: int, s: Instruction) -> bool:
@@ -83,7 +83,7 @@ def _avg_fits(program: Program, position: int, s: Instruction) -> bool:
 def _slots_canonical(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, OuterNonlin)
     named = not s.slot_names or len(s.slot_names) == len(s.slots)
-    widths = len(s.slot_widths) == len(s.slots) and program.width_names.issuperset(s.slot_widths)
+    widths = len(s.slot_widths) == len(s.slots) and program.known.widths.issuperset(s.slot_widths)
     return named and widths and s.slots == tuple(slot_symbol(i + 1) for i in range(len(s.slots)))
 
 
@@ -97,7 +97,7 @@ def _body_fits(program: Program, position: int, s: Instruction) -> bool:
 
 def _symbols_known(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return symbols_known(s.body, program.number_symbols)
+    return symbols_known(s.body, program.known.numbers)
 
 
 def _heads_known(program: Program, position: int, s: Instruction) -> bool:
@@ -112,7 +112,7 @@ def _body_real(program: Program, position: int, s: Instruction) -> bool:
 
 def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return irrational_power(s.body, program.width_symbols) is None
+    return irrational_power(s.body, program.known.width_symbols) is None
 
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
@@ -161,7 +161,7 @@ def _identifier(name: object) -> bool:
 
 
 def _sharing_ends(program: Program) -> bool:
-    return all(root not in program.size_of for root in program.roots.values())
+    return all(program.root_axis(axis) not in program.size_of for axis in program.size_of)
 
 
 def _sizes_legal(program: Program) -> bool:

@@ -18,6 +18,7 @@ from tplimits.limit.growth import Growth
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables
 from tplimits.limit.state import State
+from tplimits.program.given import named_once
 from tplimits.program.program import Program
 from tplimits.report import citations, latex, text
 from tplimits.results.names import Names
@@ -140,7 +141,7 @@ class WidthLimit:
         that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
         self._unestablished()
-        given = {**(constants or {}), **named}
+        given = named_once(constants, named, "evaluate()", EvaluationError)
         with deep(self.program.name, EvaluationError):
             return stages.evaluation().evaluate(
                 self.program,
