@@ -13,7 +13,7 @@ from tplimits.limit.closed_forms.integrand import longer
 from tplimits.program import functions
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
-_MOST_TERMS, _MOST_OPEN_TERMS = 3000, 40
+_MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
 #: a random factor with more nodes than this gets a name
 _LONG = 160
 #: heads that no row of the table of closed forms takes

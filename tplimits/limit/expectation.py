@@ -38,6 +38,7 @@ class Expectations(Moments):
         self.used_rows: dict[str, None] = {}
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
         self._terms: dict[Expr, dict[Expr, Expr]] = {}
+        self._slopes: dict[Symbol, Symbol | None] = {}
         self._long_derivatives: dict[tuple[Symbol, Symbol], Expr] = {}
 
     # -- linear structure ---------------------------------------------------------------------
@@ -148,6 +149,8 @@ class Expectations(Moments):
 
     def _atom_derivative(self, atom: Expr, symbol: Symbol) -> Expr:
         """The chain rule through names of long factors."""
+        if atom in self.gaussians.long:
+            return self._long_derivative(atom, symbol)
         parts = [sympy.diff(atom, symbol)] if symbol in atom.free_symbols else []
         for name in sorted((s for s in atom.free_symbols if s in self.gaussians.long), key=lambda s: s.name):
             if symbol in self.gaussians.long[name].variables:
@@ -157,11 +160,25 @@ class Expectations(Moments):
     def _long_derivative(self, name: Symbol, symbol: Symbol) -> Expr:
         key = (name, symbol)
         if key not in self._long_derivatives:
-            value = self.derivative(self.gaussians.long[name].definition, symbol)
+            definition = self.gaussians.long[name].definition
+            slope = self._slope(name, definition)
+            if slope is None:
+                value = self.derivative(definition, symbol)
+            else:
+                value = slope * self.derivative(definition.args[0], symbol)
             if is_long(value):
                 value = self.gaussians.name_long(f"∂{name}/∂{symbol}", value)
             self._long_derivatives[key] = value
         return self._long_derivatives[key]
+
+    def _slope(self, name: Symbol, definition: Expr) -> Expr | None:
+        """f' of a long factor f(argument), under one name for all variables; None for other factors."""
+        if not isinstance(definition, sympy.Function) or len(definition.args) != 1:
+            return None
+        if name not in self._slopes:
+            slope = with_sech(definition.fdiff())
+            self._slopes[name] = None if slope.has(sympy.DiracDelta) else self.gaussians.name_long(f"{name}′", slope)
+        return self._slopes[name]
 
     def shortened(self, expr: Expr, label: str) -> Expr:
         """The expression with its long random factors under names of their own."""
