@@ -11,6 +11,7 @@ from tplimits.limit.gaussians import Gaussians
 
 #: a closed covariance with more operations than this is kept under a name of its own
 _INLINE_OPERATIONS = 14
+_STANDING_IN = sympy.Dummy("g", real=True)
 
 
 class BoxMean(Expr):
@@ -106,11 +107,20 @@ class Moments:
 
     def open(self, integrand: Expr) -> Symbol:
         """The constant that stands for a mean without closed form."""
-        if integrand not in self._by_integrand:
+        key = self._up_to_names(integrand)
+        if key not in self._by_integrand:
             symbol = self._name("μ")
-            self._by_integrand[integrand] = symbol
+            self._by_integrand[key] = symbol
             self.moments[symbol] = OpenMoment(symbol, integrand, self.gaussians)
-        return self._by_integrand[integrand]
+        return self._by_integrand[key]
+
+    def _up_to_names(self, integrand: Expr) -> Expr:
+        """A key that integrals of one function under one law share: E tanh²(x) and E tanh²(y) are the same number."""
+        variables = sorted(self.gaussians.everywhere(integrand), key=lambda s: s.name)
+        if len(variables) != 1 or variables[0] not in integrand.free_symbols:
+            return integrand
+        variance = self.gaussians.covariance(variables[0], variables[0])
+        return sympy.Tuple(integrand.xreplace({variables[0]: _STANDING_IN}), variance)
 
     def named(self, value: Expr, positive: bool = False) -> Expr:
         """The value itself when it is short, otherwise a name for it (expressions must not swell)."""

@@ -9,7 +9,6 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians, HatSource, View
-from tplimits.limit.growth import Verdict
 from tplimits.limit.kets import Ket, Key, Step
 from tplimits.limit.span import Span
 from tplimits.limit.unroll import Unroller, label
@@ -30,6 +29,15 @@ class Use:
     hat: Symbol
     result: str
     result_ket: Expr
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A second moment that is not established: of what (as text), on which line, and why."""
+
+    what: str
+    where: str
+    reason: str
 
 
 @dataclass
@@ -55,7 +63,8 @@ class State:
     steps: list[Step] = field(default_factory=list)
     fluctuations: dict[Key, Fluctuation] = field(default_factory=dict)
     covariances: dict[tuple[Symbol, Symbol], Expr] = field(default_factory=dict)
-    growths: dict[Key, Verdict] = field(default_factory=dict)
+    #: what has no established second moment: the formula, where it stands, why
+    doubts: list[Doubt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)

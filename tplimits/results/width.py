@@ -14,10 +14,10 @@ from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit import targets
 from tplimits.limit.depth import deep
-from tplimits.limit.growth import Growth
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables
 from tplimits.limit.state import State
+from tplimits.limit.width import derive_width
 from tplimits.program.given import named_once
 from tplimits.program.program import Program
 from tplimits.report import citations, latex, text
@@ -159,6 +159,9 @@ class WidthLimit:
                 only,
             )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _derived_again, (self.program,)  # the tables behind a derivation hold functions; they are made again
+
     # -- inside -------------------------------------------------------------------------------
 
     @cached_property
@@ -182,10 +185,14 @@ class WidthLimit:
         return text.shortest(self.state.engine.written_out(expr))
 
     def _unestablished(self) -> None:
-        """Raise when a ket that the results rest on has no established second moment."""
-        for key, growth in self.state.growths.items():
-            if growth.kind is Growth.UNKNOWN:
-                raise EvaluationError(
-                    f"moment not established: |{self.state.label(key)}⟩ at {self.program.where(key[0])}: "
-                    f"{growth.reason}. Bound the function or keep it away from its pole."
-                )
+        """Raise when something that the results rest on has no established second moment."""
+        for doubt in self.state.doubts:
+            raise EvaluationError(
+                f"moment not established: {doubt.what} at {doubt.where}: {doubt.reason}. Bound the function or keep it "
+                "away from its pole."
+            )
+
+
+def _derived_again(program: Program) -> WidthLimit:
+    """A limit that was pickled, from its program."""
+    return WidthLimit(program, derive_width(program))
