@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.limit.closed_forms.integrand import longer
 from tplimits.limit.gaussians import Gaussians
 
 #: a closed covariance with more operations than this is kept under a name of its own
@@ -139,28 +140,35 @@ class Moments:
         self.moments[symbol] = SteinMoment(symbol, place, gram, products)
         return symbol
 
-    def written_out(self, expr: Expr) -> Expr:
-        """Names replaced by their closed values and moments by unevaluated expectations."""
+    def written_out(self, expr: Expr, most: int | None = None) -> Expr:
+        """Names replaced by their closed values and moments by unevaluated expectations.
+
+        With `most`, a name stays where what it stands for has more nodes than that.
+        """
         memo: dict[Symbol, Expr] = {}
 
         def value(symbol: Symbol) -> Expr:
             if symbol not in memo:
-                moment = self.moments[symbol]
-                if isinstance(moment, NamedValue):
-                    memo[symbol] = replaced(moment.value)
-                elif isinstance(moment, OpenMoment):
-                    memo[symbol] = Expectation(replaced(moment.integrand))
-                else:
-                    gram = sympy.Matrix(moment.gram)
-                    solved = gram.pinv() if gram.shape == (1, 1) else gram.inv()
-                    memo[symbol] = replaced((solved * sympy.Matrix(moment.products))[moment.place])
+                found = replaced(self.definition(symbol))
+                memo[symbol] = symbol if most is not None and longer(found, most) else found
             return memo[symbol]
 
         def replaced(inner: Expr) -> Expr:
-            names = [s for s in inner.free_symbols if s in self.moments]
+            names = [s for s in inner.atoms(Symbol) if s in self.moments]
             return inner.xreplace({s: value(s) for s in names}) if names else inner
 
         return replaced(expr)
+
+    def definition(self, symbol: Symbol) -> Expr:
+        """What a name stands for, in terms of other names."""
+        moment = self.moments[symbol]
+        if isinstance(moment, NamedValue):
+            return moment.value
+        if isinstance(moment, OpenMoment):
+            return Expectation(moment.integrand)
+        gram = sympy.Matrix(moment.gram)
+        solved = gram.pinv() if gram.shape == (1, 1) else gram.inv()
+        return (solved * sympy.Matrix(moment.products))[moment.place]
 
     def needed(self, expr: Expr) -> list[Symbol]:
         """The moments an expression depends on, in an order in which they can be computed."""

@@ -18,6 +18,8 @@ from tplimits.program.program import Program
 
 #: conditions that array constants decide are judged to this accuracy
 DATA_TOLERANCE = 1e-12
+#: in sentences, what has more nodes than this is written by its name
+_MOST_WRITTEN = 250
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,8 @@ class State:
         return label(instruction.name, instruction.axes, index)
 
     def text(self, expr: Expr) -> str:
-        """An expression with its moments written out, as text."""
-        return sympy.sstr(self.engine.written_out(expr))
+        """An expression with its moments written out, the long ones by name, as text."""
+        return sympy.sstr(self.engine.written_out(expr, _MOST_WRITTEN))
 
     def matrix_label(self, view: View) -> str:
         position, index, transposed = view
