@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.limit.expanding import expanded, is_long, with_sech
+from tplimits.limit.expanding import expanded, is_long, times, with_sech
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, Moments
 
@@ -53,11 +54,12 @@ class Combinations(Moments):
 
     def combination(self, parts: Iterable[tuple[Expr, Expr]]) -> Expr:
         """Σ coefficient · ket, with like terms collected."""
-        collected: dict[Expr, Expr] = {}
+        gathered: dict[Expr, list[Expr]] = {}
         for factor, expr in parts:
             for atom, c in self.terms(expr).items():
-                collected[atom] = collected.get(atom, S.Zero) + factor * c
-        collected = {a: self.named(c) for a, c in collected.items() if c != 0}
+                gathered.setdefault(atom, []).append(times(factor, c, S.One))
+        sums = {atom: sympy.Add(*coefficients) for atom, coefficients in gathered.items()}
+        collected = {a: self.named(c) for a, c in sums.items() if c != 0}
         result = sympy.Add(*(a if c == 1 else c * a for a, c in collected.items()))
         self._terms.setdefault(result, collected)
         return result
@@ -85,16 +87,21 @@ class Combinations(Moments):
     def _long_derivative(self, name: Symbol, symbol: Symbol) -> Expr:
         key = (name, symbol)
         if key not in self._long_derivatives:
-            definition = self.gaussians.long[name].definition
-            slope = self._slope(name, definition)
-            if slope is None:
-                value = self.derivative(definition, symbol)
+            if self.gaussians.long[name].has_jump:  # deltas decide how a coefficient is taken: they are looked for now
+                value = self._chain_rule(name, symbol)
+                if is_long(value):
+                    value = self.gaussians.name_long(f"∂{name}/∂{symbol}", value)
             else:
-                value = slope * self.derivative(definition.args[0], symbol)
-            if is_long(value):
-                value = self.gaussians.name_long(f"∂{name}/∂{symbol}", value)
+                value = self.gaussians.name_derivative(name, symbol, functools.partial(self._chain_rule, name, symbol))
             self._long_derivatives[key] = value
         return self._long_derivatives[key]
+
+    def _chain_rule(self, name: Symbol, symbol: Symbol) -> Expr:
+        definition = self.gaussians.long[name].definition
+        slope = self._slope(name, definition)
+        if slope is None:
+            return self.derivative(definition, symbol)
+        return slope * self.derivative(definition.args[0], symbol)
 
     def _slope(self, name: Symbol, definition: Expr) -> Expr | None:
         """f' of a long factor f(argument), under one name for all variables; None for other factors."""

@@ -19,6 +19,12 @@ _LONG = 160
 #: heads that no row of the table of closed forms takes
 OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
 
+#: heads that are straight between kinks: one inside another is still a product of steps and polynomials
+PIECEWISE_LINEAR = (
+    *functions.JUMPS,
+    *(sympy.Abs, sympy.DiracDelta, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum),
+)
+
 
 def is_long(expr: Expr) -> bool:
     """Whether an expression tree has more nodes than a factor should."""

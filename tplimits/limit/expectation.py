@@ -16,7 +16,7 @@ from sympy import Expr, S, Symbol
 from tplimits.limit.closed_forms.integrand import Law, NotClosed, step_products, tidy
 from tplimits.limit.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.limit.combinations import Combinations
-from tplimits.limit.expanding import OPEN_HEADS, expanded, times, two_factors
+from tplimits.limit.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, OpenMoment
 from tplimits.program.functions import elementary
@@ -205,10 +205,8 @@ class Expectations(Combinations):
 
     def _closed(self, product: Expr, scope: frozenset[Symbol] | None) -> Expr:
         """The mean by the table; NotClosed when one term of it is open."""
-        if any(self._random(head) for head in product.atoms(*OPEN_HEADS)) or not self.gaussians.long.keys().isdisjoint(
-            product.atoms(Symbol)
-        ):
-            raise NotClosed  # known before the steps of nested functions are multiplied out, which costs 2^depth
+        if not self._may_close(product):
+            raise NotClosed
         simple = expanded(step_products(elementary(product)), self._random)
         parts = []
         for term in sympy.Add.make_args(simple):
@@ -223,6 +221,18 @@ class Expectations(Combinations):
                 value *= closed
             parts.append(value)
         return tidy(sympy.Add(*parts))
+
+    def _may_close(self, product: Expr) -> bool:
+        """False where no row can apply, seen before nested functions are multiplied out, which costs 2^depth."""
+        if not self.gaussians.long.keys().isdisjoint(product.atoms(Symbol)):
+            return False
+        for head in product.atoms(sympy.Function):
+            if self._random(head):
+                inner = {f for a in head.args for f in a.atoms(sympy.Function) if self._random(f)}
+                straight = all(isinstance(f, PIECEWISE_LINEAR) for f in (head, *inner))
+                if isinstance(head, OPEN_HEADS) or (inner and not straight):
+                    return False
+        return True
 
     def _law(self, variables: Sequence[Symbol]) -> Law:
         return Law(tuple(tuple(self.covariance(a, b) for b in variables) for a in variables))
