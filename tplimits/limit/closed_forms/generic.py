@@ -1,8 +1,8 @@
 """The same closed form for the same shape: covariances and coefficients as symbols while the rules work.
 
 Layers of a network ask for one integral again and again, with other numbers.  The rules are run once,
-on symbols c1, c2, … in place of every covariance, slope and constant that is no number; the result is
-remembered and the values are put back.  Equal values share a symbol and numbers stay, so what the
+on symbols c1, c2, … in place of every covariance, slope and constant that is no short number; the result is
+remembered and the values are put back.  Equal values share a symbol and short numbers stay, so what the
 rules decide by comparing is decided alike.  What they cannot see in symbols is a singular law: a
 regular determinant is asked for first.
 """
@@ -20,6 +20,8 @@ from tplimits.limit.closed_forms.integrand import Affine, Integrand, Law, NotClo
 _MOST_VARIABLES = 3
 #: a closed form longer than this says less than the integral
 _MOST_NODES = 600
+#: a number with more nodes than this is a value like any other: nothing is read off it
+_MOST_IN_NUMBERS = 12
 
 
 class Shape:
@@ -67,7 +69,7 @@ class Shape:
         return tuple(self._named(x) for x in row)
 
     def _named(self, expr: Expr) -> Expr:
-        if expr.is_number:
+        if expr.is_number and not longer(expr, _MOST_IN_NUMBERS):
             return expr
         if expr not in self._symbols:
             flags = {flag: True for flag in ("positive", "negative", "nonnegative") if getattr(expr, f"is_{flag}")}
