@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tplimits.errors import NoLimitError, ProgramError
-from tplimits.limit.depth import deep
+from tplimits.limit.recursion import deep
 from tplimits.limit.width import derive_width
 from tplimits.program.program import Program
 from tplimits.results.width import Width, WidthLimit

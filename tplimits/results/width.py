@@ -13,7 +13,7 @@ from sympy import Expr
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit import targets
-from tplimits.limit.depth import deep
+from tplimits.limit.recursion import deep
 from tplimits.limit.growth import Growth
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables

@@ -1,0 +1,301 @@
+"""From the instructions of a block to index algebra.
+
+Every vector becomes a sum of products of the state X, functions of dense layers, constant arrays and averages; every
+scalar a sum of such products with all neurons averaged.  The size of an average is judged by its own second moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.depth.activations import LINEAR, U, components, gaussian_means
+from tplimits.limit.depth.algebra import (
+    OPEN,
+    SPAN,
+    ZERO,
+    Dimension,
+    Poly,
+    Term,
+    indices,
+    multiplied,
+    renamed,
+    times,
+    total,
+)
+from tplimits.limit.depth.arrays import Arrays
+from tplimits.limit.depth.canonical import canonical
+from tplimits.limit.depth.coefficients import EPS, Splitter
+from tplimits.limit.depth.data import Data
+from tplimits.limit.depth.model import Layer, Model
+from tplimits.limit.depth.reading import Reading
+from tplimits.limit.depth.scalars import series
+from tplimits.limit.depth.sizes import measured
+from tplimits.program.entries import OWN, ArrayEntry, AxisSum, Entry, Lookup, N, axis_symbol, size_symbol
+from tplimits.program.nodes import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.program import Program
+
+Env = Mapping[Expr, int]
+
+
+class Lowering:
+    """One block, lowered; series are kept up to ε^limit."""
+
+    def __init__(self, program: Program, dimensions: tuple[Dimension, ...], limit: int) -> None:
+        self.program, self.limit = program, limit
+        self.reading = Reading(program)
+        self.model = Model(dimensions, depth=self.reading.depths(), names={p: s.name for p, s in enumerate(program)})
+        self.number_of = {d.name: i for i, d in enumerate(dimensions)}
+        self.split = Splitter(dimensions, limit)
+        self.arrays, self.data = Arrays(), Data(program)
+        self._sizes = {
+            size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes
+        }
+        self._used = 1000  # numbers below are those of open indices while a template is made
+        self._here = 0
+
+    # -- templates ----------------------------------------------------------------------------
+
+    def template(self, position: int) -> Poly:
+        """A vector with its indices open: OPEN its neuron, OPEN − 1, … its axes."""
+        instruction = self.program[position]
+        assert instruction.width is not None
+        neuron = self.fresh(self.number_of[instruction.width])
+        axes = [self.fresh(self.dimension_of(a)) for a in instruction.axes]
+        outer, self._here = self._here, position
+        poly = self.value(position, neuron, tuple(axes))
+        self._here = outer
+        opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
+        found: dict[tuple, Expr] = {}
+        for t in poly.terms:
+            key = (canonical(renamed(t.factors, opened)), t.powers, t.pert)
+            found[key] = found.get(key, S.Zero) + t.coeff
+        return Poly(tuple(Term(c, powers, pert, f) for (f, powers, pert), c in found.items()), poly.cut)
+
+    def fresh(self, dimension: int) -> int:
+        """A summed index that nothing else uses."""
+        self._used += 1
+        return dimension * SPAN + self._used
+
+    def dimension_of(self, axis: str) -> int:
+        """The number of the dimension of a finite axis."""
+        return self.number_of[self.program.root_axis(axis)]
+
+    def fail(self, message: str) -> NoReturn:
+        """Refuse at the instruction that is being lowered."""
+        raise NoLimitError(f"{self.program.where(self._here)}: {message}")
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def value(self, position: int, neuron: int | None, axes: tuple[int, ...]) -> Poly:
+        """An instruction at a neuron and at indices of its axes."""
+        s = self.program[position]
+        if position == self.program.state:
+            if len(axes) != 1:
+                self.fail(f"the state `{s.name}` has {len(axes)} axes; a covariance SDE is for states with one.")
+            assert neuron is not None
+            return self._one(("X", (axes[0], neuron), 0))
+        if isinstance(s, (InitialVector, InitialMatrix)):
+            self.fail(
+                f"the vector `{s.name}` is not the state; vectors beside the state are not covered: write it as a "
+                "matrix times the state, or leave it out."
+            )
+        if isinstance(s, InitialScalar):
+            if s.value is None:
+                self.fail(f"the scalar `{s.name}` has no value; make it a keyword-only constant.")
+            return self.number(s.value)
+        env: dict[Expr, int] = {axis_symbol(a): i for a, i in zip(s.axes, axes, strict=True)}
+        if neuron is not None:
+            env[OWN] = neuron
+        outer, self._here = self._here, position
+        if isinstance(s, MatMul):
+            found = self._dense(position, LINEAR, env)
+        elif isinstance(s, Avg):
+            found = self._average(s, env)
+        elif isinstance(s, OuterNonlin) and s.slots:
+            found = self._averaged_slots(s, env)
+        else:
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            found = self.lower(s.body, env)
+        self._here = outer
+        return found
+
+    def _one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
+        return Poly((Term(S.One, self.model.zero_powers, 0, factors),))
+
+    def _dense(self, position: int, basis: tuple, env: Env) -> Poly:
+        """A basis function of W u."""
+        s = self.program[position]
+        assert isinstance(s, MatMul) and s.operand is not None
+        matrix = self.program[s.matrix]
+        assert isinstance(matrix, InitialMatrix)
+        operand = self.reading.renamed_source(s.operand)
+        family = tuple(self.index(i, env) for i in s.matrix_indices)
+        tokens = tuple(self.index(i, env) for i in operand.indices)
+        source = None if operand.source == self.program.state else operand.source
+        rows, columns = (matrix.columns, matrix.rows) if s.transposed else (matrix.rows, matrix.columns)
+        layer = Layer(
+            s.matrix,
+            s.transposed,
+            source,
+            basis,
+            len(family),
+            self.number_of[rows],
+            self.number_of[columns],
+            self.number_of[matrix.columns],
+        )
+        self.model.layers[layer.label] = layer
+        if source is not None and source not in self.model.operands:
+            self.model.operands[source] = self.template(source)
+        return self._one((layer.label, (*family, *tokens, env[OWN]), 0))
+
+    def _average(self, s: Avg, env: Env) -> Poly:
+        assert s.operand is not None
+        width = self.number_of[s.over]
+        neuron = self.fresh(width)
+        inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
+        terms = tuple(t._replace(powers=times(t.powers, width, -2)) for t in inner.terms)
+        return measured(Poly(terms, inner.cut), self.model, frozenset(env.values()))
+
+    def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
+        widths = [self.number_of[w] for w in s.slot_widths]
+        slots = {slot: self.fresh(width) for slot, width in zip(s.slots, widths, strict=True)}
+        found = self.lower(s.body, {**env, **slots})
+        for width in widths:
+            found = Poly(tuple(t._replace(powers=times(t.powers, width, -2)) for t in found.terms), found.cut)
+        return found
+
+    # -- bodies -------------------------------------------------------------------------------
+
+    def index(self, index: Expr, env: Env) -> int:
+        """The index that an index expression stands for."""
+        if isinstance(index, Lookup) or index not in env:
+            what = "a look-up table" if isinstance(index, Lookup) else f"the single entry {index}"
+            self.fail(f"it reads {what} along a finite axis; here all tokens are alike: use tp.constant and tp.sum.")
+        return env[index]
+
+    def number(self, expr: Expr) -> Poly:
+        """A number of the program."""
+        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N ** -S.Half})
+        parts, cut = self.split(expr)
+        return Poly(tuple(Term(p.coeff, p.powers, p.order, ()) for p in parts), cut)
+
+    def lower(self, expr: Expr, env: Env) -> Poly:
+        """A body at indices."""
+        if not expr.has(Entry, ArrayEntry, AxisSum):
+            return self.number(expr)
+        if isinstance(expr, Entry):
+            neuron = env[expr.neuron] if self.program[expr.source].width else None
+            return self.value(expr.source, neuron, tuple(self.index(i, env) for i in expr.indices))
+        if self.data.is_data(expr):
+            return self._constant(expr, env)
+        function = self.reading.function_of_layer(expr)
+        if function is not None:
+            return self._activation(*function, env)
+        if isinstance(expr, sympy.Add):
+            return total(self.lower(a, env) for a in expr.args)
+        if isinstance(expr, sympy.Mul):
+            return self._product(expr, env)
+        if isinstance(expr, AxisSum):
+            return self._sum(expr, env)
+        if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
+            found = self.lower(expr.base, env)
+            for _ in range(int(expr.exp) - 1):
+                found = multiplied(found, self.lower(expr.base, env), self.limit)
+            return found
+        self._refuse_vectors(expr)
+        return series(self, expr, env)
+
+    def _product(self, expr: sympy.Mul, env: Env) -> Poly:
+        numbers, layers, rest = [], {}, []
+        for a in expr.args:
+            function = self.reading.function_of_layer(a)
+            if not a.has(Entry, ArrayEntry, AxisSum):
+                numbers.append(a)
+            elif function is not None:  # several functions of one layer are one
+                layers[function[0]] = layers.get(function[0], S.One) * function[1]
+            else:
+                rest.append(a)
+        found = self.number(sympy.Mul(*numbers))
+        for entry, body in layers.items():
+            found = multiplied(found, self._activation(entry, body, env), self.limit)
+        for a in rest:
+            found = multiplied(found, self.lower(a, env), self.limit)
+        return self.arranged(found)
+
+    def _sum(self, expr: AxisSum, env: Env) -> Poly:
+        dimension = self.dimension_of(expr.axis)
+        bound = self.fresh(dimension)
+        inner = self.lower(expr.summand, {**env, expr.bound: bound})
+        terms = []
+        for t in inner.terms:
+            if bound not in indices(t.factors):
+                terms.append(t._replace(powers=times(t.powers, dimension, 2)))
+                continue
+            scale, factors = self.arrays.arranged(t.factors, {bound})
+            terms.append(t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors))
+        return Poly(tuple(terms), inner.cut)
+
+    def arranged(self, poly: Poly) -> Poly:
+        """The same sum with its constant arrays in normal form."""
+        terms = []
+        for t in poly.terms:
+            scale, factors = self.arrays.arranged(t.factors, ())
+            terms.append(t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors))
+        return Poly(tuple(terms), poly.cut)
+
+    def _constant(self, expr: Expr, env: Env) -> Poly:
+        axes, values = self.data.tabulated(expr)
+        scale, factors = self.arrays.factor(values, tuple(self.index(a, env) for a in axes))
+        number = sympy.Rational(scale.numerator, scale.denominator)
+        return Poly((Term(number, self.model.zero_powers, 0, factors),)) if number else ZERO
+
+    def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
+        """A function of one entry of a dense layer, as a sum of basis functions of it."""
+        position = entry.source
+        inside = {axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)}
+        inside[OWN] = env[entry.neuron]
+        if body == U:
+            return self._dense(position, LINEAR, inside)
+        function = gaussian_means(body.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit)
+        try:
+            parts, cut = components(function, self.limit)
+        except NoLimitError as error:
+            self.fail(str(error))
+        if any(basis != LINEAR for _, basis in parts):
+            self._need_fresh(position)
+        found = []
+        for coefficient, basis in parts:
+            number = self.number(coefficient.xreplace({EPS: N ** -S.Half}))
+            dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
+            found.append(multiplied(number, dense, self.limit))
+        return total([*found, Poly((), cut)])
+
+    def _need_fresh(self, position: int) -> None:
+        s = self.program[position]
+        assert isinstance(s, MatMul) and s.operand is not None
+        if self.reading.renamed_source(s.operand).source != self.program.state:
+            self.fail(
+                f"the activation acts on `{s.name}`, a matrix times a vector that is itself random in this block; its law "
+                "is Gaussian only for a matrix times the state. Make two blocks of it and tp.stack them."
+            )
+
+    def _refuse_vectors(self, expr: Expr) -> None:
+        """Nonlinear functions of vectors that are no functions of one dense layer."""
+        vectors = [e for e in self.reading.inlined(expr).atoms(Entry) if self.program[e.source].width]
+        if any(e.source == self.program.state for e in vectors):
+            state = self.program[self.program.state or 0].name
+            self.fail(
+                f"not closed: a nonlinear function of the state `{state}` itself. Given the state its entries are fixed "
+                f"numbers, so that the next covariance is no function of V; put a matrix between, as in f(W @ {state})."
+            )
+        if vectors:
+            names = ", ".join(sorted({self.program[e.source].name for e in vectors}))
+            self.fail(
+                f"not covered: a nonlinear function of several dense layers or tokens at once ({names}); use a function "
+                "of one matrix times the state."
+            )
