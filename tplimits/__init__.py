@@ -62,6 +62,8 @@ from tplimits.program.serial import to_json as to_json
 from tplimits.program.trace import program as program
 from tplimits.results.check import check as check
 from tplimits.results.derive import derive as derive
+from tplimits.results.proportional import CovarianceSDE as CovarianceSDE
+from tplimits.results.proportional import Proportional as Proportional
 from tplimits.results.width import Width as Width
 from tplimits.results.width import WidthLimit as WidthLimit
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy
-from sympy import Expr, S, Symbol
+from sympy import S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, Term, multiplied, next_number, placed, times
 from tplimits.limit.depth.arrays import Arrays
 from tplimits.limit.depth.coefficients import Ring
 from tplimits.limit.depth.contraction import MOST, Contraction
-from tplimits.limit.depth.forms import Form, Orders, by_order, collected
+from tplimits.limit.depth.forms import Orders, by_order, collected
 from tplimits.limit.depth.lowering import Lowering
 from tplimits.limit.depth.model import Model
+from tplimits.limit.depth.reading import Reading
 from tplimits.program.entries import size_symbol, width_symbol
 from tplimits.program.program import Program
 
@@ -33,6 +33,12 @@ class OneLayer:
     ring: Ring
     arrays: Arrays
     state: Poly
+    reading: Reading
+    remarks: tuple[str, ...] = ()
+
+    def groups(self, average: int) -> frozenset[int]:
+        """The matrices that an average over neurons depends on."""
+        return self.reading.matrices_of[average]
 
     @property
     def contraction(self) -> Contraction:
@@ -95,11 +101,11 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
     polys = [state, *model.operands.values()]
     ring = Ring([t.coeff for p in polys for t in p.terms])
     model.operands = {p: _in_ring(poly, ring) for p, poly in model.operands.items()}
-    return OneLayer(program, model, ring, lowering.arrays, _in_ring(state, ring))
+    return OneLayer(
+        program, model, ring, lowering.arrays, _in_ring(state, ring), lowering.reading, tuple(lowering.remarks)
+    )
 
 
 def _in_ring(poly: Poly, ring: Ring) -> Poly:
     return Poly(tuple(Term(ring.element(t.coeff), t.powers, t.pert, t.factors) for t in poly.terms), poly.cut)
 
-
-__all__ = ["Expr", "Form", "OneLayer", "lowered", "sympy"]

@@ -55,6 +55,7 @@ class Lowering:
         self._sizes = {
             size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes
         }
+        self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
         self._here = 0
 
@@ -88,6 +89,11 @@ class Lowering:
     def fail(self, message: str) -> NoReturn:
         """Refuse at the instruction that is being lowered."""
         raise NoLimitError(f"{self.program.where(self._here)}: {message}")
+
+    @property
+    def where(self) -> str:
+        """The instruction that is being lowered."""
+        return self.program.where(self._here)
 
     # -- instructions -------------------------------------------------------------------------
 

@@ -43,6 +43,11 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
             f"drift and the noise of one layer are of order 1 and there is no limit of depth proportional to width. "
             "Give it the temperature τ0·sqrt(n·k): divide the average by τ0·sqrt(n/k)."
         )
+    if small.terms and lowest(small) > 1:
+        lowering.remarks[
+            f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations leave no "
+            "trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
+        ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
     power = Poly((Term(S.One, lowering.model.zero_powers, 0, ()),))
