@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
+from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 
 Array = NDArray[numpy.float64]
@@ -69,11 +70,11 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
     total = numpy.zeros((*V.shape[:-2], *(m,) * free))
     known = {"V": V, **_kernels(V)}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
-        place = {-1 - i: i for i in range(free)}
+        place = {-4 + i: i for i in range(free)}  # α, β, δ, ω
         operands: list[Any] = []
         for label, held, _ in factors:
             inside = [place.setdefault(i, len(place)) for i in held]
-            if label[0] == "P":
+            if label[0] in ARRAYS:
                 if set(arrays[label].shape) != {m}:
                     raise EvaluationError(f"V is for {m} tokens, the constant arrays for {arrays[label].shape[0]}.")
                 operands += [arrays[label], inside]
@@ -98,4 +99,4 @@ def _kernels(V: Array) -> dict[str, Array]:
     kernel = scale * (sine - rho * numpy.arctan2(sine, rho))
     diagonal = numpy.arange(V.shape[-1])
     kernel[..., diagonal, diagonal] = 0.0
-    return {"N": kernel, "s": root}
+    return {"N": kernel, "s": root, "I": numpy.eye(V.shape[-1])}

@@ -33,7 +33,7 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
             )
     if _has(limit, "N"):
         lines.append("  N[αβ]     = √(V[αα]V[ββ]) (√(1−ρ²) − ρ arccos ρ), ρ = V[αβ]/√(V[αα]V[ββ])")
-    if _has(limit, "V"):
+    if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in arrays.items():
         lines.append(f"  {shown:<9} = the constant array {limit.arrays[label].round(4).tolist()}")

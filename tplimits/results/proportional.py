@@ -13,6 +13,7 @@ from sympy import Expr, Symbol
 
 from tplimits import stages
 from tplimits.errors import EvaluationError
+from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.coefficients import ratio_symbol
 from tplimits.limit.depth.forms import Form
@@ -95,7 +96,7 @@ class CovarianceSDE:
     def array_names(self) -> dict[str, str]:
         """What the arrays are called in print: p, then p2, …"""
         forms = [self.limit.drift, self.limit.diffusion]
-        labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] == "P")
+        labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
         return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
 
     @property

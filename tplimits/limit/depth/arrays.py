@@ -1,13 +1,15 @@
-"""Constant arrays of a program (masks, positions): kept as factors with named values, in one normal form.
+"""Constant arrays of a program (masks, biases): kept as factors with named values, in one normal form.
 
-Arrays at the same indices are one array; an array of two or more indices has rows that sum to one, what it is multiplied
-by being an array of the other indices; an array that is constant is a number.  So a mask divided by its row sums is the
-same factor however it was written.
+Arrays at the same indices are one array, and a constant one is a number.  An array of two indices is written as
+D(i) Q(i, j) E(j), where log|Q| has no part that depends on i or on j alone (on the support of Q), in one of its two
+orientations; what stands at one index is one array.  A mask divided by its row sums is thus the same product however it
+was written, transposed or as an additive bias.  A diagonal array identifies its two indices.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,6 +20,8 @@ from tplimits.limit.depth.algebra import Factors, Term
 
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
+#: factors that are arrays, by the first letter of their label: general ones, and symmetric ones of two indices
+ARRAYS = frozenset("PS")
 
 
 def exactly(number: float) -> Fraction:
@@ -26,8 +30,12 @@ def exactly(number: float) -> Fraction:
     >>> exactly(1 / 3), exactly(0.1)
     (Fraction(1, 3), Fraction(1, 10))
     """
-    simple = Fraction(number).limit_denominator(10**6)
+    simple = Fraction(number).limit_denominator(10**4)
     return simple if abs(float(simple) - number) <= TOLERANCE * max(1.0, abs(number)) else Fraction(number)
+
+
+def _constant(values: numpy.ndarray) -> bool:
+    return bool(numpy.ptp(values) <= TOLERANCE * max(1.0, float(numpy.abs(values).max())))
 
 
 @dataclass
@@ -38,51 +46,76 @@ class Arrays:
 
     def factor(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
         """An array at indices as a number times factors in normal form."""
-        if values.size == 0 or numpy.ptp(values) <= TOLERANCE * max(1.0, float(numpy.abs(values).max())):
+        if values.size == 0 or _constant(values):
             return exactly(float(values.mean())), ()
         if values.ndim == 1:
-            return Fraction(1), ((self._label(values), at, 0),)
-        rows = values.sum(axis=-1)
-        if (numpy.abs(rows) <= TOLERANCE).any():
-            return Fraction(1), ((self._label(values), at, 0),)
-        number, rest = self.factor(rows, at[:-1])
-        return number, (*rest, (self._label(values / rows[..., None]), at, 0))
+            return self._vector(values, at)
+        if values.ndim == 2 and values.shape[0] == values.shape[1] and not (values - numpy.diag(values.diagonal())).any():
+            number, rest = self.factor(values.diagonal().copy(), at[:1])
+            return number, (*rest, ("I", at, 0))
+        if values.ndim > 2:
+            return Fraction(1), ((self.label(values), at, 0),)
+        rows, middle, columns = _balanced(values)
+        scales, factors = [_scale(rows), _scale(middle), _scale(columns)], ()
+        rows, middle, columns = rows / scales[0], middle / scales[1], columns / scales[2]
+        number = exactly(math.prod(scales))  # each alone may be irrational where the product is not
+        for part, place in ((rows, at[:1]), (columns, at[1:])):
+            if not _constant(part):
+                factors = (*factors, (self.label(part), place, 0))
+        if _constant(middle):
+            return number, factors
+        flipped = numpy.round(middle, 9).tobytes() > numpy.round(middle.T, 9).tobytes()
+        label = self.label(middle.T.copy() if flipped else middle)
+        return number, (*factors, (label, at[::-1] if flipped else at, 0))
 
-    def _label(self, values: numpy.ndarray) -> str:
-        rounded = numpy.round(values, 11) + 0.0
-        label = f"P|{hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode()).hexdigest()[:12]}"
+    def _vector(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
+        """One index: the largest entry is 1."""
+        scale = _scale(values)
+        return exactly(scale), ((self.label(values / scale), at, 0),)
+
+    def label(self, values: numpy.ndarray) -> str:
+        """The label of an array; equal ones have the same."""
+        rounded = numpy.round(values, 9) + 0.0
+        symmetric = values.ndim == 2 and values.shape[0] == values.shape[1] and bool((rounded == rounded.T).all())
+        digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode()).hexdigest()[:12]
+        label = f"{'S' if symmetric else 'P'}|{digest}"
         self.values.setdefault(label, values)
         return label
 
     def arranged(self, factors: Factors, summed: Iterable[int]) -> tuple[Fraction, Factors]:
-        """A product with its arrays in normal form; sums over indices that only an array has are done."""
-        if not any(f[0][0] == "P" for f in factors):
-            return Fraction(1), factors
+        """A product with its arrays in normal form; sums over indices that only one array has are done."""
         number, summed = Fraction(1), set(summed)
-        while True:
-            others = [f for f in factors if f[0][0] != "P"]
-            arrays: dict[tuple[int, ...], list[str]] = {}
+        while any(f[0][0] in ARRAYS for f in factors):
+            others = [f for f in factors if f[0][0] not in ARRAYS]
+            arrays: dict[tuple[int, ...], list[numpy.ndarray]] = {}
             for label, at, _ in factors:
-                if label[0] == "P":
-                    arrays.setdefault(at, []).append(label)
+                if label[0] in ARRAYS:
+                    values = self.values[label]
+                    if at[::-1] in arrays and len(at) == 2:
+                        at, values = at[::-1], values.T
+                    arrays.setdefault(at, []).append(values)
             again = False
-            for at, labels in arrays.items():
-                values = self.values[labels[0]]
-                for label in labels[1:]:
-                    values = values * self.values[label]
-                alone = [i for i in at if i in summed and sum(i in f[1] for f in factors) == len(labels)]
+            for at, several in arrays.items():
+                values = several[0]
+                for more in several[1:]:
+                    values = values * more
+                alone = [i for i in at if i in summed and sum(i in f[1] for f in factors) == len(several)]
                 if alone and at.count(alone[0]) == 1:
                     place = at.index(alone[0])
                     values, at = values.sum(axis=place), (*at[:place], *at[place + 1 :])
                     summed.discard(alone[0])
                     again = True
+                if len(at) == 2 and at[0] == at[1]:
+                    values, at = values.diagonal().copy(), at[:1]
+                    again = True
                 scale, normal = self.factor(values, at)
-                again = again or (len(labels) > 1 and bool(normal))
+                again = again or len(several) > 1
                 number *= scale
                 others += normal
             factors = tuple(others)
             if not again:
-                return number, factors
+                break
+        return number, factors
 
     def tabulated(self, terms: Iterable[Term], numbers: Iterable[float], at: tuple[int, ...]) -> numpy.ndarray:
         """The values of a sum of products of arrays at all values of some indices; other indices are summed."""
@@ -100,6 +133,25 @@ class Arrays:
             shape = iter(value.shape)
             total = total + value.reshape([next(shape) if place[i] in present else 1 for i in at])
         return total
+
+
+def _scale(values: numpy.ndarray) -> float:
+    """The entry of largest size, the first among equals, so that the array divided by it is defined by its shape."""
+    sizes = numpy.abs(values).ravel()
+    return float(values.ravel()[numpy.flatnonzero(sizes >= sizes.max() * (1 - 1e-9))[0]])
+
+
+def _balanced(values: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    """D, Q, E with values = D(i) Q(i, j) E(j): least squares of log|values| on its support."""
+    support = numpy.argwhere(values != 0)
+    rows, columns = values.shape
+    design = numpy.zeros((len(support), rows + columns))
+    design[numpy.arange(len(support)), support[:, 0]] = 1.0
+    design[numpy.arange(len(support)), rows + support[:, 1]] = 1.0
+    logs = numpy.log(numpy.abs(values[tuple(support.T)]))
+    fit = numpy.linalg.lstsq(design, logs, rcond=None)[0]
+    D, E = numpy.exp(fit[:rows]), numpy.exp(fit[rows:])
+    return D, values / D[:, None] / E[None, :], E
 
 
 def merged(*registries: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:

@@ -7,7 +7,7 @@ layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy
 import sympy
@@ -18,6 +18,7 @@ from tplimits.limit.depth.arrays import merged
 from tplimits.limit.depth.derivation import IDENTITY, lowered
 from tplimits.limit.depth.forms import Form, Orders, collected
 from tplimits.limit.depth.roots import Root, structured_root
+from tplimits.limit.depth.rows import with_rows
 from tplimits.limit.depth.verdict import Verdict, equation, refused
 from tplimits.limit.depth.writing import text
 from tplimits.limit.kets import Reference, Step
@@ -62,21 +63,33 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
     root = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
+    forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
+    b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
     steps = (
-        _step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(drift[2])}", LI),
+        _step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(b)}", LI),
         _step("covariance over the weights", (program.name,), lambda: f"n·Cov(V′) → Σ = {text(diffusion)}", LI),
         _step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI),
     )
     return BlockLimit(
-        drift[2],
+        b,
         diffusion,
         root,
         _verdict(program.name, diffusion),
         (*_assumptions(program, fixed), *layer.remarks),
         steps,
         scale,
-        dict(layer.arrays.values),
+        arrays,
     )
+
+
+def _responses(root: Root | None) -> list[Form]:
+    return [] if root is None else [r.form for r in root.responses]
+
+
+def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
+    if root is None:
+        return None
+    return replace(root, responses=tuple(replace(r, form=f) for r, f in zip(root.responses, forms, strict=True)))
 
 
 def _step(rule: str, premises: tuple[str, ...], write, reference: Reference) -> Step:  # type: ignore[no-untyped-def]

@@ -19,9 +19,9 @@ from tplimits.program.entries import size_symbol, width_symbol
 from tplimits.program.program import Program
 
 #: free token indices: α, β, δ, ω
-ALPHA, BETA, DELTA, OMEGA = -1, -2, -3, -4
+ALPHA, BETA, DELTA, OMEGA = -4, -3, -2, -1
 #: V^αβ
-IDENTITY = (("V", (BETA, ALPHA), 0),)
+IDENTITY = (("V", (ALPHA, BETA), 0),)
 
 
 @dataclass(frozen=True)

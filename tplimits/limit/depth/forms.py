@@ -10,13 +10,17 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.limit.depth.algebra import Factors
-from tplimits.limit.depth.arrays import Arrays
+from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
 from tplimits.limit.depth.activations import Moment, cumulant
 from tplimits.limit.depth.activations import Basis
 from tplimits.limit.depth.contraction import MOST, Sum
 from tplimits.limit.depth.model import Model
+
+
+#: denominators above this come from numbers in arrays
+_SIMPLE = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
 
 def settle(expr: Expr) -> Expr:
     """A coefficient in a form in which zero is seen to be zero."""
-    expanded = sympy.expand(expr)
+    expanded = _snapped(sympy.expand(expr))
     if expanded.is_number or not expanded.has(sympy.Pow):
         return sympy.nsimplify(expanded) if expanded.is_Float else expanded
     together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
@@ -72,6 +76,20 @@ def settle(expr: Expr) -> Expr:
         return together
     simple = sympy.simplify(expanded)
     return min((expanded, simple), key=sympy.count_ops)
+
+
+def _snapped(expr: Expr) -> Expr:
+    """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
+    terms = [t.as_coeff_Mul() for t in sympy.Add.make_args(expr)]
+    largest = max(abs(number) for number, _ in terms)
+    if all(number.is_Rational and number.q < _SIMPLE for number, _ in terms):
+        return expr
+    found = []
+    for number, rest in terms:
+        simple = exactly(float(number))
+        if abs(number) > TOLERANCE * largest:
+            found.append(sympy.Rational(simple.numerator, simple.denominator) * rest)
+    return sympy.Add(*found)
 
 
 def _is_rational(expr: Expr) -> bool:

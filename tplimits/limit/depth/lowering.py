@@ -19,6 +19,7 @@ from tplimits.limit.depth.algebra import (
     SPAN,
     ZERO,
     Dimension,
+    Factors,
     Poly,
     Term,
     indices,
@@ -242,6 +243,7 @@ class Lowering:
             if bound not in indices(t.factors):
                 terms.append(t._replace(powers=times(t.powers, dimension, 2)))
                 continue
+            t = t._replace(factors=_identified(t.factors, bound))
             scale, factors = self.arrays.arranged(t.factors, {bound})
             terms.append(t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors))
         return Poly(tuple(terms), inner.cut)
@@ -305,3 +307,12 @@ class Lowering:
                 f"not covered: a nonlinear function of several dense layers or tokens at once ({names}); use a function "
                 "of one matrix times the state."
             )
+
+
+def _identified(factors: Factors, bound: int) -> Factors:
+    """A product with a summed index replaced by the one that a diagonal array equates it with."""
+    for factor in factors:
+        if factor[0] == "I" and bound in factor[1] and factor[1][0] != factor[1][1]:
+            other = factor[1][0] if factor[1][1] == bound else factor[1][1]
+            return renamed((f for f in factors if f is not factor), {bound: other})
+    return factors

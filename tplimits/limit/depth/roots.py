@@ -23,8 +23,8 @@ from tplimits.limit.depth.forms import Form, collected, dimension_factor
 
 SIGMA_LIN = Form(
     {
-        (("V", (OMEGA, BETA), 0), ("V", (DELTA, ALPHA), 0)): S.One,
-        (("V", (OMEGA, ALPHA), 0), ("V", (DELTA, BETA), 0)): S.One,
+        (("V", (ALPHA, DELTA), 0), ("V", (BETA, OMEGA), 0)): S.One,
+        (("V", (ALPHA, OMEGA), 0), ("V", (BETA, DELTA), 0)): S.One,
     }
 )
 

@@ -14,6 +14,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.algebra import Poly, Term, lowest, multiplied, total
+from tplimits.limit.depth.arrays import ARRAYS
 
 if TYPE_CHECKING:
     from tplimits.limit.depth.lowering import Lowering
@@ -43,7 +44,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
             f"drift and the noise of one layer are of order 1 and there is no limit of depth proportional to width. "
             "Give it the temperature τ0·sqrt(n·k): divide the average by τ0·sqrt(n/k)."
         )
-    if small.terms and lowest(small) > 1:
+    if small.terms and lowest(small) > 1 and isinstance(expr, sympy.exp):
         lowering.remarks[
             f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations leave no "
             "trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
@@ -69,7 +70,7 @@ def _size(order: int) -> str:
 def _parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
     """What is fixed (of order 1 exactly, and no function of the state), and the rest."""
     fixed = [
-        t for t in poly.terms if lowering.model.order_of(t.powers) == 0 and all(f[0][0] == "P" for f in t.factors)
+        t for t in poly.terms if lowering.model.order_of(t.powers) == 0 and all(f[0][0] in ARRAYS for f in t.factors)
     ]
     rest = [t for t in poly.terms if t not in fixed]
     return Poly(tuple(fixed)), Poly(tuple(rest), poly.cut)

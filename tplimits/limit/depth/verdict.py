@@ -37,12 +37,14 @@ def refused(name: str, drift: Orders, covariance: Orders | None) -> Verdict | No
     for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
         if orders is None:
             continue
+        sums = [f for f in orders.opaque if any(label[0] == "Q" for label, _, _ in f)]
+        if sums:
+            return _opaque(name, what, sums[0])
         low = [(order, form) for order, form in sorted(orders.forms.items()) if order < 2 and form]
         if low:
             return _too_large(name, what, low)
-        bad = [(order, f) for f, order in orders.opaque.items() if order <= 2]
-        if bad:
-            return _opaque(name, what, bad[0][1])
+        if orders.opaque:
+            return _opaque(name, what, next(iter(orders.opaque)))
     return None
 
 
@@ -60,6 +62,8 @@ def _too_large(name: str, what: str, low: list[tuple[int, Form]]) -> Verdict:
     if conditions is None:
         repair = "it vanishes for no value of the parameters"
         repair += _advice(form) if what.startswith("E") and order == 0 else ""
+        if factor is not None:
+            repair += "; a branch is missing, or scaled so that V does not keep its size"
         return Verdict("none", f"{found}; {repair}.")
     shown = " and ".join(map(equation, conditions))
     return Verdict("none", f"{found}; needs {shown}.", conditions)

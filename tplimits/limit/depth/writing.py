@@ -8,10 +8,11 @@ import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
 from tplimits.limit.depth.algebra import Factors
+from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 
 #: names of free token indices and of summed ones
-FREE = {-1: "α", -2: "β", -3: "δ", -4: "ω"}
+FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
 SUMMED = "νκμξηζθφ"
 _LATEX = {
     **{"α": r"\alpha", "β": r"\beta", "δ": r"\delta", "ω": r"\omega", "ν": r"\nu", "κ": r"\kappa", "μ": r"\mu"},
@@ -57,7 +58,7 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) ->
     """A form as one line.
 
     >>> V = lambda a, b: ("V", (a, b), 0)
-    >>> text(Form({(V(-1, -2),): -S.One, (V(0, 1),): M**-2}))
+    >>> text(Form({(V(-4, -3),): -S.One, (V(0, 1),): M**-2}))
     '-V[αβ] + V[x̄x̄]'
     """
     pieces = []
@@ -83,7 +84,7 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     inside = "".join(names[i] for i in at)
     if label == "s":
         return f"√V[{inside * 2}]"
-    return f"{arrays.get(label, 'p') if label[0] == 'P' else label}[{inside}]"
+    return f"{arrays.get(label, 'p') if label[0] in ARRAYS else label}[{inside}]"
 
 
 def latex(form: Form, arrays: Mapping[str, str] | None = None) -> str:
@@ -107,7 +108,7 @@ def _latex_factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, 
     inside = " ".join(_LATEX[names[i]] for i in at)
     if label == "s":
         return rf"\sqrt{{V^{{{inside} {inside}}}}}"
-    if label[0] == "P":
+    if label[0] in ARRAYS:
         return f"{arrays.get(label, 'p')}_{{{inside}}}"
     return f"{label}^{{{inside}}}"
 
@@ -115,7 +116,7 @@ def _latex_factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, 
 def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M) -> Expr:
     """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m.
 
-    >>> expression(Form({(("V", (-1, 0), 0),): 1 / M}))
+    >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
     Sum(V[α, ν], (ν, 1, m))/m
     """
     V = IndexedBase("V", real=True)
@@ -133,6 +134,8 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
                 product *= sympy.sqrt(V[inside[0], inside[0]])
             elif label == "N":
                 product *= kernel(*(V[a, b] for a, b in (inside, [inside[0]] * 2, [inside[1]] * 2)))
+            elif label == "I":
+                product *= sympy.KroneckerDelta(*inside)
             elif label == "R":
                 product *= IndexedBase("R", real=True)[tuple(inside)]
             else:
