@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 from sympy import Expr, S
 
-from tplimits.limit.depth.algebra import Factors
+from tplimits.limit.depth.algebra import SPAN, Factors, renamed
 from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
@@ -126,10 +126,17 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
             key = (canonical(product), powers)
             target[key] = target[key] + value if key in target else value
     forms = {
-        order: collected((f, ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items())
+        order: collected((over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items())
         for order, terms in sums.items()
     }
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
+
+
+def over_tokens(factors: Factors, model: Model) -> Factors:
+    """A product with its token indices in dimension 0, the same whatever other dimensions the block has."""
+    tokens = model.tokens
+    change = {i: i % SPAN for _, at, _ in factors for i in at if i >= 0 and i // SPAN == tokens}
+    return renamed(factors, change)
 
 
 def dimension_factor(model: Model, powers: tuple[int, ...]) -> Expr:

@@ -49,8 +49,9 @@ class Lowering:
     def __init__(self, program: Program, dimensions: tuple[Dimension, ...], limit: int) -> None:
         self.program, self.limit = program, limit
         self.reading = Reading(program)
-        self.model = Model(dimensions, depth=self.reading.depths(), names={p: s.name for p, s in enumerate(program)})
         self.number_of = {d.name: i for i, d in enumerate(dimensions)}
+        names = {p: s.name for p, s in enumerate(program)}
+        self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
         self.split = Splitter(dimensions, limit)
         self.arrays, self.data = Arrays(), Data(program)
         self._sizes = {
@@ -59,6 +60,16 @@ class Lowering:
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
         self._here = 0
+
+    def _tokens(self) -> int:
+        """The dimension of the state's axis."""
+        state = self.program[self.program.state or 0]
+        if len(state.axes) != 1:
+            raise NoLimitError(
+                f"the state `{state.name}` of `{self.program.name}` has {len(state.axes)} axes; a covariance SDE is for "
+                "states with one."
+            )
+        return self.dimension_of(state.axes[0])
 
     # -- templates ----------------------------------------------------------------------------
 
@@ -102,8 +113,6 @@ class Lowering:
         """An instruction at a neuron and at indices of its axes."""
         s = self.program[position]
         if position == self.program.state:
-            if len(axes) != 1:
-                self.fail(f"the state `{s.name}` has {len(axes)} axes; a covariance SDE is for states with one.")
             assert neuron is not None
             return self._one(("X", (axes[0], neuron), 0))
         if isinstance(s, (InitialVector, InitialMatrix)):

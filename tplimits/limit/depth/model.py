@@ -40,6 +40,7 @@ class Model:
     """
 
     dimensions: tuple[Dimension, ...]
+    tokens: int
     layers: dict[str, Layer] = field(default_factory=dict)
     operands: dict[int, Poly] = field(default_factory=dict)
     depth: dict[int, int] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from tplimits.limit.depth.activations import LINEAR
 from tplimits.limit.depth.algebra import SPAN, Factors, Term, indices, next_number, product, times
 from tplimits.limit.depth.contraction import shifted
 from tplimits.limit.depth.derivation import ALPHA, BETA, DELTA, OMEGA, OneLayer
-from tplimits.limit.depth.forms import Form, collected, dimension_factor
+from tplimits.limit.depth.forms import Form, collected, dimension_factor, over_tokens
 
 SIGMA_LIN = Form(
     {
@@ -127,6 +127,6 @@ def _response(layer: OneLayer, group: frozenset[int]) -> Response | None:
         tokens = tuple(f[1][model.layers[f[0]].families] for f in ordered)
         scale, rest = layer.arrays.arranged((*rest, ("R", tokens, 0)), indices((*rest, ("R", tokens, 0))))
         number = layer.ring.expr(coefficient) * dimension_factor(model, powers)
-        found.append((rest, number * sympy.Rational(scale.numerator, scale.denominator)))
+        found.append((over_tokens(rest, model), number * sympy.Rational(scale.numerator, scale.denominator)))
     names = tuple(model.names[m] for m in sorted(group))
     return Response(names, collected(found), symmetric)
