@@ -135,6 +135,21 @@ class Arrays:
         return total
 
 
+def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
+    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are.
+
+    >>> [part.tolist() for part in without_background(numpy.array([[3.0, 1.0], [1.0, 2.0]]))]
+    [[[1.0, 1.0], [1.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]]]
+    """
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
+        return [values]
+    off = values[~numpy.eye(len(values), dtype=bool)]
+    if not _constant(off) or not off.any() or _constant(values):
+        return [values]
+    background = numpy.full_like(values, off.mean())
+    return [background, numpy.diag(numpy.diag(values - background))]
+
+
 def _scale(values: numpy.ndarray) -> float:
     """The entry of largest size, the first among equals, so that the array divided by it is defined by its shape."""
     sizes = numpy.abs(values).ravel()

@@ -19,7 +19,7 @@ from tplimits.limit.depth.derivation import IDENTITY, lowered
 from tplimits.limit.depth.forms import Form, Orders, collected
 from tplimits.limit.depth.roots import Root, structured_root
 from tplimits.limit.depth.rows import with_rows
-from tplimits.limit.depth.verdict import Verdict, equation, refused
+from tplimits.limit.depth.verdict import Verdict, equation, refused, solved
 from tplimits.limit.depth.writing import text
 from tplimits.limit.kets import Reference, Step
 from tplimits.program.nodes import Avg
@@ -57,9 +57,9 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
     scale = S.One
     if in_stack:
         scale, drift = _without_growth(program, drift)
-    _insist(refused(program.name, drift, None))
+    _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
-    _insist(refused(program.name, drift, covariance))
+    _insist(refused(program.name, drift, covariance, layer.arrays.values))
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
     root = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
@@ -98,7 +98,7 @@ def _step(rule: str, premises: tuple[str, ...], write, reference: Reference) -> 
 
 def _insist(verdict: Verdict | None) -> None:
     if verdict is not None:
-        raise NoLimitError(verdict.sentence)
+        raise NoLimitError(verdict.sentence, verdict)
 
 
 def _verdict(name: str, diffusion: Form) -> Verdict:
@@ -140,10 +140,13 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
     whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
     if whole != 1:
         condition = sympy.factor(sympy.together(whole - 1))
-        raise NoLimitError(
+        conditions = solved([condition])
+        repair = f"needs {' and '.join(map(equation, conditions))}" if conditions else "it does so for all parameters"
+        sentence = (
             f"`{program.name}` has no limit of depth proportional to width: its blocks multiply V by {whole} in every "
-            f"layer, so that V grows like ({whole})^depth; needs {equation(condition)}."
+            f"layer, so that V grows like ({whole})^depth; {repair}."
         )
+        raise NoLimitError(sentence, Verdict("none", sentence, conditions or ()))
     drift, diffusion, roots = Form({}), Form({}), []
     for k, part in enumerate(parts):
         before = sympy.Mul(*(p.scale for p in parts[:k]))

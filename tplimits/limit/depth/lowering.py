@@ -17,7 +17,6 @@ from tplimits.limit.depth.activations import LINEAR, U, components, gaussian_mea
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
-    ZERO,
     Dimension,
     Factors,
     Poly,
@@ -28,7 +27,7 @@ from tplimits.limit.depth.algebra import (
     times,
     total,
 )
-from tplimits.limit.depth.arrays import Arrays
+from tplimits.limit.depth.arrays import Arrays, without_background
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import EPS, Splitter
 from tplimits.limit.depth.data import Data
@@ -129,7 +128,8 @@ class Lowering:
             env[OWN] = neuron
         outer, self._here = self._here, position
         if isinstance(s, MatMul):
-            found = self._dense(position, LINEAR, env)
+            number = self.number(self.reading.operand(position)[0])
+            found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
         elif isinstance(s, Avg):
             found = self._average(s, env)
         elif isinstance(s, OuterNonlin) and s.slots:
@@ -149,7 +149,7 @@ class Lowering:
         assert isinstance(s, MatMul) and s.operand is not None
         matrix = self.program[s.matrix]
         assert isinstance(matrix, InitialMatrix)
-        operand = self.reading.renamed_source(s.operand)
+        operand = self.reading.operand(position)[1]
         family = tuple(self.index(i, env) for i in s.matrix_indices)
         tokens = tuple(self.index(i, env) for i in operand.indices)
         source = None if operand.source == self.program.state else operand.source
@@ -267,9 +267,14 @@ class Lowering:
 
     def _constant(self, expr: Expr, env: Env) -> Poly:
         axes, values = self.data.tabulated(expr)
-        scale, factors = self.arrays.factor(values, tuple(self.index(a, env) for a in axes))
-        number = sympy.Rational(scale.numerator, scale.denominator)
-        return Poly((Term(number, self.model.zero_powers, 0, factors),)) if number else ZERO
+        at = tuple(self.index(a, env) for a in axes)
+        terms = []
+        for part in without_background(values):
+            scale, factors = self.arrays.factor(part, at)
+            if scale:
+                number = sympy.Rational(scale.numerator, scale.denominator)
+                terms.append(Term(number, self.model.zero_powers, 0, factors))
+        return Poly(tuple(terms))
 
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
         """A function of one entry of a dense layer, as a sum of basis functions of it."""
@@ -295,7 +300,7 @@ class Lowering:
     def _need_fresh(self, position: int) -> None:
         s = self.program[position]
         assert isinstance(s, MatMul) and s.operand is not None
-        if self.reading.renamed_source(s.operand).source != self.program.state:
+        if self.reading.operand(position)[1].source != self.program.state:
             self.fail(
                 f"the activation acts on `{s.name}`, a matrix times a vector that is itself random in this block; its law "
                 "is Gaussian only for a matrix times the state. Make two blocks of it and tp.stack them."

@@ -20,6 +20,7 @@ from tplimits.limit.depth.algebra import SPAN, Factors, Term, indices, next_numb
 from tplimits.limit.depth.contraction import shifted
 from tplimits.limit.depth.derivation import ALPHA, BETA, DELTA, OMEGA, OneLayer
 from tplimits.limit.depth.forms import Form, collected, dimension_factor, over_tokens
+from tplimits.limit.depth.vanishing import vanishes
 
 SIGMA_LIN = Form(
     {
@@ -89,8 +90,8 @@ def structured_root(layer: OneLayer, groups: list[frozenset[int]], diffusion: Fo
         if response.form:
             responses.append(response)
             rest = rest - response.covariance()
-    isotropic = next(iter(rest.terms.values()), S.Zero)
-    if rest - SIGMA_LIN.scaled(isotropic):
+    isotropic = rest.terms.get(next(iter(SIGMA_LIN.terms)), S.Zero)
+    if not vanishes(rest - SIGMA_LIN.scaled(isotropic), layer.arrays.values):
         return None
     return Root(isotropic, tuple(responses))
 

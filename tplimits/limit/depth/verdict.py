@@ -7,13 +7,15 @@ as large.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.forms import Form, Orders
+from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import text
 
 #: sizes of what stands at ε⁰ and ε¹, in words
@@ -32,7 +34,9 @@ class Verdict:
         return self.sentence
 
 
-def refused(name: str, drift: Orders, covariance: Orders | None) -> Verdict | None:
+def refused(
+    name: str, drift: Orders, covariance: Orders | None, arrays: Mapping[str, numpy.ndarray]
+) -> Verdict | None:
     """The verdict where something is of too low an order; None where nothing is."""
     for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
         if orders is None:
@@ -40,7 +44,7 @@ def refused(name: str, drift: Orders, covariance: Orders | None) -> Verdict | No
         sums = [f for f in orders.opaque if any(label[0] == "Q" for label, _, _ in f)]
         if sums:
             return _opaque(name, what, sums[0])
-        low = [(order, form) for order, form in sorted(orders.forms.items()) if order < 2 and form]
+        low = [(order, form) for order, form in sorted(orders.forms.items()) if order < 2 and not vanishes(form, arrays)]
         if low:
             return _too_large(name, what, low)
         if orders.opaque:
