@@ -59,7 +59,7 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     """
     body = elementary(function)
     for jump in body.atoms(step):
-        factor, rest = sympy.expand(jump.args[0]).as_independent(U)
+        factor, rest = sympy.expand(jump.args[0]).as_independent(U, as_Add=False)
         if rest != U or not (factor.is_positive or factor.is_negative):
             where = "its kink is not known to be at zero" if rest == U else "its kink is away from zero"
             raise NoLimitError(
