@@ -36,7 +36,7 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in arrays.items():
-        lines.append(f"  {shown:<9} = the constant array {(limit.arrays[label]+ 0.0).round(4).tolist()}")
+        lines.append(f"  {shown:<9} = the constant array {(limit.arrays[label] + 0.0).round(4).tolist()}")
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
 

@@ -63,6 +63,8 @@ def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:
     for width in fixed:
         if width == "n" or width not in program.widths:
             others = ", ".join(w for w in program.widths if w != "n") or "none"
-            raise ProgramError(f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}.")
+            raise ProgramError(
+                f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
+            )
     with deep(program.name, NoLimitError):
         return CovarianceSDE(program, derive_block(program, fixed), fixed)

@@ -29,7 +29,9 @@ def exponentials(y: tp.State["pos"], B: tp.Matrix, K: tp.Matrix["r", "n"], Q: tp
 
 
 @tp.block
-def with_identity_matrix(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):
+def with_identity_matrix(
+    x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0
+):
     v = (WV @ x).rename(token="key")
     A = tp.softmax(logits(WQ @ x, (WK @ x).rename(token="key"), τ0), over="key")
     shaping = tp.constant(np.eye(3) - np.ones((3, 3)) / 3, axes=("token", "key"))

@@ -108,7 +108,9 @@ def test_identity_without_centring():
 
 
 def test_centring_without_identity():
-    assert "-γ**2·V[αβ] of order 1, not 1/n, so that V grows like (1 - γ**2)^depth" in str(refusal(attention(identity=0)))
+    assert "-γ**2·V[αβ] of order 1, not 1/n, so that V grows like (1 - γ**2)^depth" in str(
+        refusal(attention(identity=0))
+    )
 
 
 def test_temperature_of_order_root_k():

@@ -171,7 +171,9 @@ def cumulant(column: Column) -> tuple[Moment, ...] | None:
             factor = moment(tuple(column[i] for i in block))
             if factor is None:
                 return None
-            terms = [Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in factor]
+            terms = [
+                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in factor
+            ]
         found += terms
     return tuple(found)
 

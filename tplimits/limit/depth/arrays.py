@@ -50,7 +50,11 @@ class Arrays:
             return exactly(float(values.mean())), ()
         if values.ndim == 1:
             return self._vector(values, at)
-        if values.ndim == 2 and values.shape[0] == values.shape[1] and not (values - numpy.diag(values.diagonal())).any():
+        if (
+            values.ndim == 2
+            and values.shape[0] == values.shape[1]
+            and not (values - numpy.diag(values.diagonal())).any()
+        ):
             number, rest = self.factor(values.diagonal().copy(), at[:1])
             return number, (*rest, ("I", at, 0))
         if values.ndim > 2:

@@ -104,7 +104,9 @@ def _insist(verdict: Verdict | None) -> None:
 def _verdict(name: str, diffusion: Form) -> Verdict:
     if diffusion:
         return Verdict("SDE", f"`{name}`: V at layer t·n converges to dV = b(V) dt + Σ(V)^(1/2) dB.")
-    return Verdict("ODE", f"`{name}`: V at layer t·n converges to the ODE dV/dt = b(V); the noise of a layer is o(1/n).")
+    return Verdict(
+        "ODE", f"`{name}`: V at layer t·n converges to the ODE dV/dt = b(V); the noise of a layer is o(1/n)."
+    )
 
 
 def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:

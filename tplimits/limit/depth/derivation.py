@@ -108,4 +108,3 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
 
 def _in_ring(poly: Poly, ring: Ring) -> Poly:
     return Poly(tuple(Term(ring.element(t.coeff), t.powers, t.pert, t.factors) for t in poly.terms), poly.cut)
-

@@ -126,7 +126,9 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
             key = (canonical(product), powers)
             target[key] = target[key] + value if key in target else value
     forms = {
-        order: collected((over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items())
+        order: collected(
+            (over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items()
+        )
         for order, terms in sums.items()
     }
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
@@ -158,5 +160,7 @@ def _written_out(factors: Factors) -> list[Moment] | None:
             value = cumulant(tuple(zip(column, at, strict=True)))
             if value is None:
                 return None
-            terms = [Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in value]
+            terms = [
+                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in value
+            ]
     return terms

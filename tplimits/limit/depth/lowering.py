@@ -53,9 +53,7 @@ class Lowering:
         self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
         self.split = Splitter(dimensions, limit)
         self.arrays, self.data = Arrays(), Data(program)
-        self._sizes = {
-            size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes
-        }
+        self._sizes = {size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes}
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
         self._here = 0
@@ -196,7 +194,7 @@ class Lowering:
 
     def number(self, expr: Expr) -> Poly:
         """A number of the program."""
-        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N ** -S.Half})
+        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N**-S.Half})
         parts, cut = self.split(expr)
         return Poly(tuple(Term(p.coeff, p.powers, p.order, ()) for p in parts), cut)
 
@@ -254,7 +252,9 @@ class Lowering:
                 continue
             t = t._replace(factors=_identified(t.factors, bound))
             scale, factors = self.arrays.arranged(t.factors, {bound})
-            terms.append(t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors))
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
         return Poly(tuple(terms), inner.cut)
 
     def arranged(self, poly: Poly) -> Poly:
@@ -262,7 +262,9 @@ class Lowering:
         terms = []
         for t in poly.terms:
             scale, factors = self.arrays.arranged(t.factors, ())
-            terms.append(t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors))
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
         return Poly(tuple(terms), poly.cut)
 
     def _constant(self, expr: Expr, env: Env) -> Poly:
@@ -279,7 +281,9 @@ class Lowering:
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
         """A function of one entry of a dense layer, as a sum of basis functions of it."""
         position = entry.source
-        inside = {axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)}
+        inside = {
+            axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)
+        }
         inside[OWN] = env[entry.neuron]
         if body == U:
             return self._dense(position, LINEAR, inside)
@@ -292,7 +296,7 @@ class Lowering:
             self._need_fresh(position)
         found = []
         for coefficient, basis in parts:
-            number = self.number(coefficient.xreplace({EPS: N ** -S.Half}))
+            number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
             dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])

@@ -105,4 +105,3 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         )
     scale, factors = lowering.arrays.factor(values, at)
     return Poly((Term(sympy.Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),))
-

@@ -34,9 +34,7 @@ class Verdict:
         return self.sentence
 
 
-def refused(
-    name: str, drift: Orders, covariance: Orders | None, arrays: Mapping[str, numpy.ndarray]
-) -> Verdict | None:
+def refused(name: str, drift: Orders, covariance: Orders | None, arrays: Mapping[str, numpy.ndarray]) -> Verdict | None:
     """The verdict where something is of too low an order; None where nothing is."""
     for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
         if orders is None:
@@ -44,7 +42,9 @@ def refused(
         sums = [f for f in orders.opaque if any(label[0] == "Q" for label, _, _ in f)]
         if sums:
             return _opaque(name, what, sums[0])
-        low = [(order, form) for order, form in sorted(orders.forms.items()) if order < 2 and not vanishes(form, arrays)]
+        low = [
+            (order, form) for order, form in sorted(orders.forms.items()) if order < 2 and not vanishes(form, arrays)
+        ]
         if low:
             return _too_large(name, what, low)
         if orders.opaque:
@@ -119,7 +119,9 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
             return None
         wanted.append(sympy.Mul(*factors))
     wanted = list(dict.fromkeys(wanted))
-    symbols = sorted(set().union(*(w.free_symbols for w in wanted)) - {Symbol("m", integer=True, positive=True)}, key=str)
+    symbols = sorted(
+        set().union(*(w.free_symbols for w in wanted)) - {Symbol("m", integer=True, positive=True)}, key=str
+    )
     if not symbols or not all(w.is_polynomial(*symbols) for w in wanted):
         return tuple(wanted)
     basis = list(sympy.groebner(wanted, *symbols, order="lex").exprs)

@@ -151,4 +151,3 @@ def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:
     scale = sympy.sqrt(aa * bb)
     rho = ab / scale
     return scale * (sympy.sqrt(1 - rho**2) - rho * sympy.acos(rho))
-
