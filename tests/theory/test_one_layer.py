@@ -93,7 +93,8 @@ def rejected(claim, values, errors):
 
 
 def measured(block, constants, odd, seed, controls):
-    samples = {n: layers(block, n, draws, constants, seed, controls) for n, draws in (ODD_WIDTHS if odd else WIDTHS).items()}
+    widths = ODD_WIDTHS if odd else WIDTHS
+    samples = {n: layers(block, n, draws, constants, seed, controls) for n, draws in widths.items()}
     return intercepts(samples, odd)
 
 

@@ -56,8 +56,8 @@ def derive(program: Program, regime: Width | Proportional | None = None) -> Widt
 def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:
     if program.state is None:
         raise ProgramError(
-            f"`{program.name}` is no block: tp.Proportional() takes one layer of a deep network, made by @tp.block from a "
-            "function of a tp.State."
+            f"`{program.name}` is no block: tp.Proportional() takes one layer of a deep network, made by @tp.block "
+            "from a function of a tp.State."
         )
     fixed = (regime.fixed,) if isinstance(regime.fixed, str) else tuple(regime.fixed)
     for width in fixed:

@@ -37,8 +37,8 @@ class Proportional:
 class CovarianceSDE:
     """dV = b(V) dt + Σ(V)^(1/2) dB for the covariance V = (1/n) X Xᵀ of the tokens, t = layer/n.
 
-    `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to draw
-    the noise of a step from one Cholesky factor of V (None where no such structure was found).
+    `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to
+    draw the noise of a step from one Cholesky factor of V (None where no such structure was found).
     """
 
     program: Program

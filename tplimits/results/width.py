@@ -13,10 +13,10 @@ from sympy import Expr
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit import targets
-from tplimits.limit.recursion import deep
 from tplimits.limit.growth import Growth
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables
+from tplimits.limit.recursion import deep
 from tplimits.limit.state import State
 from tplimits.program.program import Program
 from tplimits.report import citations, latex, text

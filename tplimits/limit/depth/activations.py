@@ -63,8 +63,8 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
         if rest != U or not (factor.is_positive or factor.is_negative):
             where = "its kink is not known to be at zero" if rest == U else "its kink is away from zero"
             raise NoLimitError(
-                f"the activation `{shown(function)}`: {where}; only kinks at zero have moments here. Give the constants "
-                "inside the activation numbers, or take them out of it."
+                f"the activation `{shown(function)}`: {where}; only kinks at zero have moments here. Give the "
+                "constants inside the activation numbers, or take them out of it."
             )
         body = body.xreplace({jump: (1 + (_SIGN if factor.is_positive else -_SIGN)) / 2})
     polynomial = sympy.expand(body)
@@ -72,8 +72,8 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     if not _polynomial(polynomial):
         if not polynomial.has(EPS):
             raise NoLimitError(
-                f"the activation `{shown(function)}` stays nonlinear as n → ∞, and has no closed moments here: shape it, "
-                "as in s*tp.tanh(x/s) with s of order sqrt(n), or use a piecewise linear one."
+                f"the activation `{shown(function)}` stays nonlinear as n → ∞, and has no closed moments here: shape "
+                "it, as in s*tp.tanh(x/s) with s of order sqrt(n), or use a piecewise linear one."
             )
         polynomial, cut = expansion(body, limit)
         if not _polynomial(polynomial):

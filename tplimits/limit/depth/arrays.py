@@ -60,7 +60,8 @@ class Arrays:
         if values.ndim > 2:
             return Fraction(1), ((self.label(values), at, 0),)
         rows, middle, columns = _balanced(values)
-        scales, factors = [_scale(rows), _scale(middle), _scale(columns)], ()
+        scales = [_scale(rows), _scale(middle), _scale(columns)]
+        factors: Factors = ()
         rows, middle, columns = rows / scales[0], middle / scales[1], columns / scales[2]
         number = exactly(math.prod(scales))  # each alone may be irrational where the product is not
         for part, place in ((rows, at[:1]), (columns, at[1:])):

@@ -6,7 +6,7 @@ layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy
@@ -92,7 +92,7 @@ def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
     return replace(root, responses=tuple(replace(r, form=f) for r, f in zip(root.responses, forms, strict=True)))
 
 
-def _step(rule: str, premises: tuple[str, ...], write, reference: Reference) -> Step:  # type: ignore[no-untyped-def]
+def _step(rule: str, premises: tuple[str, ...], write: Callable[[], str], reference: Reference) -> Step:
     return Step(rule, premises, write, reference)
 
 
@@ -130,8 +130,8 @@ def _without_growth(program: Program, drift: Orders) -> tuple[Expr, Orders]:
     growth = order_zero.terms.get(IDENTITY, S.Zero)
     if order_zero - collected([(IDENTITY, growth)]):
         raise NoLimitError(
-            f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are covered for "
-            "blocks that multiply V by a number."
+            f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are "
+            "covered for blocks that multiply V by a number."
         )
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 

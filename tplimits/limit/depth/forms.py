@@ -9,15 +9,13 @@ from typing import Any
 import sympy
 from sympy import Expr, S
 
+from tplimits.limit.depth.activations import Basis, Moment, cumulant
 from tplimits.limit.depth.algebra import SPAN, Factors, renamed
 from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
-from tplimits.limit.depth.activations import Moment, cumulant
-from tplimits.limit.depth.activations import Basis
 from tplimits.limit.depth.contraction import MOST, Sum
 from tplimits.limit.depth.model import Model
-
 
 #: denominators above this come from numbers in arrays
 _SIMPLE = 1 << 40
@@ -98,7 +96,7 @@ def _is_rational(expr: Expr) -> bool:
 
 @dataclass(frozen=True)
 class Orders:
-    """A mean by powers of ε = n^(−1/2): forms, and products without a closed form with the order at which they stand."""
+    """A mean by powers of ε = n^(−1/2): forms, and the products without a closed form with their orders."""
 
     forms: Mapping[int, Form]
     opaque: Mapping[Factors, int]

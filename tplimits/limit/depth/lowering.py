@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, U, components, gaussian_means
+from tplimits.limit.depth.activations import LINEAR, Basis, U, components, gaussian_means
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
@@ -32,6 +32,7 @@ from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import EPS, Splitter
 from tplimits.limit.depth.data import Data
 from tplimits.limit.depth.model import Layer, Model
+from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
 from tplimits.limit.depth.reading import Reading
 from tplimits.limit.depth.scalars import series
 from tplimits.limit.depth.sizes import measured
@@ -63,8 +64,8 @@ class Lowering:
         state = self.program[self.program.state or 0]
         if len(state.axes) != 1:
             raise NoLimitError(
-                f"the state `{state.name}` of `{self.program.name}` has {len(state.axes)} axes; a covariance SDE is for "
-                "states with one."
+                f"the state `{state.name}` of `{self.program.name}` has {len(state.axes)} axes; a covariance SDE is "
+                "for states with one."
             )
         return self.dimension_of(state.axes[0])
 
@@ -141,7 +142,7 @@ class Lowering:
     def _one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
         return Poly((Term(S.One, self.model.zero_powers, 0, factors),))
 
-    def _dense(self, position: int, basis: tuple, env: Env) -> Poly:
+    def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
         """A basis function of W u."""
         s = self.program[position]
         assert isinstance(s, MatMul) and s.operand is not None
@@ -221,11 +222,13 @@ class Lowering:
             for _ in range(int(expr.exp) - 1):
                 found = multiplied(found, self.lower(expr.base, env), self.limit)
             return found
-        self._refuse_vectors(expr)
+        refuse_vectors(self, expr)
         return series(self, expr, env)
 
     def _product(self, expr: sympy.Mul, env: Env) -> Poly:
-        numbers, layers, rest = [], {}, []
+        numbers: list[Expr] = []
+        layers: dict[Entry, Expr] = {}
+        rest: list[Expr] = []
         for a in expr.args:
             function = self.reading.function_of_layer(a)
             if not a.has(Entry, ArrayEntry, AxisSum):
@@ -293,38 +296,13 @@ class Lowering:
         except NoLimitError as error:
             self.fail(str(error))
         if any(basis != LINEAR for _, basis in parts):
-            self._need_fresh(position)
+            need_fresh(self, position)
         found = []
         for coefficient, basis in parts:
             number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
             dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])
-
-    def _need_fresh(self, position: int) -> None:
-        s = self.program[position]
-        assert isinstance(s, MatMul) and s.operand is not None
-        if self.reading.operand(position)[1].source != self.program.state:
-            self.fail(
-                f"the activation acts on `{s.name}`, a matrix times a vector that is itself random in this block; its law "
-                "is Gaussian only for a matrix times the state. Make two blocks of it and tp.stack them."
-            )
-
-    def _refuse_vectors(self, expr: Expr) -> None:
-        """Nonlinear functions of vectors that are no functions of one dense layer."""
-        vectors = [e for e in self.reading.inlined(expr).atoms(Entry) if self.program[e.source].width]
-        if any(e.source == self.program.state for e in vectors):
-            state = self.program[self.program.state or 0].name
-            self.fail(
-                f"not closed: a nonlinear function of the state `{state}` itself. Given the state its entries are fixed "
-                f"numbers, so that the next covariance is no function of V; put a matrix between, as in f(W @ {state})."
-            )
-        if vectors:
-            names = ", ".join(sorted({self.program[e.source].name for e in vectors}))
-            self.fail(
-                f"not covered: a nonlinear function of several dense layers or tokens at once ({names}); use a function "
-                "of one matrix times the state."
-            )
 
 
 def _identified(factors: Factors, bound: int) -> Factors:

@@ -43,14 +43,15 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
         worst = min(small.terms, key=lambda t: t.pert)
         moment = second_moment_text(worst, lowering.model, frozenset(env.values()))
         lowering.fail(
-            f"not perturbative: the argument of {name} has fluctuations of order {_size(lowest(small))}, with second moment "
-            f"{moment}, so that drift and noise of one layer are of order 1 and there is no limit of depth proportional to "
-            "width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by τ0·sqrt(n/k)."
+            f"not perturbative: the argument of {name} has fluctuations of order {_size(lowest(small))}, with second "
+            f"moment {moment}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
+            "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
+            "τ0·sqrt(n/k)."
         )
     if small.terms and lowest(small) > 1 and isinstance(expr, sympy.exp):
         lowering.remarks[
-            f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations leave no "
-            "trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
+            f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations "
+            "leave no trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
@@ -101,7 +102,8 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         values = numpy.broadcast_to(values, table.shape)
     if not numpy.isfinite(values).all():
         lowering.fail(
-            f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at all."
+            f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "
+            "all: let it see itself."
         )
     scale, factors = lowering.arrays.factor(values, at)
     return Poly((Term(sympy.Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),))

@@ -98,7 +98,7 @@ def _opaque(name: str, what: str, factors: tuple) -> Verdict:
         "holds moments of an activation that have no closed form here; shape the activation, or take a polynomial or "
         "piecewise linear one"
         if closed
-        else "is no function of V: it holds other sums over the neurons of the state than V itself, so that V is not Markov"
+        else "is no function of V: it holds other sums over the neurons of the state, so that V is not Markov"
     )
     return Verdict("none", f"`{name}`: {what} {why}.")
 
