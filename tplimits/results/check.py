@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits import stages
 from tplimits.errors import CheckError
 from tplimits.limit import targets
+from tplimits.program.given import by_name, named_once, seed_number, working_executor
 from tplimits.results.width import WidthLimit
 
 if TYPE_CHECKING:
@@ -45,13 +46,19 @@ def check(
     """
     if not isinstance(result, WidthLimit):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
-    given = {**(constants or {}), **named}
+    given = named_once(constants, named, "check()", CheckError)
+    ratios = by_name(ratios, "ratios", CheckError)
+    seed = seed_number(seed, CheckError)
+    working_executor(executor, CheckError)
     stage = stages.check()
     if claims is None:
         judged = _own_claims(result, stage, given, ratios, method, particles, replicates, seed, executor, progress)
     else:
         random = {o.label for o in result.observables if targets.target(result.state, o).variance != 0}
-        judged = [stage.Claim(k, v, statistic="covariance" if k in random else "mean") for k, v in claims.items()]
+        judged = [
+            stage.Claim(k, v, statistic="covariance" if k in random else "mean")
+            for k, v in by_name(claims, "claims", CheckError).items()
+        ]
     return stage.run_check(result.program, judged, widths, draws, seed, level, ratios, given, executor, progress)
 
 

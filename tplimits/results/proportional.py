@@ -142,7 +142,7 @@ class CovarianceSDE:
                 raise EvaluationError(f"{name}={value!r}: give a finite number.")
             if name in self.program.constants:
                 found[constant_symbol(name)] = float(number)
-            elif name in self.program.axis_names:
+            elif name in self.program.all_axes:
                 found[size_symbol(self.program.root_axis(name))] = float(number)
             elif name in self.fixed:
                 found[width_symbol(name)] = float(number)
