@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import overload
 
 from tplimits.errors import NoLimitError, ProgramError
-from tplimits.limit.depth.block import derive_block
 from tplimits.limit.recursion import deep
 from tplimits.limit.width import derive_width
 from tplimits.program.program import Program
-from tplimits.results.proportional import CovarianceSDE, Proportional
+from tplimits.results.proportional import CovarianceSDE, Proportional, derive_covariance
 from tplimits.results.width import Width, WidthLimit
 
 
@@ -67,4 +66,4 @@ def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:
                 f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
             )
     with deep(program.name, NoLimitError):
-        return CovarianceSDE(program, derive_block(program, fixed), fixed)
+        return derive_covariance(program, fixed)

@@ -14,7 +14,7 @@ from sympy import Expr, Symbol
 from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.arrays import ARRAYS
-from tplimits.limit.depth.block import BlockLimit
+from tplimits.limit.depth.block import BlockLimit, derive_block
 from tplimits.limit.depth.coefficients import ratio_symbol
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.roots import Root
@@ -31,6 +31,11 @@ class Proportional:
     """The regime in which depth and width go to infinity together; widths in `fixed` stay as they are."""
 
     fixed: tuple[str, ...] = ()
+
+
+def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE:
+    """The covariance SDE of a block or of a stack of blocks."""
+    return CovarianceSDE(program, derive_block(program, fixed), fixed)
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,9 @@ class CovarianceSDE:
     def citation(self) -> str:
         """BibTeX of what this derivation used."""
         return citations.bibtex([s.reference.citation for s in self.steps], [])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_covariance, (self.program, self.fixed)  # the steps hold functions; they are made again
 
     # -- numbers ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
 from tplimits.limit.depth.contraction import MOST, Sum
 from tplimits.limit.depth.model import Model
+from tplimits.program.frozen import FrozenDict
 
 #: denominators above this come from numbers in arrays
 _SIMPLE = 1 << 40
@@ -26,6 +27,9 @@ class Form:
     """Σ coefficient · product, the products canonical; equal forms are equal for every number of tokens."""
 
     terms: Mapping[Factors, Expr]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", FrozenDict(self.terms))
 
     def __bool__(self) -> bool:
         return bool(self.terms)

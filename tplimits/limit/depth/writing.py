@@ -1,4 +1,4 @@
-"""Forms for people: text, LaTeX and SymPy, with averages over tokens written as x̄ as in the literature."""
+"""Forms for people: text and SymPy expressions, with averages over tokens written as x̄ as in the literature."""
 
 from __future__ import annotations
 
@@ -14,14 +14,10 @@ from tplimits.limit.depth.forms import Form
 #: names of free token indices and of summed ones
 FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
 SUMMED = "νκμξηζθφ"
-_LATEX = {
-    **{"α": r"\alpha", "β": r"\beta", "δ": r"\delta", "ω": r"\omega", "ν": r"\nu", "κ": r"\kappa", "μ": r"\mu"},
-    **{"ξ": r"\xi", "η": r"\eta", "ζ": r"\zeta", "θ": r"\theta", "φ": r"\varphi", "x̄": r"\bar{x}"},
-}
 M = Symbol("m", integer=True, positive=True)
 
 
-def _named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, list[str]]:
+def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, list[str]]:
     """Names of the indices, the coefficient left, and the indices left to be summed.
 
     A summed index that stands once, in a V, is an average over tokens (x̄) and takes one factor 1/m.
@@ -63,7 +59,7 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) ->
     """
     pieces = []
     for factors, coefficient in list(form.terms.items())[:most]:
-        names, number, left = _named(factors, coefficient)
+        names, number, left = named(factors, coefficient)
         sign = "-" if number.could_extract_minus_sign() else "+"
         number = -number if sign == "-" else number
         shown = "" if number == 1 else _bracketed(sympy.sstr(number)) + "·"
@@ -85,32 +81,6 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     if label == "s":
         return f"√V[{inside * 2}]"
     return f"{arrays.get(label, 'p') if label[0] in ARRAYS else label}[{inside}]"
-
-
-def latex(form: Form, arrays: Mapping[str, str] | None = None) -> str:
-    """A form as a sum in LaTeX."""
-    pieces = []
-    for factors, coefficient in form.terms.items():
-        names, number, left = _named(factors, coefficient)
-        sign = "-" if number.could_extract_minus_sign() else "+"
-        number = -number if sign == "-" else number
-        shown = "" if number == 1 else sympy.latex(number)
-        if number.is_Add:
-            shown = rf"\left({shown}\right)"
-        total = rf"\sum_{{{' '.join(_LATEX[n] for n in left)}}} " if left else ""
-        body = " ".join(_latex_factor(f, names, arrays or {}) for f in factors)
-        pieces.append(f"{sign} {shown} {total}{body}")
-    return " ".join(pieces).removeprefix("+ ") or "0"
-
-
-def _latex_factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) -> str:
-    label, at, _ = factor
-    inside = " ".join(_LATEX[names[i]] for i in at)
-    if label == "s":
-        return rf"\sqrt{{V^{{{inside} {inside}}}}}"
-    if label[0] in ARRAYS:
-        return f"{arrays.get(label, 'p')}_{{{inside}}}"
-    return f"{label}^{{{inside}}}"
 
 
 def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M) -> Expr:
