@@ -21,8 +21,11 @@ from tplimits.errors import ProgramError as ProgramError
 from tplimits.errors import TplimitsError as TplimitsError
 from tplimits.program.annotations import Matrix as Matrix
 from tplimits.program.annotations import Scalar as Scalar
+from tplimits.program.annotations import State as State
 from tplimits.program.annotations import Vector as Vector
 from tplimits.program.annotations import init as init
+from tplimits.program.block import block as block
+from tplimits.program.block import stack as stack
 from tplimits.program.operations import abs as abs
 from tplimits.program.operations import avg as avg
 from tplimits.program.operations import clip as clip
@@ -59,6 +62,8 @@ from tplimits.program.serial import to_json as to_json
 from tplimits.program.trace import program as program
 from tplimits.results.check import check as check
 from tplimits.results.derive import derive as derive
+from tplimits.results.proportional import CovarianceSDE as CovarianceSDE
+from tplimits.results.proportional import Proportional as Proportional
 from tplimits.results.width import Width as Width
 from tplimits.results.width import WidthLimit as WidthLimit
 

@@ -19,6 +19,11 @@ def evaluation() -> ModuleType:
     return importlib.import_module("tplimits.numeric.evaluation")
 
 
+def covariance() -> ModuleType:
+    """tplimits.numeric.covariance"""
+    return importlib.import_module("tplimits.numeric.covariance")
+
+
 def check() -> ModuleType:
     """tplimits.check.verdict"""
     return importlib.import_module("tplimits.check.verdict")

@@ -101,6 +101,13 @@ BROKEN = {
         legal.replace(arguments=(VECTOR, VECTOR)),
         legal.replace(arguments=(12,)),
     ],
+    "a block takes a state over n and returns the next one, a vector with the same axes": [
+        legal.replace(state=MATRIX),
+        legal.replace(state=SCALAR),
+        legal.replace(state=12),
+        legal.replace(state=VECTOR, returns=(AVG,)),
+        legal.replace(parts=(legal,)),
+    ],
     "its axes differ from one another": [changed(VECTOR, axes=("token", "token"))],
     "its rows and columns are widths of the program": [changed(MATRIX, rows="m"), changed(MATRIX, columns="token")],
     "it lives on a width of the program": [changed(VECTOR, over="m"), changed(OUTER, over="m")],

@@ -57,6 +57,14 @@ class Scalar(metaclass=_Annotation):
     """A number, or a family of numbers over finite axes."""
 
 
+class State(metaclass=_Annotation):
+    """What a block takes and gives back: a vector over n, one per index of its axes.
+
+    >>> State["token"]
+    tp.State['token']
+    """
+
+
 @dataclass(frozen=True)
 class Init:
     """The law of an initial vector, written as a default: `g: tp.Vector = tp.init(std=2)`."""

@@ -104,7 +104,10 @@ def bind(program: Program, values: Mapping[str, Any]) -> Program:
         if size is not None:
             substitution[size_symbol(axis)] = size
     substitution = {s: v.xreplace(substitution) for s, v in substitution.items()}
-    bound = bound.replace(instructions=tuple(_substituted(s, substitution) for s in bound.instructions))
+    bound = bound.replace(
+        instructions=tuple(_substituted(s, substitution) for s in bound.instructions),
+        parts=tuple(bind(part, _known_to(part, values)) for part in program.parts),
+    )
     try:
         verify(bound)
     except ProgramError as error:
@@ -113,6 +116,11 @@ def bind(program: Program, values: Mapping[str, Any]) -> Program:
         given = ", ".join(f"{name}={value}" for name, value in values.items())
         raise ProgramError(f"bind({given}): {error}") from None
     return bound
+
+
+def _known_to(part: Program, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that a block of a stack has a place for."""
+    return {k: v for k, v in values.items() if k in part.constants or k in part.all_axes}
 
 
 def _substituted(instruction: Instruction, substitution: Mapping[Expr, Expr]) -> Instruction:

@@ -28,7 +28,8 @@ class Program:
 
     `names` maps every name that a user may ask for to the position of its instruction; the
     printed name of an instruction is its own `name`.  `sizes` holds the sizes of finite axes that
-    are known; `size_of` lists axes that must be as long as another.
+    are known; `size_of` lists axes that must be as long as another.  `state` is the state of a block, `parts`
+    are the blocks of a stack.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Program:
     tables: tuple[Table, ...] = ()
     arguments: tuple[int, ...] = ()
     returns_tuple: bool = False
+    state: int | None = None
+    parts: tuple[Program, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("names", "constants", "sizes", "size_of"):
@@ -165,7 +168,8 @@ class Program:
 
         Keywords give initial data or constants by name (`constants=` where a name collides with an
         argument of this method); what is not given is drawn from its law with `seed`.  Vectors have
-        shape (*axes, n), matrices (*axes, rows, columns); `ratios` sizes the widths other than n.
+        shape (*axes, n), matrices (*axes, rows, columns); `ratios` sizes the widths other than n, and names
+        of finite axes give sizes that the program leaves open.
 
         >>> import tplimits as tp
         >>> from tplimits.program.trace import program

@@ -72,6 +72,9 @@ class Execution:
         """Turn what was given into arrays; they fix the sizes of axes that the program leaves open."""
         program = self.program
         for name, value in given.items():
+            if name in program.all_axes and name not in program.initial_names:
+                self._read_size(name, value)
+                continue
             if name not in program.initial_names:
                 initial = {program[p].name for p in program.initial_names.values()}
                 known = ", ".join(sorted({*initial, *program.constants})) or "none"
@@ -89,6 +92,16 @@ class Execution:
                     raise EvaluationError(
                         f"`{name}` has {size} entries along `{axis}`, but that axis has {self._sizes[root]} elsewhere."
                     )
+
+    def _read_size(self, axis: str, value: Any) -> None:
+        """Take the size of an axis that the program leaves open."""
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            raise EvaluationError(f"{axis}={value!r}: the size of an axis is a positive whole number.")
+        known = self.program.size(axis)
+        if known is not None and known != value:
+            raise EvaluationError(f"{axis}={value}: the axis `{axis}` of `{self.program.name}` has size {known}.")
+        if self._sizes.setdefault(self.program.root_axis(axis), int(value)) != value:
+            raise EvaluationError(f"{axis}={value}: the axis `{axis}` has another size in an array that is given.")
 
     def _read_constants(self, constants: Mapping[str, Any]) -> None:
         program = self.program

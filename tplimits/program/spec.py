@@ -33,6 +33,7 @@ from tplimits.program.nodes import (
     InitialScalar,
     InitialVector,
     Instruction,
+    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -212,6 +213,18 @@ def _arguments_legal(program: Program) -> bool:
     )
 
 
+def _state_legal(program: Program) -> bool:
+    """A block gives back what it takes: the state, an argument over n, alone and with the same axes."""
+    if program.state is None:
+        return not program.parts
+    if program.state not in program.arguments or len(program.returns) != 1 or program.returns_tuple:
+        return False
+    state, result = program[program.state], program[program.returns[0]]
+    if not isinstance(state, InitialVector) or state.over != "n" or state.law != Law():
+        return False
+    return result.width == "n" and set(result.axes) == set(state.axes)
+
+
 #: in this order: later rows rely on earlier ones
 WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
     (_sharing_ends, "no axis shares its size with itself"),
@@ -226,6 +239,7 @@ WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
     (lambda p: not any(isinstance(p[r], InitialMatrix) for r in p.returns), "it returns vectors and scalars"),
     (lambda p: p.returns_tuple or len(p.returns) == 1, "it returns one value, or a tuple"),
     (_arguments_legal, "its arguments are initial data, each once"),
+    (_state_legal, "a block takes a state over n and returns the next one, a vector with the same axes"),
 )
 
 

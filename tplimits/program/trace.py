@@ -67,8 +67,18 @@ def program(function: Callable[..., Any]) -> Program:
     >>> [instruction.name for instruction in one_matmul]
     ['W', 'x', 'return']
     """
+    found, state = traced(function, "@tp.program")
+    if state is not None:
+        raise ProgramError(
+            f"{definition(function)} takes a tp.State; decorate it by @tp.block, or annotate the argument tp.Vector."
+        )
+    return found
+
+
+def traced(function: Callable[..., Any], decorator: str) -> tuple[Program, int | None]:
+    """The Program of a function, and its state if it takes one; messages call the `decorator` by its name."""
     if not callable(function):
-        raise ProgramError(f"@tp.program got a value of type {type(function).__name__}; it decorates a function.")
+        raise ProgramError(f"{decorator} got a value of type {type(function).__name__}; it decorates a function.")
     trace = Trace(getattr(function, "__name__", type(function).__name__))
     with trace.recording():
         positional, keywords = _arguments(trace, function)
@@ -91,7 +101,18 @@ def program(function: Callable[..., Any]) -> Program:
             arguments=tuple(where[v.uid] for v in (*positional, *keywords.values()) if not isinstance(v, Quantity)),
             returns_tuple=returns_tuple,
         )
-    return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified
+        state = _state(function, positional, keywords, where)
+    return bind(open_sizes, {}), state  # sizes known by now become numbers in the bodies; the result is verified
+
+
+def _state(
+    function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any], where: dict[int, int]
+) -> int | None:
+    """The instruction of the argument annotated tp.State, if there is one."""
+    states = [v for v in (*positional, *keywords.values()) if isinstance(v, Value) and v.is_state]
+    if len(states) > 1:
+        raise ProgramError(f"{definition(function)} takes {len(states)} states; a block takes one.")
+    return where[states[0].uid] if states else None
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
@@ -99,12 +120,12 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         return inspect.signature(function, eval_str=True)
     except NameError as error:
         raise ProgramError(
-            f"{_definition(function)}: an annotation cannot be read ({error}); import tplimits as tp at the top of "
+            f"{definition(function)}: an annotation cannot be read ({error}); import tplimits as tp at the top of "
             "the module, or drop `from __future__ import annotations`."
         ) from None
     except (TypeError, ValueError, AttributeError, SyntaxError) as error:
         raise ProgramError(
-            f"{_definition(function)}: the signature cannot be read ({error}); write a plain function whose arguments "
+            f"{definition(function)}: the signature cannot be read ({error}); write a plain function whose arguments "
             "are annotated tp.Matrix, tp.Vector or tp.Scalar."
         ) from None
 
@@ -117,7 +138,7 @@ def _code(function: Callable[..., Any]) -> CodeType | None:
     return getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
 
 
-def _definition(function: Callable[..., Any]) -> str:
+def definition(function: Callable[..., Any]) -> str:
     """How messages point at a function as a whole."""
     code, name = _code(function), getattr(function, "__name__", type(function).__name__)
     return f"{Line(os.path.basename(code.co_filename), code.co_firstlineno)}: `{name}`" if code else f"`{name}`"
@@ -184,6 +205,12 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
         rows, columns = widths or ["n", "n"]
         value = Value(trace, sympy.S.Zero, None, axes, origin=Origin("matrix", (name, rows, columns)))
         return MatrixValue(trace, value.uid, rows, columns, axes, trace.indices(axes))
+    if kind.what == "State":
+        if widths not in ([], ["n"]):
+            fail(f"the state `{name}` over the width `{widths[0]}`", "a state lives on the width n")
+        if default is not None:
+            fail(f"a default for the state `{name}`", "a state is given to .run, or drawn with entries N(0, 1)")
+        return Value(trace, sympy.S.Zero, "n", axes, origin=Origin("vector", (name, Law())), is_state=True)
     if kind.what == "Vector":
         if len(widths) > 1:
             fail(f"the vector `{name}` over two widths {widths}", "a vector lives on one width")
@@ -241,7 +268,7 @@ def _call(trace: Trace, function: Callable[..., Any], positional: list[Any], key
 
 def _raised(error: Exception, function: Callable[..., Any], first: bool = False) -> str:
     """The line of the traced function where an exception came from; of its first call where it calls itself."""
-    code, step, line = _code(function), error.__traceback__, _definition(function)
+    code, step, line = _code(function), error.__traceback__, definition(function)
     while step is not None:
         if step.tb_frame.f_code is code:
             file, number = step.tb_frame.f_code.co_filename, step.tb_lineno
@@ -254,7 +281,7 @@ def _raised(error: Exception, function: Callable[..., Any], first: bool = False)
 
 def _returned(trace: Trace, result: Any, function: Callable[..., Any]) -> list[Value]:
     results = list(result) if isinstance(result, (tuple, list)) else [result]
-    place = _definition(function)
+    place = definition(function)
     if not results:
         raise ProgramError(f"{place} returns nothing; return a vector or a scalar of the program.")
     for i, value in enumerate(results):

@@ -58,6 +58,21 @@ ENTRIES = {
   pages   = {386--396},
   year    = {1944}
 }""",
+    "noci2023shaped": """@inproceedings{noci2023shaped,
+  title     = {The Shaped Transformer: Attention Models in the Infinite Depth-and-Width Limit},
+  author    = {Noci, Lorenzo and Li, Chuning and Li, Mufan Bill and He, Bobby and Hofmann, Thomas and
+               Maddison, Chris J. and Roy, Daniel M.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {36},
+  year      = {2023}
+}""",
+    "li2022neural": """@inproceedings{li2022neural,
+  title     = {The Neural Covariance {SDE}: Shaped Infinite Depth-and-Width Networks at Initialization},
+  author    = {Li, Mufan Bill and Nica, Mihai and Roy, Daniel M.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {35},
+  year      = {2022}
+}""",
 }
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from tplimits.errors import NoLimitError, ProgramError
-from tplimits.limit.depth import deep
+from tplimits.limit.recursion import deep
 from tplimits.limit.width import derive_width
 from tplimits.program.program import Program
+from tplimits.results.proportional import CovarianceSDE, Proportional, derive_covariance
 from tplimits.results.width import Width, WidthLimit
 
 
-def derive(program: Program, regime: Width | None = None) -> WidthLimit:
-    """The infinite-width limit of a program.
+@overload
+def derive(program: Program, regime: Width | None = None) -> WidthLimit: ...
+
+
+@overload
+def derive(program: Program, regime: Proportional) -> CovarianceSDE: ...
+
+
+def derive(program: Program, regime: Width | Proportional | None = None) -> WidthLimit | CovarianceSDE:
+    """The limit of a program: of infinite width, or of depth proportional to width for a block.
 
     >>> import tplimits as tp
     >>> @tp.program
@@ -23,12 +34,36 @@ def derive(program: Program, regime: Width | None = None) -> WidthLimit:
     """
     if not isinstance(program, Program):
         raise ProgramError(f"derive() takes a program made by @tp.program, not {type(program).__name__}.")
+    if program.state is not None and not isinstance(regime, Proportional):
+        raise ProgramError(
+            f"`{program.name}` is a block, one layer of a deep network; say in which regime: "
+            f"tp.derive({program.name}, tp.Proportional()) for depth proportional to width."
+        )
+    if isinstance(regime, Proportional):
+        return _proportional(program, regime)
     regime = regime if regime is not None else Width()
     if not isinstance(regime, Width):
-        raise ProgramError(f"derive() knows the regime tp.Width, not {regime!r}.")
+        raise ProgramError(f"derive() knows the regimes tp.Width and tp.Proportional, not {regime!r}.")
     if regime.infinite:
         raise ProgramError(
             f"tp.Width(infinite={regime.infinite!r}): finite axes stay finite in the width limit so far."
         )
     with deep(program.name, NoLimitError):
         return WidthLimit(program, derive_width(program))
+
+
+def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:
+    if program.state is None:
+        raise ProgramError(
+            f"`{program.name}` is no block: tp.Proportional() takes one layer of a deep network, made by @tp.block "
+            "from a function of a tp.State."
+        )
+    fixed = (regime.fixed,) if isinstance(regime.fixed, str) else tuple(regime.fixed)
+    for width in fixed:
+        if width == "n" or width not in program.widths:
+            others = ", ".join(w for w in program.widths if w != "n") or "none"
+            raise ProgramError(
+                f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
+            )
+    with deep(program.name, NoLimitError):
+        return derive_covariance(program, fixed)

@@ -13,9 +13,9 @@ from sympy import Expr
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit import targets
-from tplimits.limit.depth import deep
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables
+from tplimits.limit.recursion import deep
 from tplimits.limit.state import State
 from tplimits.limit.width import derive_width
 from tplimits.program.given import named_once

@@ -1,0 +1,195 @@
+"""Functions of a dense layer as sums of basis functions u^k and u^k·sgn(u), and the Gaussian moments of these.
+
+Every function that is piecewise polynomial with its kink at zero, once expanded in ε = n^(−1/2), is such a sum: shaped
+ReLUs with slopes 1 + c/√n at once, shaped smooth functions such as s·tanh(x/s) with s ~ √n by their Taylor series.
+
+Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theorem; for |u| by Price's theorem,
+∂²E[f(u_a) g(u_b)]/∂V_ab² = E[f″(u_a) g″(u_b)], which for f = g = |·| is 4/(2π√(V_aa V_bb − V_ab²)).  Integrated twice,
+
+    E|u_a||u_b| = V_ab + (2/π) N_ab,   N_ab = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ),   ρ = V_ab/√(V_aa V_bb).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import factorial
+from typing import NamedTuple
+
+import sympy
+from sympy import Expr, Rational, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.depth.algebra import Factor, Factors
+from tplimits.limit.depth.coefficients import EPS, ROOT, expansion
+from tplimits.program.entries import GaussMean
+from tplimits.program.functions import elementary, step
+
+#: the argument of a function of a dense layer, and its sign
+U = Symbol("u", real=True)
+_SIGN = Symbol("sgn(u)", real=True)
+
+
+class Basis(NamedTuple):
+    """u^power, times sgn(u) if `sign`."""
+
+    power: int
+    sign: bool
+
+    @property
+    def odd(self) -> bool:
+        return (self.power + self.sign) % 2 == 1
+
+    def __str__(self) -> str:
+        return f"{'s' if self.sign else 'p'}{self.power}"
+
+
+LINEAR = Basis(1, False)
+
+
+def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], int | None]:
+    """A function of `U` and ε as Σ coefficient(ε) · basis, and the order in ε up to which it is known.
+
+    NoLimitError where a kink is away from zero, or no such sum exists.
+
+    >>> from tplimits.program.functions import relu
+    >>> components(relu(U), 2)
+    ([(1/2, Basis(power=1, sign=False)), (1/2, Basis(power=1, sign=True))], None)
+    """
+    body = elementary(function)
+    for jump in body.atoms(step):
+        factor, rest = sympy.expand(jump.args[0]).as_independent(U, as_Add=False)
+        if rest != U or not (factor.is_positive or factor.is_negative):
+            where = "its kink is not known to be at zero" if rest == U else "its kink is away from zero"
+            raise NoLimitError(
+                f"the activation `{shown(function)}`: {where}; only kinks at zero have moments here. Give the "
+                "constants inside the activation numbers, or take them out of it."
+            )
+        body = body.xreplace({jump: (1 + (_SIGN if factor.is_positive else -_SIGN)) / 2})
+    polynomial = sympy.expand(body)
+    cut = None
+    if not _polynomial(polynomial):
+        if not polynomial.has(EPS):
+            raise NoLimitError(
+                f"the activation `{shown(function)}` stays nonlinear as n → ∞, and has no closed moments here: shape "
+                "it, as in s*tp.tanh(x/s) with s of order sqrt(n), or use a piecewise linear one."
+            )
+        polynomial, cut = expansion(body, limit)
+        if not _polynomial(polynomial):
+            raise NoLimitError(f"the activation `{shown(function)}` has no expansion in powers of its argument.")
+    found: dict[Basis, Expr] = {}
+    for (power, signs), coefficient in sympy.Poly(polynomial, U, _SIGN).terms():
+        basis = Basis(power, signs % 2 == 1)
+        found[basis] = found.get(basis, S.Zero) + coefficient
+    return [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0], cut
+
+
+def _polynomial(expr: Expr) -> bool:
+    return bool(expr.is_polynomial(U, _SIGN))
+
+
+def shown(function: Expr) -> Expr:
+    """A function as a message shows it."""
+    return function.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
+
+
+def gaussian_means(expr: Expr, limit: int) -> Expr:
+    """An expression with its means over a standard normal in closed form, up to ε^limit."""
+    while expr.has(GaussMean):
+        mean = min(expr.atoms(GaussMean), key=lambda m: len(m.atoms(GaussMean)))
+        integrand, variable = mean.args
+        parts, _ = components(integrand.xreplace({variable: U}), limit)
+        value = sympy.Add(*(c * _absolute(b) for c, b in parts if not b.odd))
+        expr = expr.xreplace({mean: value})
+    return expr
+
+
+def _absolute(basis: Basis) -> Expr:
+    """E u^power sgn(u)^sign of a standard normal, for an even function."""
+    if not basis.sign:
+        return sympy.factorial2(basis.power - 1) if basis.power else S.One
+    half = (basis.power - 1) // 2
+    return ROOT * 2**half * factorial(half)
+
+
+# -- moments and cumulants of one column of a dense layer ---------------------------------------
+
+
+class Moment(NamedTuple):
+    """number · √(2/π)^roots · Π factors."""
+
+    number: Rational
+    roots: int
+    factors: Factors
+
+
+Column = tuple[tuple[Basis, int], ...]
+
+
+def _isserlis(tokens: Sequence[int]) -> list[Factors]:
+    if not tokens:
+        return [()]
+    found = []
+    for i in range(1, len(tokens)):
+        pair: Factor = ("V", (tokens[0], tokens[i]), 0)
+        found += [(pair, *rest) for rest in _isserlis((*tokens[1:i], *tokens[i + 1 :]))]
+    return found
+
+
+@lru_cache(maxsize=1 << 12)
+def moment(column: Column) -> tuple[Moment, ...] | None:
+    """E Π basis(u_token) for one Gaussian column, or None where no closed form is known here."""
+    merged: dict[int, Basis] = {}
+    for basis, token in column:
+        old = merged.get(token, Basis(0, False))
+        merged[token] = Basis(old.power + basis.power, old.sign != basis.sign)
+    if sum(b.odd for b in merged.values()) % 2:
+        return ()
+    signed = [(t, b) for t, b in merged.items() if b.sign]
+    plain = [t for t, b in merged.items() if not b.sign for _ in range(b.power)]
+    if not signed:
+        return tuple(Moment(S.One, 0, f) for f in _isserlis(plain))
+    if len(signed) == 1 and not plain:
+        token, basis = signed[0]
+        half = (basis.power - 1) // 2
+        return (Moment(sympy.Integer(2**half * factorial(half)), 1, (("s", (token,), 0),) * basis.power),)
+    if len(signed) == 2 and not plain and all(b.power == 1 for _, b in signed):
+        at = (signed[0][0], signed[1][0])
+        return Moment(S.One, 0, (("V", at, 0),)), Moment(S.One, 2, (("N", at, 0),))
+    return None
+
+
+@lru_cache(maxsize=1 << 12)
+def cumulant(column: Column) -> tuple[Moment, ...] | None:
+    """The joint cumulant of the functions of one column, or None."""
+    found: list[Moment] = []
+    for blocks in partitions(tuple(range(len(column)))):
+        sign = (-1) ** (len(blocks) - 1) * factorial(len(blocks) - 1)
+        terms = [Moment(sympy.Integer(sign), 0, ())]
+        for block in blocks:
+            factor = moment(tuple(column[i] for i in block))
+            if factor is None:
+                return None
+            terms = [
+                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in factor
+            ]
+        found += terms
+    return tuple(found)
+
+
+def partitions(items: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
+    """All ways to cut a set into blocks.
+
+    >>> list(partitions((1, 2)))
+    [[(1, 2)], [(1,), (2,)]]
+    """
+    if not items:
+        yield []
+        return
+    first, rest = items[0], items[1:]
+    for size in range(len(rest), -1, -1):
+        for others in combinations(rest, size):
+            left = tuple(i for i in rest if i not in others)
+            for blocks in partitions(left):
+                yield [(first, *others), *blocks]

@@ -1,0 +1,176 @@
+"""A block in the limit of depth proportional to width: drift, diffusion, root and verdict; stacks of blocks.
+
+The limit theorem: if E[V′ − V | V] = b(V)/n + o(1/n) and Cov(V′ | V) = Σ(V)/n + o(1/n) for a Markov chain V, then V at
+layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to the time at which it leaves a ball.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy
+import sympy
+from sympy import Expr, S
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.depth.arrays import merged
+from tplimits.limit.depth.derivation import IDENTITY, lowered
+from tplimits.limit.depth.forms import Form, Orders, collected
+from tplimits.limit.depth.roots import Root, structured_root
+from tplimits.limit.depth.rows import with_rows
+from tplimits.limit.depth.verdict import Verdict, equation, refused, solved
+from tplimits.limit.depth.writing import text
+from tplimits.limit.kets import Reference, Step
+from tplimits.program.nodes import Avg
+from tplimits.program.program import Program
+
+NOCI = Reference("Noci et al. 2023, Prop. A.2", "noci2023shaped")
+LI = Reference("Li, Nica & Roy 2022, Prop. 2.6", "li2022neural")
+
+
+@dataclass(frozen=True)
+class BlockLimit:
+    """What the derivation of a block, or of a stack of them, found."""
+
+    drift: Form
+    diffusion: Form
+    root: Root | None
+    verdict: Verdict
+    assumptions: tuple[str, ...]
+    steps: tuple[Step, ...]
+    #: V → scale·V at order 1; 1 unless the block is part of a stack
+    scale: Expr = S.One
+    arrays: Mapping[str, numpy.ndarray] = field(default_factory=dict, compare=False, repr=False)
+
+
+def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
+    """The limit of a block or a stack; NoLimitError with the verdict's sentence where there is none."""
+    if len(program.parts) > 1:
+        return _stacked(program, fixed)
+    return _one_block(program, fixed, in_stack=False)
+
+
+def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> BlockLimit:
+    layer = lowered(program, fixed)
+    drift = layer.drift(layer.mean())
+    scale = S.One
+    if in_stack:
+        scale, drift = _without_growth(program, drift)
+    _insist(refused(program.name, drift, None, layer.arrays.values))
+    covariance = layer.covariance()
+    _insist(refused(program.name, drift, covariance, layer.arrays.values))
+    groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
+    diffusion = covariance[2]
+    root = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
+    forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
+    b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
+    steps = (
+        _step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(b)}", LI),
+        _step("covariance over the weights", (program.name,), lambda: f"n·Cov(V′) → Σ = {text(diffusion)}", LI),
+        _step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI),
+    )
+    return BlockLimit(
+        b,
+        diffusion,
+        root,
+        _verdict(program.name, diffusion),
+        (*_assumptions(program, fixed), *layer.remarks),
+        steps,
+        scale,
+        arrays,
+    )
+
+
+def _responses(root: Root | None) -> list[Form]:
+    return [] if root is None else [r.form for r in root.responses]
+
+
+def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
+    if root is None:
+        return None
+    return replace(root, responses=tuple(replace(r, form=f) for r, f in zip(root.responses, forms, strict=True)))
+
+
+def _step(rule: str, premises: tuple[str, ...], write: Callable[[], str], reference: Reference) -> Step:
+    return Step(rule, premises, write, reference)
+
+
+def _insist(verdict: Verdict | None) -> None:
+    if verdict is not None:
+        raise NoLimitError(verdict.sentence, verdict)
+
+
+def _verdict(name: str, diffusion: Form) -> Verdict:
+    if diffusion:
+        return Verdict("SDE", f"`{name}`: V at layer t·n converges to dV = b(V) dt + Σ(V)^(1/2) dB.")
+    return Verdict(
+        "ODE", f"`{name}`: V at layer t·n converges to the ODE dV/dt = b(V); the noise of a layer is o(1/n)."
+    )
+
+
+def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:
+    others = [w for w in program.widths if w != "n"]
+    found = ["depth d and width n go to infinity with d/n → T; weights are drawn afresh in every layer"]
+    growing = [w for w in others if w not in fixed]
+    if growing:
+        found.append(f"widths {', '.join(growing)} grow in proportion to n")
+    if fixed:
+        found.append(f"widths {', '.join(fixed)} stay fixed")
+    found.append("convergence is local: up to the time at which V leaves a ball")
+    return found
+
+
+# -- stacks -----------------------------------------------------------------------------------
+
+
+def _without_growth(program: Program, drift: Orders) -> tuple[Expr, Orders]:
+    """A block that multiplies V by a number at order 1 as that number and the rest of its drift."""
+    order_zero = drift[0]
+    growth = order_zero.terms.get(IDENTITY, S.Zero)
+    if order_zero - collected([(IDENTITY, growth)]):
+        raise NoLimitError(
+            f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are "
+            "covered for blocks that multiply V by a number."
+        )
+    return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
+
+
+def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
+    """b = Σ_k (Π_{j>k} s_j) b_k(Π_{j<k} s_j V), and Σ with squares, for blocks with V → s_k V at order 1."""
+    parts = [_one_block(part, tuple(w for w in fixed if w in part.widths), True) for part in program.parts]
+    whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
+    if whole != 1:
+        condition = sympy.factor(sympy.together(whole - 1))
+        conditions = solved([condition])
+        repair = f"needs {' and '.join(map(equation, conditions))}" if conditions else "it does so for all parameters"
+        sentence = (
+            f"`{program.name}` has no limit of depth proportional to width: its blocks multiply V by {whole} in every "
+            f"layer, so that V grows like ({whole})^depth; {repair}."
+        )
+        raise NoLimitError(sentence, Verdict("none", sentence, conditions or ()))
+    drift, diffusion, roots = Form({}), Form({}), []
+    for k, part in enumerate(parts):
+        before = sympy.Mul(*(p.scale for p in parts[:k]))
+        after = sympy.Mul(*(p.scale for p in parts[k + 1 :]))
+        drift = drift + part.drift.degree_scaled(before).scaled(after)
+        diffusion = diffusion + part.diffusion.degree_scaled(before).scaled(after**2)
+        roots.append(part.root.rescaled(before, after) if part.root is not None else None)
+    root = None
+    if all(r is not None for r in roots):
+        known = [r for r in roots if r is not None]
+        isotropic = sympy.expand(sympy.Add(*(r.isotropic for r in known)))
+        root = Root(isotropic, tuple(response for r in known for response in r.responses))
+    steps = [s for p in parts for s in p.steps[:2]]
+    steps.append(_step("stack", tuple(p.name for p in program.parts), lambda: "b = Σ b_k, Σ = Σ Σ_k", NOCI))
+    steps.append(_step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI))
+    return BlockLimit(
+        drift,
+        diffusion,
+        root,
+        _verdict(program.name, diffusion),
+        tuple(dict.fromkeys(a for p in parts for a in p.assumptions)),
+        tuple(steps),
+        S.One,
+        merged(*(p.arrays for p in parts)),
+    )

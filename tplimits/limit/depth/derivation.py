@@ -1,0 +1,110 @@
+"""The drift and the noise of one layer: E[V′ − V] and Cov(V′) by powers of ε = n^(−1/2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sympy import S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, Term, multiplied, next_number, placed, times
+from tplimits.limit.depth.arrays import Arrays
+from tplimits.limit.depth.coefficients import Ring
+from tplimits.limit.depth.contraction import MOST, Contraction
+from tplimits.limit.depth.forms import Orders, by_order, collected
+from tplimits.limit.depth.lowering import Lowering
+from tplimits.limit.depth.model import Model
+from tplimits.limit.depth.reading import Reading
+from tplimits.program.entries import size_symbol, width_symbol
+from tplimits.program.program import Program
+
+#: free token indices: α, β, δ, ω
+ALPHA, BETA, DELTA, OMEGA = -4, -3, -2, -1
+#: V^αβ
+IDENTITY = (("V", (ALPHA, BETA), 0),)
+
+
+@dataclass(frozen=True)
+class OneLayer:
+    """One block: what lowering made of it, and its moments."""
+
+    program: Program
+    model: Model
+    ring: Ring
+    arrays: Arrays
+    state: Poly
+    reading: Reading
+    remarks: tuple[str, ...] = ()
+
+    def groups(self, average: int) -> frozenset[int]:
+        """The matrices that an average over neurons depends on."""
+        return self.reading.matrices_of[average]
+
+    @property
+    def contraction(self) -> Contraction:
+        return Contraction(self.model, self.ring.ring.one, self.ring.root)
+
+    def gram(self, first: int, second: int) -> Poly:
+        """V′ at two free tokens: (1/n) Σ_i X′ X′."""
+        apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
+        left, right = self._at(first, 1), self._at(second, apart)
+        found = multiplied(left, right, MOST)
+        terms = (t._replace(powers=times(t.powers, 0, -2)) for t in found.terms)
+        return Poly(tuple(terms), found.cut)
+
+    def _at(self, token: int, beyond: int) -> Poly:
+        change = {OPEN: 0, OPEN - 1: token}
+        terms = (t._replace(factors=placed(t.factors, change, beyond, 0)) for t in self.state.terms)
+        return Poly(tuple(terms), self.state.cut)
+
+    def mean(self) -> Orders:
+        """E[V′^αβ]."""
+        return by_order(self.contraction.mean(self.gram(ALPHA, BETA).terms), self.model, self.ring, self.arrays)
+
+    def drift(self, mean: Orders) -> Orders:
+        """E[V′ − V]."""
+        return Orders({**mean.forms, 0: mean[0] - collected([(IDENTITY, S.One)])}, mean.opaque)
+
+    def covariance(self) -> Orders:
+        """Cov(V′^αβ, V′^δω)."""
+        left, right = self.gram(ALPHA, BETA).terms, self.gram(DELTA, OMEGA).terms
+        return by_order(self.contraction.covariance(left, right), self.model, self.ring, self.arrays)
+
+
+def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...]:
+    """Widths, n first, then finite axes; sizes that are not known are symbols."""
+    widths = ["n", *(w for w in program.widths if w != "n")]
+    found = [Dimension(w, width_symbol(w), True, w not in fixed) for w in widths]
+    state = program[program.state or 0]
+    tokens = {program.root_axis(a) for a in state.axes}
+    for axis in dict.fromkeys(program.root_axis(a) for a in program.all_axes):
+        size = program.size(axis)
+        symbol = Symbol("m", integer=True, positive=True) if axis in tokens else size_symbol(axis)
+        found.append(Dimension(axis, symbol if size is None else size, False, False))
+    return tuple(found)
+
+
+def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
+    """A block in the index algebra, with its coefficients in one ring."""
+    sizes = dimensions(program, fixed)
+    for limit in range(MOST, MOST + 5):
+        lowering = Lowering(program, sizes, limit)
+        state = lowering.template(program.returns[0])
+        if state.cut is None or state.cut >= MOST:
+            break
+    else:
+        raise NoLimitError(
+            f"`{program.name}`: small quantities are multiplied by such powers of n that the next state is not known "
+            "to order 1/n; divide by the size of what is normalised."
+        )
+    model = lowering.model
+    polys = [state, *model.operands.values()]
+    ring = Ring([t.coeff for p in polys for t in p.terms])
+    model.operands = {p: _in_ring(poly, ring) for p, poly in model.operands.items()}
+    return OneLayer(
+        program, model, ring, lowering.arrays, _in_ring(state, ring), lowering.reading, tuple(lowering.remarks)
+    )
+
+
+def _in_ring(poly: Poly, ring: Ring) -> Poly:
+    return Poly(tuple(Term(ring.element(t.coeff), t.powers, t.pert, t.factors) for t in poly.terms), poly.cut)

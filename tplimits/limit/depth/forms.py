@@ -1,0 +1,168 @@
+"""Sums of products of V, kernels and constant arrays over tokens: what drifts and diffusions are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.limit.depth.activations import Basis, Moment, cumulant
+from tplimits.limit.depth.algebra import SPAN, Factors, renamed
+from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
+from tplimits.limit.depth.canonical import canonical
+from tplimits.limit.depth.coefficients import Ring, ratio_symbol
+from tplimits.limit.depth.contraction import MOST, Sum
+from tplimits.limit.depth.model import Model
+from tplimits.program.frozen import FrozenDict
+
+#: denominators above this come from numbers in arrays
+_SIMPLE = 1 << 40
+
+
+@dataclass(frozen=True)
+class Form:
+    """Σ coefficient · product, the products canonical; equal forms are equal for every number of tokens."""
+
+    terms: Mapping[Factors, Expr]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", FrozenDict(self.terms))
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __sub__(self, other: Form) -> Form:
+        return collected([*self.terms.items(), *((f, -c) for f, c in other.terms.items())])
+
+    def __add__(self, other: Form) -> Form:
+        return collected([*self.terms.items(), *other.terms.items()])
+
+    def scaled(self, number: Expr) -> Form:
+        """Every coefficient times a number."""
+        return collected((f, number * c) for f, c in self.terms.items())
+
+    def degree_scaled(self, scale: Expr) -> Form:
+        """The form at scale·V."""
+        return collected((f, scale ** degree(f) * c) for f, c in self.terms.items())
+
+
+def degree(factors: Factors) -> Expr:
+    """The degree of a product in V."""
+    each = {"V": S.One, "N": S.One, "s": S.Half, "R": S.One}
+    return sympy.Add(*(each.get(label[0], S.Zero) for label, _, _ in factors))
+
+
+def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
+    """A sum with equal products merged and coefficients that are zero dropped."""
+    found: dict[Factors, list[Expr]] = {}
+    for factors, coefficient in terms:
+        found.setdefault(canonical(factors), []).append(coefficient)
+    settled = {f: settle(sympy.Add(*c)) for f, c in found.items()}
+    return Form({f: c for f, c in sorted(settled.items(), key=_reading_order) if c != 0})
+
+
+def _reading_order(item: tuple[Factors, Expr]) -> tuple:
+    return len(item[0]), item[0]
+
+
+def settle(expr: Expr) -> Expr:
+    """A coefficient in a form in which zero is seen to be zero."""
+    expanded = _snapped(sympy.expand(expr))
+    if expanded.is_number or not expanded.has(sympy.Pow):
+        return sympy.nsimplify(expanded) if expanded.is_Float else expanded
+    together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
+    if _is_rational(expanded):
+        return together
+    simple = sympy.simplify(expanded)
+    return min((expanded, simple), key=sympy.count_ops)
+
+
+def _snapped(expr: Expr) -> Expr:
+    """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
+    terms = [t.as_coeff_Mul() for t in sympy.Add.make_args(expr)]
+    largest = max(abs(number) for number, _ in terms)
+    if all(number.is_Rational and number.q < _SIMPLE for number, _ in terms):
+        return expr
+    found = []
+    for number, rest in terms:
+        simple = exactly(float(number))
+        if abs(number) > TOLERANCE * largest:
+            found.append(sympy.Rational(simple.numerator, simple.denominator) * rest)
+    return sympy.Add(*found)
+
+
+def _is_rational(expr: Expr) -> bool:
+    return all(p.exp.is_Integer for p in expr.atoms(sympy.Pow) if p.free_symbols)
+
+
+@dataclass(frozen=True)
+class Orders:
+    """A mean by powers of ε = n^(−1/2): forms, and the products without a closed form with their orders."""
+
+    forms: Mapping[int, Form]
+    opaque: Mapping[Factors, int]
+
+    def __getitem__(self, order: int) -> Form:
+        return self.forms.get(order, Form({}))
+
+
+def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
+    """The result of a contraction: cumulants written out, dimensions put in, one form for each order up to ε²."""
+    sums: dict[int, dict[tuple[Factors, tuple[int, ...]], Any]] = {}
+    opaque: dict[Factors, int] = {}
+    for (factors, powers, _, _), coefficient in found.items():
+        order = model.order_of(powers)
+        if order > MOST:
+            continue
+        written = _written_out(factors)
+        if written is None or any(f[0][0] == "Q" for f in factors):
+            opaque[factors] = min(order, opaque.get(factors, order))
+            continue
+        target = sums.setdefault(order, {})
+        for moment in written:
+            scale, product = arrays.arranged(moment.factors, {i for f in moment.factors for i in f[1] if i >= 0})
+            value = coefficient * ring.root**moment.roots * (int(moment.number) * ring.rational(scale))
+            key = (canonical(product), powers)
+            target[key] = target[key] + value if key in target else value
+    forms = {
+        order: collected(
+            (over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items()
+        )
+        for order, terms in sums.items()
+    }
+    return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
+
+
+def over_tokens(factors: Factors, model: Model) -> Factors:
+    """A product with its token indices in dimension 0, the same whatever other dimensions the block has."""
+    tokens = model.tokens
+    change = {i: i % SPAN for _, at, _ in factors for i in at if i >= 0 and i // SPAN == tokens}
+    return renamed(factors, change)
+
+
+def dimension_factor(model: Model, powers: tuple[int, ...]) -> Expr:
+    """What powers of the dimensions come to beside the power of ε."""
+    found = S.One
+    for power, dimension in zip(powers, model.dimensions, strict=True):
+        if power and dimension.name != "n":
+            size = ratio_symbol(dimension.name) if dimension.grows else dimension.size
+            found *= size ** sympy.Rational(power, 2)
+    return found
+
+
+def _written_out(factors: Factors) -> list[Moment] | None:
+    """A product with its cumulants as sums of products, or None where one has no closed form."""
+    terms = [Moment(S.One, 0, tuple(f for f in factors if f[0][0] != "C"))]
+    for label, at, _ in factors:
+        if label[0] == "C":
+            column = tuple(Basis(int(word[1:]), word[0] == "s") for word in label[2:].split(","))
+            value = cumulant(tuple(zip(column, at, strict=True)))
+            if value is None:
+                return None
+            terms = [
+                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in value
+            ]
+    return terms

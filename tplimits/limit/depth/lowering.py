@@ -1,0 +1,314 @@
+"""From the instructions of a block to index algebra.
+
+Every vector becomes a sum of products of the state X, functions of dense layers, constant arrays and averages; every
+scalar a sum of such products with all neurons averaged.  The size of an average is judged by its own second moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.depth.activations import LINEAR, Basis, U, components, gaussian_means
+from tplimits.limit.depth.algebra import (
+    OPEN,
+    SPAN,
+    Dimension,
+    Factors,
+    Poly,
+    Term,
+    indices,
+    multiplied,
+    renamed,
+    times,
+    total,
+)
+from tplimits.limit.depth.arrays import Arrays, without_background
+from tplimits.limit.depth.canonical import canonical
+from tplimits.limit.depth.coefficients import EPS, Splitter
+from tplimits.limit.depth.data import Data
+from tplimits.limit.depth.model import Layer, Model
+from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
+from tplimits.limit.depth.reading import Reading
+from tplimits.limit.depth.scalars import series
+from tplimits.limit.depth.sizes import measured
+from tplimits.program.entries import OWN, ArrayEntry, AxisSum, Entry, Lookup, N, axis_symbol, size_symbol
+from tplimits.program.nodes import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.program import Program
+
+Env = Mapping[Expr, int]
+
+
+class Lowering:
+    """One block, lowered; series are kept up to ε^limit."""
+
+    def __init__(self, program: Program, dimensions: tuple[Dimension, ...], limit: int) -> None:
+        self.program, self.limit = program, limit
+        self.reading = Reading(program)
+        self.number_of = {d.name: i for i, d in enumerate(dimensions)}
+        names = {p: s.name for p, s in enumerate(program)}
+        self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
+        self.split = Splitter(dimensions, limit)
+        self.arrays, self.data = Arrays(), Data(program)
+        self._sizes = {size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes}
+        self.remarks: dict[str, None] = {}
+        self._used = 1000  # numbers below are those of open indices while a template is made
+        self._here = 0
+
+    def _tokens(self) -> int:
+        """The dimension of the state's axis."""
+        state = self.program[self.program.state or 0]
+        if len(state.axes) != 1:
+            raise NoLimitError(
+                f"the state `{state.name}` of `{self.program.name}` has {len(state.axes)} axes; a covariance SDE is "
+                "for states with one."
+            )
+        return self.dimension_of(state.axes[0])
+
+    # -- templates ----------------------------------------------------------------------------
+
+    def template(self, position: int) -> Poly:
+        """A vector with its indices open: OPEN its neuron, OPEN − 1, … its axes."""
+        instruction = self.program[position]
+        assert instruction.width is not None
+        neuron = self.fresh(self.number_of[instruction.width])
+        axes = [self.fresh(self.dimension_of(a)) for a in instruction.axes]
+        outer, self._here = self._here, position
+        poly = self.value(position, neuron, tuple(axes))
+        self._here = outer
+        opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
+        found: dict[tuple, Expr] = {}
+        for t in poly.terms:
+            key = (canonical(renamed(t.factors, opened)), t.powers, t.pert)
+            found[key] = found.get(key, S.Zero) + t.coeff
+        return Poly(tuple(Term(c, powers, pert, f) for (f, powers, pert), c in found.items()), poly.cut)
+
+    def fresh(self, dimension: int) -> int:
+        """A summed index that nothing else uses."""
+        self._used += 1
+        return dimension * SPAN + self._used
+
+    def dimension_of(self, axis: str) -> int:
+        """The number of the dimension of a finite axis."""
+        return self.number_of[self.program.root_axis(axis)]
+
+    def fail(self, message: str) -> NoReturn:
+        """Refuse at the instruction that is being lowered."""
+        raise NoLimitError(f"{self.program.where(self._here)}: {message}")
+
+    @property
+    def where(self) -> str:
+        """The instruction that is being lowered."""
+        return self.program.where(self._here)
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def value(self, position: int, neuron: int | None, axes: tuple[int, ...]) -> Poly:
+        """An instruction at a neuron and at indices of its axes."""
+        s = self.program[position]
+        if position == self.program.state:
+            assert neuron is not None
+            return self._one(("X", (axes[0], neuron), 0))
+        if isinstance(s, (InitialVector, InitialMatrix)):
+            self.fail(
+                f"the vector `{s.name}` is not the state; vectors beside the state are not covered: write it as a "
+                "matrix times the state, or leave it out."
+            )
+        if isinstance(s, InitialScalar):
+            if s.value is None:
+                self.fail(f"the scalar `{s.name}` has no value; make it a keyword-only constant.")
+            return self.number(s.value)
+        env: dict[Expr, int] = {axis_symbol(a): i for a, i in zip(s.axes, axes, strict=True)}
+        if neuron is not None:
+            env[OWN] = neuron
+        outer, self._here = self._here, position
+        if isinstance(s, MatMul):
+            number = self.number(self.reading.operand(position)[0])
+            found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
+        elif isinstance(s, Avg):
+            found = self._average(s, env)
+        elif isinstance(s, OuterNonlin) and s.slots:
+            found = self._averaged_slots(s, env)
+        else:
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            found = self.lower(s.body, env)
+        self._here = outer
+        return found
+
+    def _one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
+        return Poly((Term(S.One, self.model.zero_powers, 0, factors),))
+
+    def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
+        """A basis function of W u."""
+        s = self.program[position]
+        assert isinstance(s, MatMul) and s.operand is not None
+        matrix = self.program[s.matrix]
+        assert isinstance(matrix, InitialMatrix)
+        operand = self.reading.operand(position)[1]
+        family = tuple(self.index(i, env) for i in s.matrix_indices)
+        tokens = tuple(self.index(i, env) for i in operand.indices)
+        source = None if operand.source == self.program.state else operand.source
+        rows, columns = (matrix.columns, matrix.rows) if s.transposed else (matrix.rows, matrix.columns)
+        layer = Layer(
+            s.matrix,
+            s.transposed,
+            source,
+            basis,
+            len(family),
+            self.number_of[rows],
+            self.number_of[columns],
+            self.number_of[matrix.columns],
+        )
+        self.model.layers[layer.label] = layer
+        if source is not None and source not in self.model.operands:
+            self.model.operands[source] = self.template(source)
+        return self._one((layer.label, (*family, *tokens, env[OWN]), 0))
+
+    def _average(self, s: Avg, env: Env) -> Poly:
+        assert s.operand is not None
+        width = self.number_of[s.over]
+        neuron = self.fresh(width)
+        inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
+        terms = tuple(t._replace(powers=times(t.powers, width, -2)) for t in inner.terms)
+        return measured(Poly(terms, inner.cut), self.model, frozenset(env.values()))
+
+    def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
+        widths = [self.number_of[w] for w in s.slot_widths]
+        slots = {slot: self.fresh(width) for slot, width in zip(s.slots, widths, strict=True)}
+        found = self.lower(s.body, {**env, **slots})
+        for width in widths:
+            found = Poly(tuple(t._replace(powers=times(t.powers, width, -2)) for t in found.terms), found.cut)
+        return found
+
+    # -- bodies -------------------------------------------------------------------------------
+
+    def index(self, index: Expr, env: Env) -> int:
+        """The index that an index expression stands for."""
+        if isinstance(index, Lookup) or index not in env:
+            what = "a look-up table" if isinstance(index, Lookup) else f"the single entry {index}"
+            self.fail(f"it reads {what} along a finite axis; here all tokens are alike: use tp.constant and tp.sum.")
+        return env[index]
+
+    def number(self, expr: Expr) -> Poly:
+        """A number of the program."""
+        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N**-S.Half})
+        parts, cut = self.split(expr)
+        return Poly(tuple(Term(p.coeff, p.powers, p.order, ()) for p in parts), cut)
+
+    def lower(self, expr: Expr, env: Env) -> Poly:
+        """A body at indices."""
+        if not expr.has(Entry, ArrayEntry, AxisSum):
+            return self.number(expr)
+        if isinstance(expr, Entry):
+            neuron = env[expr.neuron] if self.program[expr.source].width else None
+            return self.value(expr.source, neuron, tuple(self.index(i, env) for i in expr.indices))
+        if self.data.is_data(expr):
+            return self._constant(expr, env)
+        function = self.reading.function_of_layer(expr)
+        if function is not None:
+            return self._activation(*function, env)
+        if isinstance(expr, sympy.Add):
+            return total(self.lower(a, env) for a in expr.args)
+        if isinstance(expr, sympy.Mul):
+            return self._product(expr, env)
+        if isinstance(expr, AxisSum):
+            return self._sum(expr, env)
+        if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
+            found = self.lower(expr.base, env)
+            for _ in range(int(expr.exp) - 1):
+                found = multiplied(found, self.lower(expr.base, env), self.limit)
+            return found
+        refuse_vectors(self, expr)
+        return series(self, expr, env)
+
+    def _product(self, expr: sympy.Mul, env: Env) -> Poly:
+        numbers: list[Expr] = []
+        layers: dict[Entry, Expr] = {}
+        rest: list[Expr] = []
+        for a in expr.args:
+            function = self.reading.function_of_layer(a)
+            if not a.has(Entry, ArrayEntry, AxisSum):
+                numbers.append(a)
+            elif function is not None:  # several functions of one layer are one
+                layers[function[0]] = layers.get(function[0], S.One) * function[1]
+            else:
+                rest.append(a)
+        found = self.number(sympy.Mul(*numbers))
+        for entry, body in layers.items():
+            found = multiplied(found, self._activation(entry, body, env), self.limit)
+        for a in rest:
+            found = multiplied(found, self.lower(a, env), self.limit)
+        return self.arranged(found)
+
+    def _sum(self, expr: AxisSum, env: Env) -> Poly:
+        dimension = self.dimension_of(expr.axis)
+        bound = self.fresh(dimension)
+        inner = self.lower(expr.summand, {**env, expr.bound: bound})
+        terms = []
+        for t in inner.terms:
+            if bound not in indices(t.factors):
+                terms.append(t._replace(powers=times(t.powers, dimension, 2)))
+                continue
+            t = t._replace(factors=_identified(t.factors, bound))
+            scale, factors = self.arrays.arranged(t.factors, {bound})
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
+        return Poly(tuple(terms), inner.cut)
+
+    def arranged(self, poly: Poly) -> Poly:
+        """The same sum with its constant arrays in normal form."""
+        terms = []
+        for t in poly.terms:
+            scale, factors = self.arrays.arranged(t.factors, ())
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
+        return Poly(tuple(terms), poly.cut)
+
+    def _constant(self, expr: Expr, env: Env) -> Poly:
+        axes, values = self.data.tabulated(expr)
+        at = tuple(self.index(a, env) for a in axes)
+        terms = []
+        for part in without_background(values):
+            scale, factors = self.arrays.factor(part, at)
+            if scale:
+                number = sympy.Rational(scale.numerator, scale.denominator)
+                terms.append(Term(number, self.model.zero_powers, 0, factors))
+        return Poly(tuple(terms))
+
+    def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
+        """A function of one entry of a dense layer, as a sum of basis functions of it."""
+        position = entry.source
+        inside = {
+            axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)
+        }
+        inside[OWN] = env[entry.neuron]
+        if body == U:
+            return self._dense(position, LINEAR, inside)
+        function = gaussian_means(body.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit)
+        try:
+            parts, cut = components(function, self.limit)
+        except NoLimitError as error:
+            self.fail(str(error))
+        if any(basis != LINEAR for _, basis in parts):
+            need_fresh(self, position)
+        found = []
+        for coefficient, basis in parts:
+            number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
+            dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
+            found.append(multiplied(number, dense, self.limit))
+        return total([*found, Poly((), cut)])
+
+
+def _identified(factors: Factors, bound: int) -> Factors:
+    """A product with a summed index replaced by the one that a diagonal array equates it with."""
+    for factor in factors:
+        if factor[0] == "I" and bound in factor[1] and factor[1][0] != factor[1][1]:
+            other = factor[1][0] if factor[1][1] == bound else factor[1][1]
+            return renamed((f for f in factors if f is not factor), {bound: other})
+    return factors

@@ -1,0 +1,60 @@
+"""What lowering makes of a block, and contraction works on: dense layers, their operands, and the block itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tplimits.limit.depth.activations import Basis
+from tplimits.limit.depth.algebra import Dimension, Poly
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A function of the dense layer (matrix × operand): the factor "F|…" stands for it.
+
+    Its indices are those of the matrix's family, those of the operand, and its neuron.  `operand` is None for the
+    state itself.  `rows` and `columns` are the dimensions of the entries and of the sum.
+    """
+
+    matrix: int
+    transposed: bool
+    operand: int | None
+    basis: Basis
+    families: int
+    rows: int
+    columns: int
+    #: the dimension whose inverse is the variance of the entries
+    variance: int
+
+    @property
+    def label(self) -> str:
+        return f"F|{self.matrix}{'T' if self.transposed else ''}|{self.operand}|{self.basis}"
+
+
+@dataclass
+class Model:
+    """A block in the index algebra.
+
+    `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
+    `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    tokens: int
+    layers: dict[str, Layer] = field(default_factory=dict)
+    operands: dict[int, Poly] = field(default_factory=dict)
+    depth: dict[int, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    lines: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def zero_powers(self) -> tuple[int, ...]:
+        return (0,) * len(self.dimensions)
+
+    def order_of(self, powers: tuple[int, ...]) -> int:
+        """The power of ε = n^(−1/2) in some powers of widths."""
+        return -sum(p for p, d in zip(powers, self.dimensions, strict=True) if d.width and d.grows)
+
+    def outermost_first(self) -> list[int]:
+        """The matrices in the order in which they are averaged."""
+        return sorted(self.depth, key=lambda m: -self.depth[m])

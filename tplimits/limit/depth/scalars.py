@@ -1,0 +1,109 @@
+"""Functions of scalars by their Taylor series around what is fixed: softmax weights, normalisations.
+
+A scalar is s + y with s a number or a constant array and y of size ε or less; f(s + y) = Σ f⁽ʲ⁾(s) yʲ/j!, up to the
+order that is kept.  Nothing is known about the softmax beforehand: it is exp, a sum and a quotient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.limit.depth.algebra import Poly, Term, lowest, multiplied, total
+from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.sizes import second_moment_text
+
+if TYPE_CHECKING:
+    from tplimits.limit.depth.lowering import Lowering
+
+_ARGUMENT = Symbol("argument", real=True)
+
+
+def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
+    """A function of one scalar, expanded."""
+    if isinstance(expr, sympy.Pow) and not expr.exp.has(sympy.Function) and expr.exp.is_number:
+        inner, function = expr.base, _ARGUMENT**expr.exp
+    elif len(expr.args) == 1 and isinstance(expr, sympy.Function):
+        inner, function = expr.args[0], expr.func(_ARGUMENT)
+    else:
+        lowering.fail(f"`{type(expr).__name__}` of several scalars is not covered; use functions of one scalar.")
+    fixed, small = _parts(lowering, lowering.lower(inner, env))
+    name = str(expr.func.__name__).lower()
+    if small.terms and lowest(small) <= 0:
+        deterministic = all(f[0][0] != "F" for t in small.terms if t.pert <= 0 for f in t.factors)
+        if deterministic:
+            lowering.fail(
+                f"the argument of {name} is of order {_size(lowest(small))} and a function of the state; the next "
+                "covariance would not be a polynomial in V. Scale the argument by 1/sqrt(n)."
+            )
+        worst = min(small.terms, key=lambda t: t.pert)
+        moment = second_moment_text(worst, lowering.model, frozenset(env.values()))
+        lowering.fail(
+            f"not perturbative: the argument of {name} has fluctuations of order {_size(lowest(small))}, with second "
+            f"moment {moment}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
+            "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
+            "τ0·sqrt(n/k)."
+        )
+    if small.terms and lowest(small) > 1 and isinstance(expr, sympy.exp):
+        lowering.remarks[
+            f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations "
+            "leave no trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
+        ] = None
+    least = max(1, lowest(small)) if small.terms else lowering.limit + 1
+    found = []
+    power = Poly((Term(S.One, lowering.model.zero_powers, 0, ()),))
+    derivative = function
+    for j in range(lowering.limit // least + 1):
+        if j:
+            _, again = _parts(lowering, lowering.lower(inner, env))
+            power = multiplied(power, again, lowering.limit)
+            derivative = derivative.diff(_ARGUMENT) / j
+        found.append(multiplied(_at(lowering, derivative, fixed, env), power, lowering.limit))
+    cut = lowering.limit if small.terms else None
+    return lowering.arranged(total([*found, Poly((), cut)]))
+
+
+def _size(order: int) -> str:
+    return "1" if order == 0 else f"n^({sympy.Rational(-order, 2)})"
+
+
+def _parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
+    """What is fixed (of order 1 exactly, and no function of the state), and the rest."""
+    fixed = [
+        t for t in poly.terms if lowering.model.order_of(t.powers) == 0 and all(f[0][0] in ARRAYS for f in t.factors)
+    ]
+    rest = [t for t in poly.terms if t not in fixed]
+    return Poly(tuple(fixed)), Poly(tuple(rest), poly.cut)
+
+
+def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]) -> Poly:
+    """A function at the fixed part of its argument."""
+    dimensions = lowering.model.dimensions
+    numbers = [
+        t.coeff * sympy.Mul(*(d.size ** sympy.Rational(p, 2) for d, p in zip(dimensions, t.powers, strict=True)))
+        for t in fixed.terms
+    ]
+    if all(not t.factors for t in fixed.terms):
+        value = function.xreplace({_ARGUMENT: sympy.Add(*numbers)})
+        if value.has(sympy.zoo, sympy.nan, sympy.oo):
+            lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {sympy.Add(*numbers)}.")
+        return lowering.number(value)
+    if any(not number.is_number for number in numbers):
+        lowering.fail("a function of a constant array times a symbolic constant; give the constant a number by .bind.")
+    held = {i for t in fixed.terms for f in t.factors for i in f[1]}
+    at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
+    table = lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
+    with numpy.errstate(all="ignore"):
+        values = numpy.asarray(sympy.lambdify(_ARGUMENT, function, "numpy")(table), dtype=float)
+        values = numpy.broadcast_to(values, table.shape)
+    if not numpy.isfinite(values).all():
+        lowering.fail(
+            f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "
+            "all: let it see itself."
+        )
+    scale, factors = lowering.arrays.factor(values, at)
+    return Poly((Term(sympy.Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),))

@@ -1,0 +1,123 @@
+"""Forms for people: text and SymPy expressions, with averages over tokens written as x̄ as in the literature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy
+from sympy import Expr, IndexedBase, S, Sum, Symbol
+
+from tplimits.limit.depth.algebra import Factors
+from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.forms import Form
+
+#: names of free token indices and of summed ones
+FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
+SUMMED = "νκμξηζθφ"
+M = Symbol("m", integer=True, positive=True)
+
+
+def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, list[str]]:
+    """Names of the indices, the coefficient left, and the indices left to be summed.
+
+    A summed index that stands once, in a V, is an average over tokens (x̄) and takes one factor 1/m.
+    """
+    names = dict(FREE)
+    count: dict[int, int] = {}
+    for _, at, _ in factors:
+        for i in at:
+            if i >= 0:
+                count[i] = count.get(i, 0) + 1
+    available = -int(_power_of_m(coefficient))
+    left: list[str] = []
+    fresh = iter(SUMMED)
+    inside_v = {i for label, at, _ in factors if label == "V" for i in at}
+    for i in sorted(count):
+        if count[i] == 1 and i in inside_v and available > 0:
+            names[i] = "x̄"
+            available -= 1
+            coefficient = coefficient * M
+        else:
+            names[i] = next(fresh)
+            left.append(names[i])
+    return names, coefficient, left
+
+
+def _power_of_m(coefficient: Expr) -> Expr:
+    """p where the coefficient is m^p times something without m."""
+    rest, power = sympy.factor_terms(coefficient).as_independent(M, as_Add=False)
+    base, exponent = power.as_base_exp()
+    return exponent if base == M and not rest.has(M) and exponent.is_Integer else S.Zero
+
+
+def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) -> str:
+    """A form as one line.
+
+    >>> V = lambda a, b: ("V", (a, b), 0)
+    >>> text(Form({(V(-4, -3),): -S.One, (V(0, 1),): M**-2}))
+    '-V[αβ] + V[x̄x̄]'
+    """
+    pieces = []
+    for factors, coefficient in list(form.terms.items())[:most]:
+        names, number, left = named(factors, coefficient)
+        sign = "-" if number.could_extract_minus_sign() else "+"
+        number = -number if sign == "-" else number
+        shown = "" if number == 1 else _bracketed(sympy.sstr(number)) + "·"
+        total = f"Σ_{''.join(left)} " if left else ""
+        pieces.append(f"{sign} {shown}{total}{' '.join(_factor(f, names, arrays or {}) for f in factors)}")
+    if len(form.terms) > most:
+        pieces.append(f"+ … ({len(form.terms) - most} more terms)")
+    line = " ".join(pieces) or "0"
+    return line[2:] if line.startswith("+ ") else line.replace("- ", "-", 1) if line.startswith("- ") else line
+
+
+def _bracketed(shown: str) -> str:
+    return f"({shown})" if " " in shown else shown
+
+
+def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) -> str:
+    label, at, _ = factor
+    inside = "".join(names[i] for i in at)
+    if label == "s":
+        return f"√V[{inside * 2}]"
+    return f"{arrays.get(label, 'p') if label[0] in ARRAYS else label}[{inside}]"
+
+
+def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M) -> Expr:
+    """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m.
+
+    >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
+    Sum(V[α, ν], (ν, 1, m))/m
+    """
+    V = IndexedBase("V", real=True)
+    found = S.Zero
+    for factors, coefficient in form.terms.items():
+        dummies = sorted({i for _, at, _ in factors for i in at if i >= 0})
+        names = {i: Symbol(n, integer=True) for i, n in FREE.items()}
+        names |= {i: Symbol(SUMMED[k], integer=True) for k, i in enumerate(dummies)}
+        product = S.One
+        for label, at, _ in factors:
+            inside = [names[i] for i in at]
+            if label == "V":
+                product *= V[tuple(inside)]
+            elif label == "s":
+                product *= sympy.sqrt(V[inside[0], inside[0]])
+            elif label == "N":
+                product *= kernel(*(V[a, b] for a, b in (inside, [inside[0]] * 2, [inside[1]] * 2)))
+            elif label == "I":
+                product *= sympy.KroneckerDelta(*inside)
+            elif label == "R":
+                product *= IndexedBase("R", real=True)[tuple(inside)]
+            else:
+                product *= IndexedBase((arrays or {}).get(label, "p"), real=True)[tuple(inside)]
+        for i in dummies:
+            product = Sum(product, (names[i], 1, tokens))
+        found += coefficient * product
+    return found
+
+
+def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:
+    """N = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ)."""
+    scale = sympy.sqrt(aa * bb)
+    rho = ab / scale
+    return scale * (sympy.sqrt(1 - rho**2) - rho * sympy.acos(rho))

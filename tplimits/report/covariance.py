@@ -1,0 +1,108 @@
+"""A covariance SDE as a table, and in LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy
+from sympy import Expr
+
+from tplimits.limit.depth import writing
+from tplimits.limit.depth.algebra import Factor, Factors
+from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.block import BlockLimit
+from tplimits.limit.depth.forms import Form
+from tplimits.report import latex_names
+
+#: terms on one line of a display
+_A_LINE = 3
+
+
+def _rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
+    """The terms of a form, those with one coefficient together."""
+    groups: dict[Expr, dict[Factors, Expr]] = {}
+    for factors, coefficient in form.terms.items():
+        groups.setdefault(coefficient, {})[factors] = coefficient
+    return [writing.text(Form(terms), arrays) for terms in groups.values()] or ["0"]
+
+
+def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+    """Drift, diffusion, root and assumptions."""
+    lines = [f"covariance {limit.verdict.kind} of {name}"]
+    for symbol, form in (("b[αβ]", limit.drift), ("Σ[αβ,δω]", limit.diffusion)):
+        first, *rest = _rows(form, arrays)
+        lines.append(f"  {symbol:<9} = {first}")
+        lines += [f"              {'-' if row.startswith('-') else '+'} {row.removeprefix('-')}" for row in rest]
+    if limit.root is not None and limit.diffusion:
+        lines.append(f"  noise     = √(s/2) L(G + Gᵀ)Lᵀ with s = {limit.root.isotropic}, V = LLᵀ")
+        for response in limit.root.responses:
+            law = "L(G + Gᵀ)Lᵀ/√2" if response.symmetric else "LGLᵀ"
+            shown, weights = writing.text(response.form, arrays), ", ".join(response.matrices)
+            lines.append(f"            + {shown} with R = {law}, from {weights}")
+    if _has(limit, "N"):
+        lines.append("  N[αβ]     = √(V[αα]V[ββ]) (√(1−ρ²) − ρ arccos ρ), ρ = V[αβ]/√(V[αα]V[ββ])")
+    if any("x̄" in line for line in lines):
+        lines.append("  x̄         = a mean over the tokens")
+    for label, shown in arrays.items():
+        lines.append(f"  {shown:<9} = the constant array {(limit.arrays[label] + 0.0).round(4).tolist()}")
+    lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
+    return "\n".join(lines)
+
+
+def _has(limit: BlockLimit, label: str) -> bool:
+    return any(f[0] == label for form in (limit.drift, limit.diffusion) for factors in form.terms for f in factors)
+
+
+def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+    """Drift and diffusion as an aligned display."""
+    rows = [
+        rf"b^{{\alpha\beta}} &= {_sum(limit.drift, arrays)}",
+        rf"\Sigma^{{\alpha\beta,\delta\omega}} &= {_sum(limit.diffusion, arrays)}",
+    ]
+    if _has(limit, "N"):
+        rows.append(
+            r"N^{\alpha\beta} &= \sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),"
+            r"\quad \rho = V^{\alpha\beta}/\sqrt{V^{\alpha\alpha}V^{\beta\beta}}"
+        )
+    body = " \\\\\n".join(rows)
+    return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
+
+
+def _sum(form: Form, arrays: Mapping[str, str]) -> str:
+    pieces = []
+    for i, (factors, coefficient) in enumerate(form.terms.items()):
+        names, number, left = writing.named(factors, coefficient)
+        sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
+        total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
+        body = " ".join(_factor(f, names, arrays) for f in factors)
+        broken = " \\\\\n&\\quad " if i and i % _A_LINE == 0 else " " if i else ""
+        pieces.append(f"{broken}{sign}{_number(-number if sign == '-' else number)} {total}{body}")
+    return "".join(pieces) or "0"
+
+
+def _number(number: Expr) -> str:
+    if number == 1:
+        return ""
+    shown = sympy.latex(number, symbol_names={s: latex_names.name(s.name.strip("|")) for s in number.free_symbols})
+    return rf"\left({shown}\right)" if number.is_Add else str(shown)
+
+
+def _index(name: str) -> str:
+    return r"\bar{x}" if name == "x̄" else latex_names.name(name)
+
+
+def _factor(factor: Factor, names: Mapping[int, str], arrays: Mapping[str, str]) -> str:
+    label, at, _ = factor
+    inside = " ".join(_index(names[i]) for i in at)
+    if label == "s":
+        return rf"\sqrt{{V^{{{inside} {inside}}}}}"
+    if label == "I":
+        return rf"1_{{{inside}}}"
+    if label[0] in ARRAYS:
+        return rf"{latex_names.name(arrays[label])}^{{\,{inside}}}"
+    return f"{label}^{{{inside}}}"
+
+
+def notebook(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+    """The same for a notebook, which has no `align*` of its own."""
+    return "$$" + latex(limit, arrays).replace("{align*}", "{aligned}") + "$$"

@@ -1,0 +1,179 @@
+"""The limit of depth proportional to width as a user sees it: a stochastic differential equation for the covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits import stages
+from tplimits.errors import EvaluationError
+from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.block import BlockLimit, derive_block
+from tplimits.limit.depth.coefficients import ratio_symbol
+from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.roots import Root
+from tplimits.limit.depth.verdict import Verdict
+from tplimits.limit.depth.writing import M, expression
+from tplimits.limit.kets import Step
+from tplimits.program.entries import constant_symbol, size_symbol, width_symbol
+from tplimits.program.program import Program
+from tplimits.report import citations, covariance
+
+
+@dataclass(frozen=True)
+class Proportional:
+    """The regime in which depth and width go to infinity together; widths in `fixed` stay as they are."""
+
+    fixed: tuple[str, ...] = ()
+
+
+def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE:
+    """The covariance SDE of a block or of a stack of blocks."""
+    return CovarianceSDE(program, derive_block(program, fixed), fixed)
+
+
+@dataclass(frozen=True)
+class CovarianceSDE:
+    """dV = b(V) dt + Σ(V)^(1/2) dB for the covariance V = (1/n) X Xᵀ of the tokens, t = layer/n.
+
+    `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to
+    draw the noise of a step from one Cholesky factor of V (None where no such structure was found).
+    """
+
+    program: Program
+    limit: BlockLimit = field(repr=False, compare=False)
+    fixed: tuple[str, ...] = ()
+
+    # -- expressions --------------------------------------------------------------------------
+
+    @cached_property
+    def drift(self) -> Expr:
+        """b^αβ."""
+        return expression(self.limit.drift, self.array_names, self.tokens)
+
+    @cached_property
+    def diffusion(self) -> Expr:
+        """Σ^(αβ,δω)."""
+        return expression(self.limit.diffusion, self.array_names, self.tokens)
+
+    @property
+    def drift_form(self) -> Form:
+        """b as canonical terms: two are equal exactly when they are for every number of tokens."""
+        return self.limit.drift
+
+    @property
+    def diffusion_form(self) -> Form:
+        """Σ as canonical terms."""
+        return self.limit.diffusion
+
+    @property
+    def root(self) -> Root | None:
+        """The structured square root of Σ."""
+        return self.limit.root
+
+    @property
+    def verdict(self) -> Verdict:
+        """What kind of limit it is, with a sentence."""
+        return self.limit.verdict
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the limit rests on, and remarks of the derivation."""
+        return self.limit.assumptions
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation, one step a rule."""
+        return self.limit.steps
+
+    @property
+    def arrays(self) -> Mapping[str, numpy.ndarray]:
+        """The constant arrays that stand in the terms, by label."""
+        return self.limit.arrays
+
+    @cached_property
+    def array_names(self) -> dict[str, str]:
+        """What the arrays are called in print: p, then p2, …"""
+        forms = [self.limit.drift, self.limit.diffusion]
+        labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
+        return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+
+    @property
+    def tokens(self) -> Expr:
+        """The number of tokens: m, or the number the block was bound to."""
+        state = self.program[self.program.state or 0]
+        size = self.program.size(state.axes[0])
+        return M if size is None else size
+
+    # -- reports ------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return covariance.text(self.program.name, self.limit, self.array_names)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath)."""
+        return covariance.latex(self.limit, self.array_names)
+
+    def _repr_latex_(self) -> str:
+        return covariance.notebook(self.limit, self.array_names)
+
+    def citation(self) -> str:
+        """BibTeX of what this derivation used."""
+        return citations.bibtex([s.reference.citation for s in self.steps], [])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_covariance, (self.program, self.fixed)  # the steps hold functions; they are made again
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def values(
+        self, m: int, constants: Mapping[str, Any] | None = None, ratios: Mapping[str, float] | None = None
+    ) -> dict[Symbol, float]:
+        """Numbers for the symbols of the terms: constants by name, open sizes by axis, `ratios` of widths to n.
+
+        Raises EvaluationError for a name the program does not have, or another number of tokens than its own.
+        """
+        tokens = self.tokens
+        if tokens.is_Integer and tokens != m:
+            raise EvaluationError(f"V is for {m} tokens; `{self.program.name}` is for {tokens}.")
+        found: dict[Symbol, float] = {M: float(m)}
+        given = {**{c: v for c, v in self.program.constants.items() if v is not None}, **(constants or {})}
+        for name, value in given.items():
+            number = sympy.sympify(value)
+            if not number.is_number or not number.is_finite or not number.is_real:
+                raise EvaluationError(f"{name}={value!r}: give a finite number.")
+            if name in self.program.constants:
+                found[constant_symbol(name)] = float(number)
+            elif name in self.program.all_axes:
+                found[size_symbol(self.program.root_axis(name))] = float(number)
+            elif name in self.fixed:
+                found[width_symbol(name)] = float(number)
+            else:
+                known = ", ".join([*self.program.constants, *self.fixed]) or "none"
+                raise EvaluationError(f"`{name}` is not a constant of `{self.program.name}`; it has {known}.")
+        for width in self.program.widths:
+            if width != "n" and width not in self.fixed:
+                found[ratio_symbol(width)] = float((ratios or {}).get(width, 1.0))
+        return found
+
+    def drift_at(self, V: Any, ratios: Mapping[str, float] | None = None, **constants: Any) -> numpy.ndarray:
+        """b at covariance matrices of shape (…, m, m), in the same shape; constants by name."""
+        stage = stages.covariance()
+        V = stage.covariances(V)
+        values = self.values(V.shape[-1], constants, ratios)
+        return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
+
+    def diffusion_at(self, V: Any, ratios: Mapping[str, float] | None = None, **constants: Any) -> numpy.ndarray:
+        """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order."""
+        stage = stages.covariance()
+        V = stage.covariances(V)
+        values = self.values(V.shape[-1], constants, ratios)
+        full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
+        a, b = stage.pairs(V.shape[-1])
+        return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
