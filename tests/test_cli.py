@@ -205,7 +205,7 @@ def test_a_full_device_is_named(run):
         (("derive", "user.py:net"), "the axis `token` of `net` has no size: add --size token=3"),
         (("derive", "user.py:net", "--size", "tokn=2"), "axes and constants"),
         (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
-        (("derive", "tied_relu", "--regime", "kernels"), "this version knows the regimes width"),
+        (("derive", "tied_relu", "--regime", "kernels"), "this version knows the regimes width, proportional"),
         (("derive", "tied_relu", "--latex", "missing/a.tex"), "missing: No such file or directory."),
         (("derive", "tied_relu", "--latex", "."), "Is a directory"),
         (("derive", "tied_relu", "--latex", "a", "--html", "./a"), "two outputs go to the same file"),
@@ -308,3 +308,26 @@ def test_a_terminal_without_unicode_gets_escapes():
     out, err = process("derive", "tied_relu", env=environment).communicate(timeout=60)
     assert err == ""
     assert "n\\xd7n" in out
+
+
+BLOCK = """
+import tplimits as tp
+
+@tp.block
+def resnet(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, γ, λ):
+    h = W @ x
+    shaped = (1 + 1 / tp.sqrt(tp.n)) * tp.relu(h) - (1 - 1 / tp.sqrt(tp.n)) * tp.relu(-h)
+    return λ * x + γ * (U @ shaped)
+"""
+
+
+def test_a_block_derives_in_the_proportional_regime(run, tmp_path):
+    file = tmp_path / "layers.py"
+    file.write_text(BLOCK, encoding="utf-8")
+    proportional = ("derive", f"{file}:resnet", "--regime", "proportional")
+    status, out, _ = run(*proportional, "--set", "γ=3/5", "--set", "λ=4/5")
+    assert status == 0
+    assert "covariance SDE of resnet" in out
+    assert "--regime proportional" in fails(run, "derive", f"{file}:resnet")
+    assert "--latex" in fails(run, *proportional, "--html", str(tmp_path / "a.html"))
+    assert "--fixed goes with" in fails(run, "derive", "tied_relu", "--fixed", "k")

@@ -32,10 +32,11 @@ from tplimits.report import files, json_report
 from tplimits.report import html as html_page
 from tplimits.results.check import check as check_limit
 from tplimits.results.derive import derive as derive_limit
+from tplimits.results.proportional import CovarianceSDE, Proportional
 from tplimits.results.width import WidthLimit
 
 REJECTED, USER_ERROR, DEFECT, INTERRUPTED, NO_READER = 1, 2, 70, 130, 141
-REGIMES = ("width",)
+REGIMES = ("width", "proportional")
 PICTURES = (".png", ".pdf", ".svg")
 
 app = typer.Typer(
@@ -69,7 +70,8 @@ def zoo_command() -> None:
 @app.command()
 def derive(
     target: Target,
-    regime: Annotated[str, typer.Option(help="which limit: width")] = "width",
+    regime: Annotated[str, typer.Option(help="width, or proportional: depth grows with width, for a block")] = "width",
+    fixed: Annotated[list[str], typer.Option("--fixed", metavar="WIDTH", help="proportional: a width that stays")] = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006 - typer reads the default, nothing changes it
     set_: Sets = [],  # noqa: B006
     steps: Annotated[bool, typer.Option("--steps", help="print the derivation step by step")] = False,
@@ -80,16 +82,21 @@ def derive(
     """Derive the infinite-width limit and print it."""
     if regime not in REGIMES:
         raise TyperException(f"--regime {regime}: this version knows the regimes {', '.join(REGIMES)}.")
+    proportional = regime == "proportional"
+    if proportional and (html or json):
+        raise TyperException("--regime proportional writes --latex; pages and JSON are for the regime width.")
+    if fixed and not proportional:
+        raise TyperException("--fixed goes with --regime proportional.")
     _writable(latex, html, json)
-    limit = _derived(target, size, set_)
+    limit = _stochastic(target, size, set_, fixed) if proportional else _derived(target, size, set_)
     _print(repr(limit.program), "", repr(limit))
     if steps:
         _print("", *(f"{number:>3}  {step}" for number, step in enumerate(limit.steps, start=1)))
     if latex:
         _write(latex, limit.latex() + "\n")
-    if html:
+    if html and isinstance(limit, WidthLimit):
         _write(html, html_page.width_limit(limit.program, limit.state, limit.citation(), __version__))
-    if json:
+    if json and isinstance(limit, WidthLimit):
         _write(json, json_report.width_limit(limit.program, limit.state, limit.citation(), __version__))
 
 
@@ -184,9 +191,22 @@ def _derived(
     bound = {**_assigned("--size", sizes), **_assigned("--set", constants)}
     program: Program = load(target)
     program = program.bind(**bound) if bound else program
+    if program.state is not None:
+        raise TyperException(
+            f"`{program.name}` is a block, one layer of a deep network: tplimits derive --regime proportional."
+        )
     complete(program, given)
     with _working(f"deriving {program.name}"):
         return derive_limit(program)
+
+
+def _stochastic(target: str, sizes: Sequence[str], constants: Sequence[str], fixed: Sequence[str]) -> CovarianceSDE:
+    """The limit of depth proportional to width of a block; the number of tokens may stay open."""
+    bound = {**_assigned("--size", sizes), **_assigned("--set", constants)}
+    block: Program = load(target)
+    block = block.bind(**bound) if bound else block
+    with _working(f"deriving {block.name}"):
+        return derive_limit(block, Proportional(tuple(fixed)))
 
 
 def _assigned(option: str, texts: Sequence[str]) -> dict[str, Any]:
