@@ -124,6 +124,37 @@ def test_identity_and_mask_in_one_array_are_judged_by_numbers():
     assert np.abs(found.diffusion_at(V, γ=0.3, τ0=1) - wanted.diffusion_at(V, γ=0.3, τ0=1)).max() < 1e-12
 
 
+def test_powers_of_n_that_cancel_between_vectors():
+    @tp.block
+    def large_inside(x: tp.State["token"], W1: tp.Matrix, W2: tp.Matrix, *, γ, c_plus, c_minus):
+        s = tp.sqrt(tp.n) * shaped.shaped_relu(W1 @ (x / 5), c_plus, c_minus)
+        c = tp.expect(lambda g: shaped.shaped_relu(g, c_plus, c_minus) ** 2)
+        return tp.sqrt(1 - γ**2) * x + γ * (W2 @ s) / tp.sqrt(c * tp.n / 25)
+
+    assert same(tp.derive(large_inside, PROPORTIONAL), tp.derive(shaped.relu_resnet, PROPORTIONAL))
+
+
+def test_rectangular_matrices_and_their_transposes():
+    @tp.block
+    def hidden(x: tp.State["token"], W1: tp.Matrix["k", "n"], W2: tp.Matrix["n", "k"], *, γ, c_plus, c_minus):
+        s = shaped.shaped_relu(W1 @ x, c_plus, c_minus)
+        c = tp.expect(lambda g: shaped.shaped_relu(g, c_plus, c_minus) ** 2)
+        return tp.sqrt(1 - γ**2) * x + γ * (W2 @ s) / tp.sqrt(c)
+
+    @tp.block
+    def transposed(x: tp.State["token"], W1: tp.Matrix["n", "k"], W2: tp.Matrix["k", "n"], *, γ, c_plus, c_minus):
+        ratio = tp.sqrt(tp.width("k") / tp.n)
+        s = shaped.shaped_relu(ratio * (W1.T @ x), c_plus, c_minus)
+        c = tp.expect(lambda g: shaped.shaped_relu(g, c_plus, c_minus) ** 2)
+        return tp.sqrt(1 - γ**2) * x + γ * (W2.T @ s) / ratio / tp.sqrt(c)
+
+    wanted = tp.derive(hidden, PROPORTIONAL)
+    assert same(tp.derive(transposed, PROPORTIONAL), wanted)
+    γ, ratio = sympy.Symbol("γ", real=True), sympy.Symbol("(k/n)", positive=True)
+    isotropic = 2 * γ**2 - γ**4 + γ**4 / ratio
+    assert not wanted.diffusion_form - published.SIGMA_LIN.scaled(isotropic)
+
+
 def test_numbers_bound_before_or_given_after():
     V = published.random_covariance(3, seed=6)
     free = tp.derive(shaped.shaped_attention, PROPORTIONAL)

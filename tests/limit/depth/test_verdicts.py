@@ -207,6 +207,13 @@ def test_tied_weights_are_refused():
         return W @ (W @ x)
 
     assert "`W` is used and its transpose" in str(refusal(tied))
+
+    @tp.block
+    def beside(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, c):
+        y = tp.relu(W @ x) * c / tp.sqrt(tp.n) + W @ (U @ x)
+        return y
+
+    assert "multiplies the state under an activation, and another vector" in str(refusal(beside))
     assert "twice in a row" in str(refusal(twice))
 
 

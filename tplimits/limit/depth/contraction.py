@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.depth.activations import LINEAR, partitions
 from tplimits.limit.depth.algebra import (
     OPEN,
@@ -43,12 +44,12 @@ Blocks = list[tuple[int, ...]]
 class Contraction:
     """Means of products of one model.
 
-    `one` is the unit of the coefficients, `root` is √(2/π) among them.  With `counting`, coefficients of operands are
+    `one` is the unit of the coefficients; terms of size below ε^most are dropped.  With `counting`, coefficients are
     taken for 1: the orders of a mean are wanted, not its value.
     """
 
-    def __init__(self, model: Model, one: Any, root: Any, counting: bool = False) -> None:
-        self.model, self.one, self.root, self.counting = model, one, root, counting
+    def __init__(self, model: Model, one: Any, most: int = MOST, counting: bool = False) -> None:
+        self.model, self.one, self.most, self.counting = model, one, most, counting
         self._grams: dict[tuple[int | None, int | None, int], tuple[Term, ...]] = {}
 
     # -- the two quantities -------------------------------------------------------------------
@@ -64,7 +65,7 @@ class Contraction:
             (product(a, shifted(b, next_number(a.factors), 1)), False)
             for a in left
             for b in right
-            if a.pert + b.pert <= MOST
+            if a.pert + b.pert <= self.most
         )
         found = self._averaged(self._start(pairs), frozenset())
         return {key: c for key, c in found.items() if key[3]}
@@ -150,7 +151,7 @@ class Contraction:
             for value, open_to, copy in chosen:
                 above = max(beyond, next_number(term.factors), _next(open_to.values()))
                 term = product(term, value._replace(factors=placed(value.factors, open_to, above, copy)))
-            if term.pert > MOST:
+            if term.pert > self.most:
                 continue
             for index in sorted(i for i in touched if i >= 0):
                 powers, closed = self._closed(term.factors, term.powers, index)
@@ -167,6 +168,12 @@ class Contraction:
             first, second = layers
             gram = self._gram(first, second, len(block[0][1]) - first.families - 1)
             return [(term, open_to, block[0][2]) for term in gram]
+        if any(layer.operand is not None for layer in layers):
+            name = self.model.names[layers[0].matrix]
+            raise NoLimitError(
+                f"`{name}` multiplies the state under an activation, and another vector beside it; tied weights of "
+                "this kind are not covered: use a matrix of its own for each product."
+            )
         label = "C|" + ",".join(str(layer.basis) for layer in layers)
         factor = (label, tuple(open_to), block[0][2])
         return [(Term(self.one, self.model.zero_powers, 0, (factor,)), open_to, block[0][2])]
@@ -183,10 +190,10 @@ class Contraction:
             found: Sum = {}
             for x in left:
                 for y in right:
-                    if x.pert + y.pert > MOST:
+                    if x.pert + y.pert > self.most:
                         continue
                     term = product(x, shifted(y, next_number(x.factors), 0, keep=summed))
-                    powers, factors = self._closed(term.factors, times(term.powers, a.variance, -2), summed)
+                    powers, factors = self._closed(term.factors, times(term.powers, a.columns, -2), summed)
                     coeff = self.one if self.counting else term.coeff
                     self._add(found, Term(coeff, powers, term.pert, factors), None)
             self._grams[key] = tuple(Term(c, p, pert, f) for (f, p, pert, _), c in found.items())

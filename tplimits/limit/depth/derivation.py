@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sympy import S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, Term, multiplied, next_number, placed, times
+from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, Term, lowest, multiplied, next_number, placed, times
 from tplimits.limit.depth.arrays import Arrays
 from tplimits.limit.depth.coefficients import Ring
 from tplimits.limit.depth.contraction import MOST, Contraction
@@ -18,6 +18,8 @@ from tplimits.limit.depth.reading import Reading
 from tplimits.program.entries import size_symbol, width_symbol
 from tplimits.program.program import Program
 
+#: the highest order up to which series are taken
+_LARGEST = 12
 #: free token indices: α, β, δ, ω
 ALPHA, BETA, DELTA, OMEGA = -4, -3, -2, -1
 #: V^αβ
@@ -34,6 +36,7 @@ class OneLayer:
     arrays: Arrays
     state: Poly
     reading: Reading
+    most: int = MOST
     remarks: tuple[str, ...] = ()
 
     def groups(self, average: int) -> frozenset[int]:
@@ -42,13 +45,13 @@ class OneLayer:
 
     @property
     def contraction(self) -> Contraction:
-        return Contraction(self.model, self.ring.ring.one, self.ring.root)
+        return Contraction(self.model, self.ring.ring.one, self.most)
 
     def gram(self, first: int, second: int) -> Poly:
         """V′ at two free tokens: (1/n) Σ_i X′ X′."""
         apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
         left, right = self._at(first, 1), self._at(second, apart)
-        found = multiplied(left, right, MOST)
+        found = multiplied(left, right, self.most)
         terms = (t._replace(powers=times(t.powers, 0, -2)) for t in found.terms)
         return Poly(tuple(terms), found.cut)
 
@@ -87,22 +90,26 @@ def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...
 def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
     """A block in the index algebra, with its coefficients in one ring."""
     sizes = dimensions(program, fixed)
-    for limit in range(MOST, MOST + 5):
+    limit = MOST
+    while limit <= _LARGEST:
         lowering = Lowering(program, sizes, limit)
         state = lowering.template(program.returns[0])
-        if state.cut is None or state.cut >= MOST:
+        polys = [state, *lowering.model.operands.values()]
+        # a part of size n^(1/2) or more takes away from the orders that are known; V′ V′ holds it four times
+        most = MOST + 4 * sum(max(0, -lowest(p)) for p in polys)
+        if all(p.cut is None or p.cut >= most for p in polys):
             break
+        limit = max(most, limit + 1)
     else:
         raise NoLimitError(
             f"`{program.name}`: small quantities are multiplied by such powers of n that the next state is not known "
             "to order 1/n; divide by the size of what is normalised."
         )
     model = lowering.model
-    polys = [state, *model.operands.values()]
     ring = Ring([t.coeff for p in polys for t in p.terms])
     model.operands = {p: _in_ring(poly, ring) for p, poly in model.operands.items()}
     return OneLayer(
-        program, model, ring, lowering.arrays, _in_ring(state, ring), lowering.reading, tuple(lowering.remarks)
+        program, model, ring, lowering.arrays, _in_ring(state, ring), lowering.reading, most, tuple(lowering.remarks)
     )
 
 

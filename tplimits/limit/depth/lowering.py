@@ -161,7 +161,6 @@ class Lowering:
             len(family),
             self.number_of[rows],
             self.number_of[columns],
-            self.number_of[matrix.columns],
         )
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:

@@ -13,7 +13,7 @@ class Layer:
     """A function of the dense layer (matrix × operand): the factor "F|…" stands for it.
 
     Its indices are those of the matrix's family, those of the operand, and its neuron.  `operand` is None for the
-    state itself.  `rows` and `columns` are the dimensions of the entries and of the sum.
+    state itself.  `rows` and `columns` are the dimensions of the entries and of the sum, 1/columns the variance.
     """
 
     matrix: int
@@ -23,8 +23,6 @@ class Layer:
     families: int
     rows: int
     columns: int
-    #: the dimension whose inverse is the variance of the entries
-    variance: int
 
     @property
     def label(self) -> str:

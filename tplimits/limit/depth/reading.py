@@ -9,7 +9,7 @@ from sympy import Expr
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.activations import U
-from tplimits.program.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol
+from tplimits.program.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, width_symbol
 from tplimits.program.nodes import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 
@@ -49,13 +49,21 @@ class Reading:
         return found if isinstance(found, Entry) else entry
 
     def operand(self, position: int) -> tuple[Expr, Entry]:
-        """What a product multiplies: a number times an entry of the state, or one times an entry of another vector."""
+        """What a product multiplies: a number times an entry of the state or of another vector.
+
+        The number is such that the product of the rest has the rest's own covariance.
+        """
         s = self.program[position]
         assert isinstance(s, MatMul) and s.operand is not None
+        matrix = self.program[s.matrix]
+        assert isinstance(matrix, InitialMatrix)
+        scale = sympy.S.One
+        if s.transposed:  # the variance is 1/columns of W, the sum goes over its rows
+            scale = sympy.sqrt(width_symbol(matrix.rows) / width_symbol(matrix.columns))
         number, rest = self.inlined(s.operand).as_independent(Entry, as_Add=False)
         if isinstance(rest, Entry) and rest.source == self.program.state and not number.has(ArrayEntry):
-            return number, rest
-        return sympy.S.One, self.renamed_source(s.operand)
+            return scale * number, rest
+        return scale, self.renamed_source(s.operand)
 
     def function_of_layer(self, expr: Expr) -> tuple[Entry, Expr] | None:
         """(h, f) where the expression is f(h) for one entry h of one dense layer, f a function of `U`."""

@@ -28,7 +28,7 @@ def measured(poly: Poly, model: Model, free: frozenset[int]) -> Poly:
 
 def _second_moment(term: Term, model: Model, free: frozenset[int]) -> list[tuple[Factors, tuple[int, ...]]]:
     """The products in E[term²], their coefficients counted as 1."""
-    counting = Contraction(model, 1, 1, counting=True)
+    counting = Contraction(model, 1, counting=True)
     change = {i: _FREE - place for place, i in enumerate(sorted(i for i in free if i >= 0))}
     own = term._replace(factors=renamed(term.factors, change), pert=0)
     twice = product(own, shifted(own, next_number(own.factors), 0))
