@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import math
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +23,7 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from tplimits import __version__, zoo
+from tplimits.assignments import assigned, wholes
 from tplimits.errors import CheckError, TplimitsError
 from tplimits.loading import complete, load
 from tplimits.program.program import Program
@@ -114,7 +113,7 @@ def evaluate(
 ) -> None:
     """Give the limit as numbers with errors."""
     _writable(json)
-    constants, ratios = _assigned("--set", set_), _assigned("--ratio", ratio)
+    constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     limit = _derived(target, size, given=constants)
     with _working("evaluating"):
         numbers = limit.evaluate(
@@ -151,8 +150,8 @@ def check(
 ) -> None:
     """Run the program at finite widths and judge the limit; exit status 1 when it is rejected."""
     _drawable(plot)
-    constants, ratios = _assigned("--set", set_), _assigned("--ratio", ratio)
-    claims, at, counts = _assigned("--claim", claim), _wholes("--widths", widths), _wholes("--draws", draws)
+    constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
+    claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
     limit = _derived(target, size, given=constants)
     verdict = check_limit(
         limit,
@@ -188,7 +187,7 @@ def _derived(
     target: str, sizes: Sequence[str], constants: Sequence[str] = (), given: Mapping[str, Any] | None = None
 ) -> WidthLimit:
     """The limit of the target with sizes and constants bound; `given` is told from what numbers will need."""
-    bound = {**_assigned("--size", sizes), **_assigned("--set", constants)}
+    bound = {**assigned("--size", sizes), **assigned("--set", constants)}
     program: Program = load(target)
     program = program.bind(**bound) if bound else program
     if program.state is not None:
@@ -202,46 +201,11 @@ def _derived(
 
 def _stochastic(target: str, sizes: Sequence[str], constants: Sequence[str], fixed: Sequence[str]) -> CovarianceSDE:
     """The limit of depth proportional to width of a block; the number of tokens may stay open."""
-    bound = {**_assigned("--size", sizes), **_assigned("--set", constants)}
+    bound = {**assigned("--size", sizes), **assigned("--set", constants)}
     block: Program = load(target)
     block = block.bind(**bound) if bound else block
     with _working(f"deriving {block.name}"):
         return derive_limit(block, Proportional(tuple(fixed)))
-
-
-def _assigned(option: str, texts: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE pairs; a value is a number, a fraction, or several with commas between."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.rpartition("=")
-        if not (name and equals):
-            raise TyperException(f"{option} {text}: write {option} NAME=VALUE.")
-        if name in found:
-            raise TyperException(f"{option} {text}: `{name}` is given twice.")
-        numbers = [_number(option, text, part) for part in value.split(",")]
-        found[name] = numbers if len(numbers) > 1 else numbers[0]
-    return found
-
-
-def _number(option: str, text: str, part: str) -> int | float | Fraction:
-    kinds: tuple[type[int], type[float], type[Fraction]] = (int, float, Fraction)
-    for kind in kinds:
-        try:
-            number = kind(part)
-        except (ValueError, ZeroDivisionError):
-            continue
-        if math.isfinite(number):
-            return number
-    raise TyperException(f"{option} {text}: {part!r} is not a number, such as 3, 0.5 or 1/3.")
-
-
-def _wholes(option: str, text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise TyperException(f"{option} {text}: write whole numbers with commas between.") from None
 
 
 # -- what goes out --------------------------------------------------------------------------------
