@@ -10,6 +10,7 @@ from tplimits.check.verdict import Verdict
 from tplimits.limit.depth.roots import Response, Root
 from tplimits.limit.kets import Step
 from tplimits.numeric.number import Number
+from tplimits.numeric.sde.paths import Paths
 from tplimits.zoo import ZooEntry
 
 TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
@@ -41,12 +42,12 @@ def attributes(kind):
 
 def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
     mentioned = set(re.findall(r"`\.(\w+)", TEXT))
-    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, Number, Verdict, ZooEntry):
+    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, Paths, Number, Verdict, ZooEntry):
         assert attributes(kind) - mentioned - {"name", "described"} == set(), kind.__name__
 
 
 def test_attributes_that_are_listed_exist():
     known = set()
-    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, Root, Response, Number, Verdict, Row, Step, ZooEntry):
+    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known == set()
