@@ -84,7 +84,18 @@ def run_check(
     Raises CheckError where this cannot be done as asked, or where a draw is not finite.
     """
     start = time.perf_counter()
-    inquiry = _inquiry(program, claims, widths, _seed(seed), _level(level), ratios, given)
+    inquiry = _inquiry(program, claims, widths, checked_seed(seed), checked_level(level), ratios, given)
+    return concluded(inquiry, draws, executor, progress, start)
+
+
+def concluded(
+    inquiry: Inquiry,
+    draws: int | Sequence[int] | None,
+    executor: Executor | None,
+    progress: Progress,
+    start: float,
+) -> Verdict:
+    """Sample what an inquiry asks for, and judge it; `start` is when the check began."""
     with reporting(progress) as report:
         if draws is None:
             samples = sample_adaptively(inquiry, executor, report)
@@ -141,7 +152,8 @@ def _verdict(
     )
 
 
-def _level(level: float) -> float:
+def checked_level(level: float) -> float:
+    """A probability; CheckError for anything else."""
     try:
         value = float(level)
     except (TypeError, ValueError):
@@ -151,7 +163,8 @@ def _level(level: float) -> float:
     return value
 
 
-def _seed(seed: int) -> int:
+def checked_seed(seed: int) -> int:
+    """A whole number, 0 or more; CheckError for anything else."""
     value = whole_number(seed)
     if value is None or value < 0:
         raise CheckError(f"seed={seed!r}: a seed is a whole number, 0 or more.")
