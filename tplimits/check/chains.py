@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from tplimits.check.adaptive import Inquiry
 from tplimits.check.controls import controls, enough, moments
-from tplimits.check.layer import Layer, Start, Weights
+from tplimits.check.expected import Expectation
+from tplimits.check.layer import Layer, Weights
 from tplimits.check.sample import Draws
+from tplimits.check.states import Mirrored, Start, covariance
 from tplimits.check.work import layer_batch, layer_work
 from tplimits.program.program import Program
 
@@ -41,9 +43,7 @@ def drift_labels(m: int) -> tuple[str, ...]:
 def diffusion_labels(m: int) -> tuple[str, ...]:
     """`Σ[α,β;δ,ω]` for pairs of pairs, the first not after the second."""
     every = pairs(m)
-    return tuple(
-        f"Σ[{a},{b};{c},{d}]" for i, (a, b) in enumerate(every) for c, d in every[i:]
-    )
+    return tuple(f"Σ[{a},{b};{c},{d}]" for i, (a, b) in enumerate(every) for c, d in every[i:])
 
 
 def depth_labels(m: int) -> tuple[str, ...]:
@@ -65,7 +65,8 @@ def depth_values(V: Array) -> Array:
 class ChainSampler:
     """Runs chains of a block; with one layer it reads √n·ΔV and the controls, with more the end of the chain.
 
-    `depth` is the number of layers divided by the width; None is one layer at every width.
+    `depth` is the number of layers divided by the width; None is one layer at every width.  With `mirrored` a draw
+    of one layer is a pair: the same state, all weights with the other sign.
     """
 
     program: Program
@@ -76,6 +77,7 @@ class ChainSampler:
     ratios: Mapping[str, float] | None = None
     given: Mapping[str, Any] | None = None
     fixed: Mapping[str, int] = field(default_factory=dict)
+    mirrored: bool = False
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -84,7 +86,13 @@ class ChainSampler:
         if self.depth is not None:
             return depth_labels(m)
         changes = tuple(f"√n·ΔV[{a},{b}]" for a, b in pairs(m))
-        return (*changes, *(f"control {i}" for i in range(len(self.variances))))
+        one = (*changes, *changes, *(f"control {i}" for i in range(len(self.variances))))
+        return one * self.members
+
+    @property
+    def members(self) -> int:
+        """Chains of one draw."""
+        return 2 if self.mirrored else 1
 
     @cached_property
     def variances(self) -> Array:
@@ -105,38 +113,39 @@ class ChainSampler:
 
     def batch(self, n: int) -> int:
         """Chains in a full batch at width n."""
-        return layer_batch(self.program, n, self.ratios, self.weights == "law")
+        return max(1, layer_batch(self.program, n, self.ratios, self.weights == "law") // self.members)
 
     def work(self, n: int) -> float:
         """The work of one chain at width n."""
-        return self.layers(n) * layer_work(self.program, n, self.ratios, self.weights == "law")
+        return self.members * self.layers(n) * layer_work(self.program, n, self.ratios, self.weights == "law")
 
-    def _layer(self, n: int, draws: int, rng: numpy.random.Generator) -> Layer:
+    def _layer(self, n: int, draws: int, rng: Any) -> Layer:
         ratios = {**(self.ratios or {}), **{w: size / n for w, size in self.fixed.items()}}
         return Layer(self.program, n, self.start.tokens, draws, rng, self.weights, ratios, self.given)
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""
         rng = numpy.random.Generator(numpy.random.SFC64(numpy.random.SeedSequence(self.seed, spawn_key=(n, index))))
-        layer = self._layer(n, draws, rng)
-        x, u = self.start.states(draws, n, rng)
         with numpy.errstate(all="ignore"):
-            for _ in range(self.layers(n)):
-                x = layer.advance(x)
-            V = covariance(x)
-            if self.depth is not None:
-                values = depth_values(V)
-            else:
-                a, b = numpy.triu_indices(self.start.tokens)
-                change = numpy.sqrt(n) * (V - self.start.V)[:, a, b]
-                values = numpy.concatenate([change, controls(u, layer.noise)[0]], axis=1)
+            values = self._one_layer(n, draws, rng) if self.depth is None else self._chain(n, draws, rng)
         return Draws(n, values, (values**2).mean(axis=0))
 
+    def _chain(self, n: int, draws: int, rng: numpy.random.Generator) -> Array:
+        layer = self._layer(n, draws, rng)
+        x, _ = self.start.states(draws, n, rng)
+        for _ in range(self.layers(n)):
+            x = layer.advance(x)
+        return depth_values(covariance(x))
 
-def covariance(states: Array) -> Array:
-    """V = (1/n) X Xᵀ."""
-    V: Array = states @ numpy.swapaxes(states, -1, -2) / states.shape[-1]
-    return V
+    def _one_layer(self, n: int, draws: int, rng: numpy.random.Generator) -> Array:
+        """For each member of a draw √n·ΔV, its mean over the last matrices, and the controls."""
+        layer = self._layer(n, draws * self.members, Mirrored(rng) if self.mirrored else rng)
+        x, u = (numpy.concatenate([rows] * self.members) for rows in self.start.states(draws, n, rng))
+        V = covariance(layer.advance(x))
+        a, b = numpy.triu_indices(self.start.tokens)
+        changes = [numpy.sqrt(n) * (one - self.start.V)[:, a, b] for one in (V, Expectation(layer).covariance())]
+        columns = numpy.concatenate([*changes, controls(u, layer.noise)[0]], axis=1)
+        return numpy.concatenate(numpy.split(columns, self.members), axis=1)
 
 
 @dataclass(frozen=True)
@@ -166,12 +175,14 @@ class LayerInquiry(Inquiry):
 def measured(sampler: ChainSampler, sample: Draws) -> Draws:
     """Draws with one column for each entry of b, then of Σ, from draws of √n·ΔV and of controls."""
     count = len(pairs(sampler.start.tokens))
-    y, c = sample.values[:, :count], sample.values[:, count:]
-    first, second = moments(y, c, sampler.variances)
+    y, expected, c = numpy.split(
+        sample.values.reshape(len(sample.values), sampler.members, -1), [count, 2 * count], axis=2
+    )
+    first, second = moments(y, expected, c, sampler.variances)
     a, b = numpy.triu_indices(count)
     values = numpy.concatenate([numpy.sqrt(sample.n) * first, second[:, a, b]], axis=1)
     # the yardstick of a zero drift: V itself; of a zero covariance: the variances
-    V, noise = sampler.start.V, (y**2).mean(axis=0)
+    V, noise = sampler.start.V, (y**2).mean(axis=(0, 1))
     size = [V[i, i] * V[j, j] for i, j in pairs(len(V))]
     return Draws(sample.n, values, numpy.concatenate([size, (noise[a] * noise[b])]))
 

@@ -9,8 +9,9 @@ have mean 0, variance 1 (2 for a = b) and are uncorrelated, at every width.  Wit
 
     E y = E[y − βC],   E y y′ = E[y y′ − (βC)(β′C)] + Σ_c β_c β′_c Var C_c,
 
-and with β from a regression on *other* draws the right sides have a far smaller variance: y − βC is of order
-n^(−1/2), so that n·E[ΔV] is known as well from a hundred draws as from 100·n without.
+and y may be replaced by its mean over the last matrices (`tplimits.check.expected`) in the first.  With β from a
+regression on *other* draws the right sides have a far smaller variance: y − βC is of order n^(−1/2), so that n·E[ΔV] is
+known as well from a hundred draws as from 100·n without.
 """
 
 from __future__ import annotations
@@ -50,23 +51,29 @@ def enough(draws: int, controls: int) -> bool:
     return draws // 2 >= LEAST_PER_CONTROL * controls
 
 
-def moments(y: Array, controls: Array, variances: Array) -> tuple[Array, Array]:
-    """Values with mean E y, (draws, k), and with mean Cov(y), (draws, k, k), each draw beside coefficients from others."""
-    fitted, exact = numpy.zeros_like(y), numpy.zeros((len(y), y.shape[1], y.shape[1]))
-    if enough(len(y), controls.shape[1]):
-        half = numpy.arange(len(y)) % 2 == 1
+def moments(y: Array, expected: Array, controls: Array, variances: Array) -> tuple[Array, Array]:
+    """Values with mean E y, (draws, k), and with mean Cov(y), (draws, k, k).
+
+    A draw has one member or a mirrored pair: y and `expected`, another variable of mean E y, have shape
+    (draws, members, k), the controls (draws, members, controls).  Coefficients come from the other half of the draws.
+    """
+    draws, _, k = y.shape
+    first, fitted, exact = expected.copy(), numpy.zeros_like(y), numpy.zeros((draws, k, k))
+    if enough(draws, controls.shape[2]):
+        half = numpy.arange(draws) % 2 == 1
         for mine in (half, ~half):
             beta = _coefficients(y[~mine], controls[~mine])
             fitted[mine] = controls[mine] @ beta
             exact[mine] = (beta * variances[:, None]).T @ beta
-    first = y - fitted
-    second = y[:, :, None] * y[:, None, :] - fitted[:, :, None] * fitted[:, None, :] + exact
-    mean = first.mean(axis=0)
-    return first, second - numpy.outer(mean, mean)
+            first[mine] -= controls[mine] @ _coefficients(expected[~mine], controls[~mine])
+    mean = first.mean(axis=1)
+    products = y[..., :, None] * y[..., None, :] - fitted[..., :, None] * fitted[..., None, :]
+    level = mean.mean(axis=0)
+    return mean, products.mean(axis=1) + exact - numpy.outer(level, level)
 
 
 def _coefficients(y: Array, controls: Array) -> Array:
     """Least squares of y on the controls and a constant; (controls, k)."""
-    centred = controls - controls.mean(axis=0)
-    beta: Array = numpy.linalg.lstsq(centred, y - y.mean(axis=0), rcond=None)[0]
+    c, y = controls.reshape(-1, controls.shape[-1]), y.reshape(-1, y.shape[-1])
+    beta: Array = numpy.linalg.lstsq(c - c.mean(axis=0), y - y.mean(axis=0), rcond=None)[0]
     return beta

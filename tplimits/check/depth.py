@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.check.adaptive import Inquiry
 from tplimits.check.chains import (
     ChainSampler,
     LayerInquiry,
@@ -21,10 +22,10 @@ from tplimits.check.chains import (
     drift_labels,
     uses_controls,
 )
-from tplimits.check.adaptive import Inquiry
 from tplimits.check.claims import Claim
-from tplimits.check.layer import Start, Weights, cholesky
+from tplimits.check.layer import Weights
 from tplimits.check.parity import layer_series
+from tplimits.check.states import Start, cholesky
 from tplimits.check.verdict import Verdict, checked_level, checked_seed, concluded
 from tplimits.check.widths import sampled_widths, whole_number
 from tplimits.errors import CheckError, EvaluationError
@@ -121,9 +122,13 @@ def inquire(
     asked = widths if widths is not None else LAYER_WIDTHS if number == 1 else DEPTH_WIDTHS
     taken, remarks = sampled_widths(bound, asked, form, {w: r for w, r in (ratios or {}).items() if w not in fixed})
     if taken[0] < begin.tokens:
-        raise CheckError(f"width {taken[0]} cannot hold {begin.tokens} tokens of a given covariance; start from a larger one.")
+        raise CheckError(
+            f"width {taken[0]} cannot hold {begin.tokens} tokens of a given covariance; start from a larger one."
+        )
     depth = None if number == 1 else number / taken[-1]
-    chain = ChainSampler(bound, begin, depth, checked_seed(seed), weights, ratios, values, numbers)
+    chain = ChainSampler(
+        bound, begin, depth, checked_seed(seed), weights, ratios, values, numbers, depth is None and form.step != 1
+    )
     kind = LayerInquiry if number == 1 else Inquiry
     found = _known(claims, chain, number)
     return kind(chain, taken, found, (form,) * len(found), checked_level(level), remarks)
@@ -142,7 +147,9 @@ def _known(claims: Sequence[Claim], chain: ChainSampler, layers: int) -> tuple[C
     for claim in claims:
         if claim.label not in known:
             shown = ", ".join(known[:6])
-            raise CheckError(f"there is no `{claim.label}` to check in {layers} layers of {m} tokens; there is {shown}, …")
+            raise CheckError(
+                f"there is no `{claim.label}` to check in {layers} layers of {m} tokens; there is {shown}, …"
+            )
         if not math.isfinite(claim.value):
             raise CheckError(f"the claim {claim.name} = {claim.value} is not a finite number; a check needs one.")
     if not claims:
@@ -157,7 +164,7 @@ def named_claims(claims: Mapping[str, Any], tokens: int) -> list[Claim]:
     ['b[0,0]', 'b[0,1]', 'b[1,1]', 'Σ[0,0;0,0]']
     """
     upper, many = numpy.triu_indices(tokens), tokens * (tokens + 1) // 2
-    wanted: dict[str, tuple[tuple[str, ...], tuple[Array, Array]]] = {
+    wanted: dict[str, tuple[tuple[str, ...], Any]] = {
         "drift": (drift_labels(tokens), upper),
         "diffusion": (diffusion_labels(tokens), numpy.triu_indices(many)),
     }
@@ -169,7 +176,9 @@ def named_claims(claims: Mapping[str, Any], tokens: int) -> list[Claim]:
         labels, places = wanted[name]
         array, size = numpy.asarray(value, dtype=numpy.float64), tokens if name == "drift" else many
         if array.shape != (size, size):
-            raise CheckError(f"the claim on {name} has shape {array.shape}; for {tokens} tokens it is ({size}, {size}).")
+            raise CheckError(
+                f"the claim on {name} has shape {array.shape}; for {tokens} tokens it is ({size}, {size})."
+            )
         found += [Claim(label, float(v)) for label, v in zip(labels, array[places], strict=True)]
     return found
 

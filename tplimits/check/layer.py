@@ -15,22 +15,20 @@ Z of all matrices: these are the random numbers whose moments are exact at every
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy
 from numpy.typing import NDArray
-from sympy import Expr, Integer, Symbol
+from sympy import Integer, Symbol
 
-from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, MatMul
+from tplimits.check.states import cholesky
+from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
 
 Array = NDArray[numpy.float64]
 Weights = Literal["law", "real"]
-
-#: a vector is in the span of others when this is left of its square
-_SPAN = 1e-12
 
 
 @dataclass
@@ -39,6 +37,8 @@ class Met:
 
     x: Array
     z: Array
+    #: L of the last vectors among them
+    root: Array
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Layer(Execution):
         n: int,
         tokens: int,
         draws: int,
-        rng: numpy.random.Generator,
+        rng: Any,
         weights: Weights = "law",
         ratios: Mapping[str, float] | None = None,
         given: Mapping[str, Any] | None = None,
@@ -113,6 +113,10 @@ class Layer(Execution):
             found.setdefault(width, []).append(met.z.reshape(len(met.z), -1, met.z.shape[-1]))
         return found
 
+    def vector(self, s: OuterNonlin) -> Array:
+        """One function of neurons, at the arrays as they are."""
+        return self._outer(s)
+
     # -- what differs from one run of a program -----------------------------------------------
 
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
@@ -130,7 +134,7 @@ class Layer(Execution):
         assert isinstance(matrix, InitialMatrix)
         read = members(s)
         assert read is not None
-        x = _by_member(self._vector(s), read.dimensions)
+        x = by_member(self._vector(s), read.dimensions)
         across = self.width[matrix.columns if s.transposed else matrix.rows]
         met = self.met.get((s.matrix, read.fixed))
         every = x if met is None else numpy.concatenate([met.x, x], axis=2)
@@ -139,11 +143,11 @@ class Layer(Execution):
         if self.weights == "law":
             z = self.rng.standard_normal((*x.shape[:3], across))
             z = z if met is None else numpy.concatenate([met.z, z], axis=2)
-            product = _from_members(new @ z, read.dimensions, self.shape(s.axes))
+            product = from_members(new @ z, read.dimensions, self.shape(s.axes))
         else:
             product = super()._matmul(s)
-            z = self._whitened(_by_member(product, read.dimensions), new, None if met is None else met.z)
-        self.met[s.matrix, read.fixed] = Met(every, z)
+            z = self._whitened(by_member(product, read.dimensions), new, None if met is None else met.z)
+        self.met[s.matrix, read.fixed] = Met(every, z, new)
         return product
 
     def _whitened(self, product: Array, L: Array, before: Array | None) -> Array:
@@ -159,54 +163,16 @@ class Layer(Execution):
         return z
 
 
-def _by_member(x: Array, dimensions: tuple[int, ...]) -> Array:
+def by_member(x: Array, dimensions: tuple[int, ...]) -> Array:
     """(draws, *axes, width) as (draws, members of the family, vectors, width)."""
     moved = numpy.moveaxis(x, dimensions, range(1, 1 + len(dimensions)))
     count = int(numpy.prod(moved.shape[1 : 1 + len(dimensions)], dtype=int))
     return moved.reshape(len(x), count, -1, x.shape[-1])
 
 
-def _from_members(x: Array, dimensions: tuple[int, ...], axes: tuple[int, ...]) -> Array:
-    """The reverse of `_by_member` for axes of these sizes."""
+def from_members(x: Array, dimensions: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """The reverse of `by_member` for axes of these sizes."""
     places = [d - 1 for d in dimensions]
     rest = [size for i, size in enumerate(axes) if i not in places]
     shaped = x.reshape(len(x), *(axes[i] for i in places), *rest, x.shape[-1])
     return numpy.moveaxis(shaped, range(1, 1 + len(dimensions)), dimensions)
-
-
-def cholesky(gram: Array) -> Array:
-    """L with L Lᵀ = gram for a batch of positive semidefinite matrices; zero columns where rows are dependent.
-
-    >>> cholesky(numpy.array([[4.0, 2.0], [2.0, 1.0]])).tolist()
-    [[2.0, 0.0], [1.0, 0.0]]
-    """
-    size = gram.shape[-1]
-    L = numpy.zeros(gram.shape)
-    for j in range(size):
-        left = gram[..., j, j] - (L[..., j, :j] ** 2).sum(axis=-1)
-        regular = left > _SPAN * gram[..., j, j]
-        L[..., j, j] = pivot = numpy.sqrt(numpy.where(regular, left, 0.0))
-        below = gram[..., j + 1 :, j] - (L[..., j + 1 :, :j] @ L[..., j, :j, None])[..., 0]
-        scale = numpy.where(regular, 1 / numpy.where(regular, pivot, 1.0), 0.0)
-        L[..., j + 1 :, j] = below * scale[..., None]
-    return L
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a chain starts: the covariance V of the states, which fixes them up to a rotation of the neurons."""
-
-    V: Array
-    root: Array = field(repr=False)
-
-    @property
-    def tokens(self) -> int:
-        """m."""
-        return int(self.V.shape[0])
-
-    def states(self, draws: int, n: int, rng: numpy.random.Generator) -> tuple[Array, Array]:
-        """X and orthogonal rows U of length √n, X = root·U, rotated at random: (draws, m, n) each."""
-        g = rng.standard_normal((draws, self.tokens, n))
-        L = cholesky(g @ numpy.swapaxes(g, -1, -2) / n)
-        u = numpy.linalg.solve(L, g)
-        return self.root @ u, u

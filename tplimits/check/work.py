@@ -118,9 +118,7 @@ def layer_work(program: Program, n: int, ratios: Ratios, by_products: bool) -> f
 def layer_batch(program: Program, n: int, ratios: Ratios, by_products: bool) -> int:
     """Chains that run together at width n."""
     held = sum(
-        _held(program, s, n, ratios)
-        for s in program.instructions
-        if not (by_products and isinstance(s, InitialMatrix))
+        _held(program, s, n, ratios) for s in program.instructions if not (by_products and isinstance(s, InitialMatrix))
     )
     return int(min(max(1, _BATCH_ENTRIES // held), _MOST_DRAWS))
 

@@ -57,8 +57,20 @@ def check(
     if isinstance(result, CovarianceSDE):
         claimed = layer_claims(result, claims, V0, layers, widths, ratios, given, seed, method)
         return stages.depth().run_layers(
-            result.program, claimed, V0, layers, widths, draws, seed, level, weights, ratios, given, result.fixed,
-            executor, progress,
+            result.program,
+            claimed,
+            V0,
+            layers,
+            widths,
+            draws,
+            seed,
+            level,
+            weights,
+            ratios,
+            given,
+            result.fixed,
+            executor,
+            progress,
         )
     if not isinstance(result, WidthLimit):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
