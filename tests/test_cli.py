@@ -177,6 +177,21 @@ def test_check_shows_no_progress_in_a_pipe(run):
     assert run("check", "matched_product", "--draws", "50")[2] == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="there is no /dev/stdout here")
+@pytest.mark.parametrize("command", [("evaluate", "tied_relu"), ("derive", "tied_relu")])
+def test_json_goes_down_a_pipe(command):
+    done = subprocess.run(
+        [sys.executable, "-m", "tplimits", *command, "--json", "/dev/stdout"], capture_output=True, check=True
+    )
+    assert json.loads(done.stdout[done.stdout.index(b"\n{\n") :])["tplimits"] == tp.__version__
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_device_is_named(run):
+    status, _, err = run("derive", "tied_relu", "--latex", "/dev/full")
+    assert status == 2 and err == "tplimits: /dev/full: No space left on device.\n"
+
+
 # -- errors of the user ---------------------------------------------------------------------------
 
 
@@ -187,7 +202,7 @@ def test_check_shows_no_progress_in_a_pipe(run):
         (("derive", "missing.json"), "missing.json: No such file or directory."),
         (("derive", "missing.py:f"), "missing.py: No such file or directory."),
         (("derive", "user.py:nett"), "its programs include net"),
-        (("derive", "user.py:net"), "the size of the axis `token`"),
+        (("derive", "user.py:net"), "the axis `token` of `net` has no size: add --size token=3"),
         (("derive", "user.py:net", "--size", "tokn=2"), "axes and constants"),
         (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
         (("derive", "tied_relu", "--regime", "kernels"), "this version knows the regimes width"),
@@ -199,7 +214,23 @@ def test_check_shows_no_progress_in_a_pipe(run):
         (("nonsense",), "No such command"),
         (("evaluate", "tied_tanh", "--method", "guess"), "the methods are auto, exact, quadrature, particles"),
         (("evaluate", "tied_tanh", "--method", "exact"), "no closed form for return[0]"),
-        (("evaluate", "tied_tanh", "--set", "γ=1"), "`γ` is not a constant"),
+        (
+            ("evaluate", "tied_tanh", "--set", "γ=1"),
+            "--set γ=…: the constants and given scalars of `tied_tanh` are none",
+        ),
+        (
+            ("evaluate", "user.py:net", "--size", "token=2", "--set", "q=1"),
+            "--set q=…: the constants and given scalars",
+        ),
+        (("evaluate", "user.py:net", "--set", "c=1"), "add --size token=3"),
+        (
+            ("evaluate", "user.py:net", "--size", "token=1", "--set", "c=1"),
+            "`γ` of `net` has no value: add --set γ=0.5",
+        ),
+        (
+            ("check", "user.py:net", "--size", "token=1", "--set", "γ=1"),
+            "the scalar `c` of `net` has no value: add --set c=",
+        ),
         (("evaluate", "tied_tanh", "--set", "γ=one"), "'one' is not a number"),
         (("evaluate", "tied_tanh", "--set", "γ=nan"), "'nan' is not a number"),
         (("evaluate", "tied_tanh", "--set", "γ=1", "--set", "γ=2"), "`γ` is given twice"),

@@ -83,7 +83,7 @@ def test_a_file_with_one_program_needs_no_name(folder):
         ("import sys\nsys.exit(3)\n", "line 2: SystemExit: 3"),
         ("import no_such_module_here\n", "line 1: ModuleNotFoundError"),
         ("import tplimits as tp\n@tp.program\ndef f(x: tp.Vector):\n    return y\n", "line 4: NameError"),
-        ("\0", "null bytes"),
+        ("\0", "bad.py: not valid Python: it holds NUL bytes"),
     ],
 )
 def test_files_that_fail_say_where(folder, text, words):

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
@@ -26,7 +26,7 @@ from typer.exceptions import TyperException
 
 from tplimits import __version__, zoo
 from tplimits.errors import CheckError, TplimitsError
-from tplimits.loading import load
+from tplimits.loading import complete, load
 from tplimits.program.program import Program
 from tplimits.report import files, json_report
 from tplimits.report import html as html_page
@@ -108,7 +108,7 @@ def evaluate(
     """Give the limit as numbers with errors."""
     _writable(json)
     constants, ratios = _assigned("--set", set_), _assigned("--ratio", ratio)
-    limit = _derived(target, size)
+    limit = _derived(target, size, given=constants)
     with _working("evaluating"):
         numbers = limit.evaluate(
             method, particles=particles, replicates=replicates, seed=seed, ratios=ratios, constants=constants
@@ -146,7 +146,7 @@ def check(
     _drawable(plot)
     constants, ratios = _assigned("--set", set_), _assigned("--ratio", ratio)
     claims, at, counts = _assigned("--claim", claim), _wholes("--widths", widths), _wholes("--draws", draws)
-    limit = _derived(target, size)
+    limit = _derived(target, size, given=constants)
     verdict = check_limit(
         limit,
         at,
@@ -177,12 +177,16 @@ def _top(version: Annotated[bool, typer.Option("--version", help="print the vers
 # -- what the user gave ---------------------------------------------------------------------------
 
 
-def _derived(target: str, sizes: Sequence[str], constants: Sequence[str] = ()) -> WidthLimit:
-    """The limit of the target with sizes and constants bound."""
-    given = {**_assigned("--size", sizes), **_assigned("--set", constants)}
+def _derived(
+    target: str, sizes: Sequence[str], constants: Sequence[str] = (), given: Mapping[str, Any] | None = None
+) -> WidthLimit:
+    """The limit of the target with sizes and constants bound; `given` is told from what numbers will need."""
+    bound = {**_assigned("--size", sizes), **_assigned("--set", constants)}
     program: Program = load(target)
+    program = program.bind(**bound) if bound else program
+    complete(program, given)
     with _working(f"deriving {program.name}"):
-        return derive_limit(program.bind(**given) if given else program)
+        return derive_limit(program)
 
 
 def _assigned(option: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -242,6 +246,7 @@ def _drawable(plot: Path | None) -> None:
 
 
 def _write(path: Path, content: str | bytes) -> None:
+    sys.stdout.flush()  # the path may be /dev/stdout
     files.write(path, content)
     Console(stderr=True, markup=False, highlight=False, soft_wrap=True).print(f"wrote {path}")
 

@@ -17,7 +17,14 @@ class ProgramError(TplimitsError):
 
 
 class NoLimitError(TplimitsError):
-    """The limit does not exist or a hypothesis fails: which line, which hypothesis, which term."""
+    """The limit does not exist or a hypothesis fails: which line, which hypothesis, which term.
+
+    `verdict` is the verdict of the derivation where there is one: it holds the conditions on the parameters.
+    """
+
+    def __init__(self, message: str, verdict: object = None) -> None:
+        super().__init__(message)
+        self.verdict = verdict
 
 
 class EvaluationError(TplimitsError):

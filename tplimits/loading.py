@@ -14,6 +14,7 @@ from typing import Any
 from tplimits import zoo
 from tplimits.errors import ProgramError, TplimitsError
 from tplimits.program import fields
+from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.serial import from_json
 from tplimits.report import json_report
@@ -43,6 +44,28 @@ def load(target: str) -> Program:
     )
 
 
+def complete(program: Program, given: Mapping[str, Any] | None = None) -> None:
+    """Refuse, in the words of the command line, sizes and numbers that are missing or belong to nothing.
+
+    `given` holds the constants and scalars for an evaluation; without it these may stay open.
+    """
+    for axis in program.all_axes:
+        if program.size(axis) is None:
+            raise ProgramError(f"the axis `{axis}` of `{program.name}` has no size: add --size {axis}=3.")
+    if given is None:
+        return
+    scalars = {s.name: s.value for s in program if isinstance(s, InitialScalar)}
+    known = {**program.constants, **scalars}
+    for name in given:
+        if name not in known:
+            has = f"are {', '.join(known)}" if known else "are none"
+            raise ProgramError(f"--set {name}=…: the constants and given scalars of `{program.name}` {has}.")
+    for name, value in known.items():
+        if value is None and name not in given:
+            what = "scalar" if name in scalars else "constant"
+            raise ProgramError(f"the {what} `{name}` of `{program.name}` has no value: add --set {name}=0.5.")
+
+
 def _from_json(path: Path) -> Program:
     if path.stat().st_size > 4 * fields.MAX_CHARACTERS:
         raise ProgramError(f"{path}: the file is too large to hold a program.")
@@ -68,6 +91,8 @@ def _executed(path: Path) -> Mapping[str, Any]:
     """The names a Python file defines when it is run, not as __main__."""
     if not path.is_file():
         path.open("rb").close()  # raises the OSError that says why
+    elif b"\0" in path.read_bytes():
+        raise ProgramError(f"{path}: not valid Python: it holds NUL bytes.")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

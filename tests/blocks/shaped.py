@@ -18,14 +18,13 @@ def shaped_relu(h, c_plus, c_minus):
 
 
 @tp.block
-def shaped_attention(
-    x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0
-):
+def shaped_attention(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):
     q = WQ @ x
     k = (WK @ x).rename(token="key")
     v = WV @ x
     values = v.rename(token="key")
-    A = tp.softmax(logits(q, k, τ0), over="key")
+    Y = logits(q, k, τ0)
+    A = tp.softmax(Y, over="key")
     attended = v + tp.sum(A * values, over="key") - tp.mean(values, over="key")
     return tp.sqrt(1 - γ**2) * x + γ * attended
 
@@ -35,7 +34,8 @@ def relu_resnet(x: tp.State["token"], W1: tp.Matrix, W2: tp.Matrix, *, γ, c_plu
     h = W1 @ x
     s = shaped_relu(h, c_plus, c_minus)
     c = 1 / tp.expect(lambda g: shaped_relu(g, c_plus, c_minus) ** 2)
-    return tp.sqrt(1 - γ**2) * x + γ * tp.sqrt(c) * (W2 @ s)
+    branch = W2 @ s
+    return tp.sqrt(1 - γ**2) * x + γ * tp.sqrt(c) * branch
 
 
 @tp.block
@@ -79,7 +79,8 @@ def masked_attention(mask):
         seen = tp.constant(allowed, axes=("token", "key"))
         v = WV @ x
         values = v.rename(token="key")
-        weights = seen * tp.exp(logits(WQ @ x, (WK @ x).rename(token="key"), τ0))
+        Y = logits(WQ @ x, (WK @ x).rename(token="key"), τ0)
+        weights = seen * tp.exp(Y)
         A = weights / tp.sum(weights, over="key")
         p = seen / tp.sum(seen, over="key")
         return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum((A - p) * values, over="key"))

@@ -6,6 +6,7 @@ Each limit is a number made here, from a published formula or an integral.
 from __future__ import annotations
 
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
@@ -147,6 +148,24 @@ def test_verdicts_are_frozen_values_that_read_well(programs, seed):
         verdict.accepted = True
 
 
+def test_equal_verdicts_are_equal(programs):
+    def verdict(seed):
+        return run_check(programs.pairs, [Claim("return", 1.1)], widths=(16, 32, 64), draws=10, seed=seed)
+
+    first, second, other = verdict(0), verdict(0), verdict(1)
+    assert first == second and hash(first) == hash(second) and first.rows[0] == second.rows[0]
+    assert first != other and first.rows[0] != other.rows[0] and first.rows[0].moments != 1
+
+
+def test_draws_that_do_not_fit_are_told(programs, monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(sys.modules[run_check.__module__], "sample_fixed", full)
+    with pytest.raises(CheckError, match=r"widths=\(16, 32\), draws=10: the draws do not fit into memory"):
+        run_check(programs.pairs, [Claim("return", 1.1)], widths=(16, 32), draws=10)
+
+
 def test_progress_is_told(programs):
     seen = []
     run_check(
@@ -181,6 +200,11 @@ def test_progress_is_told(programs):
         ({"level": "low"}, "level='low': the level is a probability"),
         ({"seed": -1}, "seed=-1: a seed is a whole number, 0 or more"),
         ({"seed": 0.5}, "seed=0.5: a seed is a whole number"),
+        ({"seed": "a"}, "seed='a': a seed is a whole number"),
+        ({"executor": 3}, r"executor=3: give an executor of concurrent\.futures"),
+        ({"ratios": 3}, "ratios=3: give names and numbers"),
+        ({"given": {3: 1}}, "3 is not a name"),
+        ({"widths": (10**20, 10**21), "draws": 8}, "does not fit into 1 GB; give widths up to"),
     ],
 )
 def test_refusals(programs, options, words):

@@ -7,6 +7,7 @@ import types
 import tplimits as tp
 from tplimits.check.rows import Row
 from tplimits.check.verdict import Verdict
+from tplimits.limit.depth.roots import Response, Root
 from tplimits.limit.kets import Step
 from tplimits.numeric.number import Number
 from tplimits.zoo import ZooEntry
@@ -15,7 +16,8 @@ TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text(encodin
 #: names in the first column of a table
 LISTED = set(re.findall(r"^\| `tp\.(\w+)", TEXT, re.MULTILINE))
 #: fields of programs and limits that users have no need of
-INNER = {"returns_tuple", "size_of", "root_axis", "arrays", "tables", "replace"}
+INNER = {"returns_tuple", "size_of", "root_axis", "known", "arrays", "tables", "replace"}
+INNER |= {"array_names", "values"}  # of CovarianceSDE: what the views are made of
 
 
 def public(namespace):
@@ -39,12 +41,12 @@ def attributes(kind):
 
 def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
     mentioned = set(re.findall(r"`\.(\w+)", TEXT))
-    for kind in (tp.Program, tp.WidthLimit, Number, Verdict, ZooEntry):
+    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, Number, Verdict, ZooEntry):
         assert attributes(kind) - mentioned - {"name", "described"} == set(), kind.__name__
 
 
 def test_attributes_that_are_listed_exist():
     known = set()
-    for kind in (tp.Program, tp.WidthLimit, Number, Verdict, Row, Step, ZooEntry):
+    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, Root, Response, Number, Verdict, Row, Step, ZooEntry):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known == set()

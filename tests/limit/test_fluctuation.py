@@ -1,5 +1,6 @@
 """Fluctuation scalars: exact in the safe class, refused outside it."""
 
+import mpmath
 import pytest
 import sympy
 
@@ -116,3 +117,14 @@ def test_finite_width_accepts_the_variance_and_rejects_a_wrong_one():
     widths, draws = (32, 64, 128), (6000, 3000, 1500)
     assert tp.check(limit, widths, draws, seed=0, level=1e-3, progress=False).accepted
     assert not tp.check(limit, widths, draws, seed=0, level=1e-3, claims={"return": 1.0}, progress=False).accepted
+
+
+def test_an_open_mean_centres_what_has_the_same_law():
+    def program(x: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg(x * tp.tanh(x) - tp.expect(lambda g: g * tp.tanh(g)))
+
+    def mean(f):
+        return mpmath.quad(lambda g: f(g) * mpmath.npdf(g), [-mpmath.inf, 0, mpmath.inf])
+
+    expected = mean(lambda g: (g * mpmath.tanh(g)) ** 2) - mean(lambda g: g * mpmath.tanh(g)) ** 2
+    assert variance(program) == pytest.approx(float(expected), abs=1e-12)

@@ -160,3 +160,42 @@ def test_what_is_no_program_or_no_regime():
         tp.derive(program, "width")
     with pytest.raises(tp.ProgramError, match="finite axes stay finite"):
         tp.derive(program, tp.Width(infinite=("head",)))
+
+
+@pytest.mark.parametrize("function", [lambda g: 1 / g, sympy.tan, lambda g: g * sympy.exp(g**4)])
+def test_an_odd_function_without_a_mean_is_not_zero_on_average(function):
+    def program(x: tp.Vector):
+        return tp.avg(x * x) * tp.expect(function)
+
+    assert "tp.expect of" in refused(program)
+
+
+def test_a_doubtful_constant_mean_has_no_number():
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(x * x) * tp.expect(lambda g: sympy.sin(g) / sympy.Abs(g))
+
+    with pytest.raises(tp.EvaluationError, match=r"moment not established: tp\.expect of"):
+        tp.derive(program).evaluate()
+
+
+def test_the_root_of_a_mean_that_vanishes():
+    def program(x: tp.Vector):
+        return tp.sqrt(tp.avg(x))
+
+    assert "under the root" in refused(program)
+
+    @tp.program
+    def real(x: tp.Vector):
+        return tp.sqrt(tp.avg(x) ** 2), tp.sqrt(tp.avg(tp.abs(x)))
+
+    limit = tp.derive(real)
+    assert limit.scalar("return[0]") == 0
+    assert sympy.simplify(limit.scalar("return[1]") - (2 / sympy.pi) ** sympy.Rational(1, 4)) == 0
+
+
+def test_a_mean_that_may_vanish_is_not_called_different_from_zero():
+    def program(x: tp.Vector):  # zero by Stein's lemma, which is not looked for here
+        return tp.avg(x * tp.tanh(x) - tp.expect(lambda g: 1 - tp.tanh(g) ** 2)) * tp.sqrt(tp.n)
+
+    assert "not seen to vanish" in refused(program)

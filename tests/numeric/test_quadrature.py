@@ -7,7 +7,9 @@ import numpy
 import pytest
 
 import tplimits as tp
-from tplimits.numeric.cut_grid import Planes, grid, independent_frame, roots
+from tplimits.numeric.cut_grid import grid
+from tplimits.numeric.cuts import Cutting, Planes, roots
+from tplimits.numeric.frame import independent_frame
 
 
 def numbers(function, method="auto"):
@@ -140,11 +142,11 @@ def test_singular_grams_seen_only_by_numbers():
 
 
 def test_grid_integrates_the_gaussian_and_meets_crossing_planes():
-    nodes, weights = grid(Planes((), ()), 3, 1)
+    nodes, weights = grid(Cutting(Planes((), ()), 3, 9.0), 1)
     assert weights.sum() == pytest.approx(1, abs=1e-12)
     assert numpy.einsum("on,oni,onj->ij", weights, nodes, nodes) == pytest.approx(numpy.eye(3), abs=1e-11)
     crossing = Planes(((1.0, 1.0), (1.0, -2.0)), (0.3, 0.0))
-    nodes, weights = grid(crossing, 2, 2)
+    nodes, weights = grid(Cutting(crossing, 2, 11.0), 2)
     inside = (nodes[..., 0] + nodes[..., 1] + 0.3 > 0) & (nodes[..., 0] - 2 * nodes[..., 1] > 0)
     rng = numpy.random.default_rng(0)
     u = rng.standard_normal((2_000_000, 2))
@@ -162,6 +164,16 @@ def test_rank_revealing_frame():
     frame = independent_frame(covariance)
     assert frame.rank == 2
     assert frame.factor @ frame.factor.T == pytest.approx(covariance, abs=1e-12)
+
+
+def test_rounding_is_no_direction_but_a_small_variance_is():
+    """The variance of a − b against the size of a and b: 1e-16 of it is rounding, 1e-12 is not."""
+    rounding = independent_frame(numpy.array([[-1.1e-16]]), numpy.array([4.0]))
+    small = independent_frame(numpy.array([[4e-12]]), numpy.array([4.0]))
+    assert (rounding.rank, small.rank) == (0, 1)
+    assert small.factor[0, 0] == pytest.approx(2e-6)
+    with pytest.raises(tp.EvaluationError, match="not a Gram matrix"):
+        independent_frame(numpy.array([[-1e-3]]), numpy.array([4.0]))
 
 
 def test_what_is_too_much_for_quadrature_says_so():

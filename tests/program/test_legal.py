@@ -26,7 +26,7 @@ def reading(x: tp.Vector["token"], *, γ):
 TOKEN, P, G = axis_symbol("token"), axis_symbol("p"), normal_symbol(1)
 FREE = {TOKEN: "token", P: "p"}
 X = Entry(Integer(0), OWN, TOKEN)
-γ = reading[2].body.free_symbols & reading.number_symbols
+γ = reading[2].body.free_symbols & reading.known.numbers
 
 
 def test_indices():
@@ -51,7 +51,7 @@ def test_leaves():
 
 
 def test_symbols():
-    known = reading.number_symbols
+    known = reading.known.numbers
     assert γ <= known and size_symbol("token") in known and tp.n in known
     assert symbols_known(X * tp.n * GaussMean(G, G), known) and not symbols_known(Symbol("q") * X, known)
     assert not symbols_known(G * X, known) and not symbols_known(TOKEN * X, known)

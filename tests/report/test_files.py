@@ -51,6 +51,26 @@ def test_devices_are_written_to():
     assert not Path(os.devnull).is_file()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="there is no /dev/fd here")
+def test_open_files_and_pipes_are_added_to(tmp_path):
+    out, into = os.pipe()
+    write(Path(f"/dev/fd/{into}"), "down the pipe")
+    os.close(into)
+    with open(out, "rb") as pipe:
+        assert pipe.read() == b"down the pipe"
+    with (tmp_path / "log.txt").open("w") as file:
+        file.write("before\n")
+        file.flush()
+        write(Path(f"/dev/fd/{file.fileno()}"), "after\n")
+    assert (tmp_path / "log.txt").read_text() == "before\nafter\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_device_is_named():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write(Path("/dev/full"), "x")
+
+
 def test_what_cannot_be_written_is_told_before(tmp_path):
     with pytest.raises(FileNotFoundError, match="No such file or directory"):
         check_writable(tmp_path / "missing" / "a.txt")

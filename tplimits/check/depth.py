@@ -26,10 +26,11 @@ from tplimits.check.claims import Claim
 from tplimits.check.layer import Weights
 from tplimits.check.parity import layer_series
 from tplimits.check.states import Start, cholesky
-from tplimits.check.verdict import Verdict, checked_level, checked_seed, concluded
-from tplimits.check.widths import sampled_widths, whole_number
+from tplimits.check.verdict import Verdict, checked_level, concluded
+from tplimits.check.widths import sampled_widths
 from tplimits.errors import CheckError, EvaluationError
 from tplimits.numeric.covariance import covariances
+from tplimits.program.given import whole_number
 from tplimits.program.program import Program
 from tplimits.progress import Progress
 
@@ -113,7 +114,7 @@ def inquire(
     if weights not in ("law", "real"):
         raise CheckError(f"weights={weights!r}: use 'law' (products with matrices are drawn) or 'real' (matrices are).")
     values = dict(given or {})
-    sizes = {a: values[a] for a in values if a in program.axis_names}
+    sizes = {a: values[a] for a in values if a in program.known.axes}
     assert program.state is not None
     axis = program[program.state].axes[0]
     bound = program.bind(**{axis: begin.tokens, **sizes})
@@ -126,9 +127,7 @@ def inquire(
             f"width {taken[0]} cannot hold {begin.tokens} tokens of a given covariance; start from a larger one."
         )
     depth = None if number == 1 else number / taken[-1]
-    chain = ChainSampler(
-        bound, begin, depth, checked_seed(seed), weights, ratios, values, numbers, depth is None and form.step != 1
-    )
+    chain = ChainSampler(bound, begin, depth, seed, weights, ratios, values, numbers, depth is None and form.step != 1)
     kind = LayerInquiry if number == 1 else Inquiry
     found = _known(claims, chain, number)
     return kind(chain, taken, found, (form,) * len(found), checked_level(level), remarks)

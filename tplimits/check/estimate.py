@@ -79,6 +79,16 @@ class Moments:
     variances: Array
     scale: float
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Moments) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return self.widths, self.draws, tuple(self.means), tuple(self.variances), self.scale
+
     @property
     def rounding(self) -> float:
         """The error that a mean of doubles may have without any noise."""

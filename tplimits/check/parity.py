@@ -46,7 +46,7 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
 
 def _even(body: Expr, program: Program) -> bool:
     """Whether a body is the same with the other sign of all roots of widths."""
-    widths = program.width_symbols
+    widths = program.known.width_symbols
     roots = [p for p in body.atoms(sympy.Pow) if p.base in widths and not p.exp.is_integer]
     if any(not (2 * p.exp).is_integer for p in roots):
         return False

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ from tplimits.check.claims import Claim, checked
 from tplimits.check.powers import series
 from tplimits.check.rows import Row
 from tplimits.check.sample import Draws, Sampler
-from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths, whole_number
+from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.check.wording import sentence, table, weak, weakness
 from tplimits.errors import CheckError
 from tplimits.limit.observables import observables
+from tplimits.program.given import by_name, seed_number, whole_number, working_executor
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
-from tplimits.progress import Progress, reporting
+from tplimits.progress import Progress, Report, reporting
 
 #: a standard error from fewer draws is worth nothing
 LEAST_DRAWS = 8
@@ -46,7 +47,7 @@ class Verdict:
     level: float
     widths: tuple[int, ...]
     draws: tuple[int, ...]
-    seconds: float
+    seconds: float = field(compare=False)
 
     @property
     def worst(self) -> Row:
@@ -84,7 +85,9 @@ def run_check(
     Raises CheckError where this cannot be done as asked, or where a draw is not finite.
     """
     start = time.perf_counter()
-    inquiry = _inquiry(program, claims, widths, checked_seed(seed), checked_level(level), ratios, given)
+    ratios, given = by_name(ratios, "ratios", CheckError), by_name(given, "constants", CheckError)
+    working_executor(executor, CheckError)
+    inquiry = _inquiry(program, claims, widths, seed_number(seed, CheckError), checked_level(level), ratios, given)
     return concluded(inquiry, draws, executor, progress, start)
 
 
@@ -96,17 +99,30 @@ def concluded(
     start: float,
 ) -> Verdict:
     """Sample what an inquiry asks for, and judge it; `start` is when the check began."""
-    with reporting(progress) as report:
-        if draws is None:
-            samples = sample_adaptively(inquiry, executor, report)
-            rows, remarks = inquiry.judged(samples), list(inquiry.remarks)
-            if doubtful(rows, inquiry.level):
-                rows, samples = look_again(inquiry, rows, samples, executor, report)
-                remarks += [_LOOKED_AGAIN if any(not row.accepted for row in rows) else _NOT_CONFIRMED]
-        else:
-            samples = sample_fixed(inquiry, _draws(draws, inquiry.widths), executor, report)
-            rows, remarks = inquiry.judged(samples), list(inquiry.remarks)
+    try:
+        with reporting(progress) as report:
+            rows, samples, remarks = _sampled(inquiry, draws, executor, report)
+    except MemoryError:
+        raise CheckError(
+            f"widths={inquiry.widths}, draws={draws}: the draws do not fit into memory; give smaller widths or fewer."
+        ) from None
     return _verdict(inquiry, rows, samples, remarks, start)
+
+
+def _sampled(
+    inquiry: Inquiry, draws: int | Sequence[int] | None, executor: Executor | None, report: Report
+) -> tuple[tuple[Row, ...], tuple[Draws, ...], list[str]]:
+    """One row a claim, the draws behind them, and what is to be remarked."""
+    remarks = list(inquiry.remarks)
+    if draws is not None:
+        samples = sample_fixed(inquiry, _draws(draws, inquiry.widths), executor, report)
+        return inquiry.judged(samples), samples, remarks
+    samples = sample_adaptively(inquiry, executor, report)
+    rows = inquiry.judged(samples)
+    if doubtful(rows, inquiry.level):
+        rows, samples = look_again(inquiry, rows, samples, executor, report)
+        remarks += [_LOOKED_AGAIN if any(not row.accepted for row in rows) else _NOT_CONFIRMED]
+    return rows, samples, remarks
 
 
 def _inquiry(
@@ -160,14 +176,6 @@ def checked_level(level: float) -> float:
         value = math.nan
     if not 0 < value < 1:
         raise CheckError(f"level={level!r}: the level is a probability between 0 and 1, such as 0.01.")
-    return value
-
-
-def checked_seed(seed: int) -> int:
-    """A whole number, 0 or more; CheckError for anything else."""
-    value = whole_number(seed)
-    if value is None or value < 0:
-        raise CheckError(f"seed={seed!r}: a seed is a whole number, 0 or more.")
     return value
 
 

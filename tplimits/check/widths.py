@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
-from typing import Any
 
 from tplimits.check.estimate import Series
-from tplimits.check.work import Ratios, affordable, width_cap
+from tplimits.check.work import MOST_ENTRIES, Ratios, affordable, fitting_width, width_cap
 from tplimits.errors import CheckError
+from tplimits.program.given import whole_number
 from tplimits.program.program import Program
 
 #: the widths of a check unless it is told others
 WIDTHS = (64, 128, 256, 512)
 #: the same where precision is dear: covariances, whose noise does not fall with n, and odd powers of √n
 MORE_WIDTHS = (16, 32, 64, 128, 256, 512)
-
-
-def whole_number(value: Any) -> int | None:
-    """The value as an int, or None when it is not a whole number.
-
-    >>> whole_number(3), whole_number(3.5), whole_number(True)
-    (3, None, None)
-    """
-    try:
-        return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        return None
 
 
 def sampled_widths(
@@ -40,6 +27,12 @@ def sampled_widths(
         raise CheckError(
             f"widths={asked}: `{program.name}` is sampled up to width {width_cap(program)} only, and these widths are "
             f"not distinct when scaled down to {capped}; give widths within the cap, further apart."
+        )
+    most = fitting_width(program, capped[-1], ratios)
+    if most < capped[-1]:
+        raise CheckError(
+            f"widths={asked}: one draw at width {capped[-1]} does not fit into {MOST_ENTRIES * 8 >> 30} GB; give "
+            f"widths up to {most}, smaller ratios or smaller axes."
         )
     taken = whole_ratios(program, capped, ratios)
     remarks = []
@@ -77,6 +70,8 @@ def whole_ratios(program: Program, widths: tuple[int, ...], ratios: Ratios) -> t
     A rounded width is off its ratio by up to 1/(2n), now up, now down, which no series in 1/n describes.
     """
     others = [float((ratios or {}).get(w, 1)) for w in program.widths if w != "n"]
+    if not others:
+        return widths
 
     def off(n: int) -> float:
         return max((abs(n * ρ - max(1, round(n * ρ))) / (n * ρ) for ρ in others), default=0.0)

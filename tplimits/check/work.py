@@ -29,6 +29,8 @@ _BATCH_ENTRIES = 1 << 20
 _MOST_DRAWS = 4096
 #: entries of the largest array of one draw of an OuterNonlin of order 3 or more
 CAP_ENTRIES = 1 << 21
+#: entries of all arrays of one draw: 1 GB
+MOST_ENTRIES = 1 << 27
 
 
 def width_of(name: str, n: int, ratios: Ratios) -> int:
@@ -81,6 +83,16 @@ def batch_size(program: Program, n: int, ratios: Ratios = None) -> int:
     """Draws that run together at width n."""
     held = sum(_held(program, s, n, ratios) for s in program.instructions)
     return int(min(max(1, _BATCH_ENTRIES // max(held, work(program, n, ratios))), _MOST_DRAWS))
+
+
+def fitting_width(program: Program, n: int, ratios: Ratios = None) -> int:
+    """The largest width up to n at which one draw holds at most `MOST_ENTRIES` numbers; 0 when there is none."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = sum(_held(program, s, middle, ratios) for s in program.instructions) <= MOST_ENTRIES
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
 
 
 def width_cap(program: Program) -> int | None:

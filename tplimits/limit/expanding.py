@@ -13,11 +13,17 @@ from tplimits.limit.closed_forms.integrand import longer
 from tplimits.program import functions
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
-_MOST_TERMS, _MOST_OPEN_TERMS = 3000, 40
+_MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
 #: a random factor with more nodes than this gets a name
 _LONG = 160
 #: heads that no row of the table of closed forms takes
 OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
+
+#: heads that are straight between kinks: one inside another is still a product of steps and polynomials
+PIECEWISE_LINEAR = (
+    *functions.JUMPS,
+    *(sympy.Abs, sympy.DiracDelta, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum),
+)
 
 
 def is_long(expr: Expr) -> bool:

@@ -15,16 +15,17 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.closed_forms.integrand import Law, NotClosed, step_products, tidy
 from tplimits.limit.closed_forms.table import CLOSED_FORMS, ClosedForm, close
-from tplimits.limit.expanding import OPEN_HEADS, expanded, is_long, times, two_factors, with_sech
+from tplimits.limit.combinations import Combinations
+from tplimits.limit.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
 from tplimits.limit.gaussians import Gaussians
-from tplimits.limit.moments import BoxMean, Moment, Moments, OpenMoment
+from tplimits.limit.moments import BoxMean, Moment, OpenMoment
 from tplimits.program.functions import elementary
 
 #: more pairs of terms than this are summed through means and covariances
 _MANY_PAIRS = 400
 
 
-class Expectations(Moments):
+class Expectations(Combinations):
     """Takes means under the joint law of all Gaussian variables of a derivation."""
 
     def __init__(
@@ -37,40 +38,6 @@ class Expectations(Moments):
         self.table = table
         self.used_rows: dict[str, None] = {}
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
-        self._terms: dict[Expr, dict[Expr, Expr]] = {}
-        self._long_derivatives: dict[tuple[Symbol, Symbol], Expr] = {}
-
-    # -- linear structure ---------------------------------------------------------------------
-
-    def terms(self, expr: Expr) -> dict[Expr, Expr]:
-        """The expression as Σ coefficient · product of random factors; the key 1 is the constant."""
-        found = self._terms.get(expr)
-        if found is None:
-            found = self._terms[expr] = self._split(expr, None)
-        return found
-
-    def _split(self, expr: Expr, over: frozenset[Symbol] | None) -> dict[Expr, Expr]:
-        collected: dict[Expr, list[Expr]] = {}
-        for term in sympy.Add.make_args(expanded(expr, self._random)):
-            constant: list[Expr] = []
-            random: list[Expr] = []
-            for factor in sympy.Mul.make_args(term):
-                (random if self._is_random(factor, over) else constant).append(factor)
-            collected.setdefault(sympy.Mul(*random), []).append(sympy.Mul(*constant))
-        result = {a: sympy.Add(*parts) for a, parts in collected.items()}
-        return {a: c for a, c in result.items() if c != 0}
-
-    def _random(self, expr: Expr) -> bool:
-        """Whether an expression holds a random variable at all, boxed ones included."""
-        return not expr.is_number and any(self.gaussians.is_random(s) for s in expr.atoms(Symbol))
-
-    def _is_random(self, expr: Expr, over: frozenset[Symbol] | None) -> bool:
-        if expr.is_number:
-            return False
-        free = expr.free_symbols
-        if over is not None:
-            return not over.isdisjoint(self.gaussians.of(expr)) or expr.has(BoxMean)
-        return any(self.gaussians.is_random(s) for s in free) or expr.has(BoxMean)
 
     # -- means --------------------------------------------------------------------------------
 
@@ -124,60 +91,6 @@ class Expectations(Moments):
         if x.is_Symbol and y.is_Symbol and x in self.gaussians and y in self.gaussians:
             return self.covariance(x, y)
         return self._atom_mean(x * y, None)
-
-    def combination(self, parts: Iterable[tuple[Expr, Expr]]) -> Expr:
-        """Σ coefficient · ket, with like terms collected."""
-        collected: dict[Expr, Expr] = {}
-        for factor, expr in parts:
-            for atom, c in self.terms(expr).items():
-                collected[atom] = collected.get(atom, S.Zero) + factor * c
-        collected = {a: self.named(c) for a, c in collected.items() if c != 0}
-        result = sympy.Add(*(a if c == 1 else c * a for a, c in collected.items()))
-        self._terms.setdefault(result, collected)
-        return result
-
-    def derivative(self, expr: Expr, symbol: Symbol) -> Expr:
-        """∂expr/∂symbol; boxed copies of the symbol do not count (slot 0 only)."""
-        parts = []
-        for atom, c in self.terms(expr).items():
-            if atom == symbol:
-                parts.append(c)
-            elif symbol in self.gaussians.of(atom):
-                parts.append(c * self._atom_derivative(atom, symbol))
-        return with_sech(sympy.Add(*parts))
-
-    def _atom_derivative(self, atom: Expr, symbol: Symbol) -> Expr:
-        """The chain rule through names of long factors."""
-        parts = [sympy.diff(atom, symbol)] if symbol in atom.free_symbols else []
-        for name in sorted((s for s in atom.free_symbols if s in self.gaussians.long), key=lambda s: s.name):
-            if symbol in self.gaussians.long[name].variables:
-                parts.append(sympy.diff(atom, name) * self._long_derivative(name, symbol))
-        return sympy.Add(*parts)
-
-    def _long_derivative(self, name: Symbol, symbol: Symbol) -> Expr:
-        key = (name, symbol)
-        if key not in self._long_derivatives:
-            value = self.derivative(self.gaussians.long[name].definition, symbol)
-            if is_long(value):
-                value = self.gaussians.name_long(f"∂{name}/∂{symbol}", value)
-            self._long_derivatives[key] = value
-        return self._long_derivatives[key]
-
-    def shortened(self, expr: Expr, label: str) -> Expr:
-        """The expression with its long random factors under names of their own."""
-        if (len(expr.args) < 2 and not expr.args) or not is_long(expr):
-            return expr
-        parts = []
-        for atom, c in self.terms(expr).items():
-            if is_long(atom) and not atom.has(BoxMean, sympy.DiracDelta):
-                atom = self.gaussians.name_long(label, atom)
-            parts.append(c * atom)
-        return sympy.Add(*parts)
-
-    def lengthened(self, expr: Expr) -> Expr:
-        """An expression that is just a name, as its definition (one level)."""
-        long = self.gaussians.long
-        return expr.xreplace({s: long[s].definition for s in expr.free_symbols if s in long})
 
     def covariance(self, a: Symbol, b: Symbol) -> Expr:
         return self.gaussians.covariance(a, b)
@@ -292,10 +205,8 @@ class Expectations(Moments):
 
     def _closed(self, product: Expr, scope: frozenset[Symbol] | None) -> Expr:
         """The mean by the table; NotClosed when one term of it is open."""
-        if any(self._random(head) for head in product.atoms(*OPEN_HEADS)) or not self.gaussians.long.keys().isdisjoint(
-            product.atoms(Symbol)
-        ):
-            raise NotClosed  # known before the steps of nested functions are multiplied out, which costs 2^depth
+        if not self._may_close(product):
+            raise NotClosed
         simple = expanded(step_products(elementary(product)), self._random)
         parts = []
         for term in sympy.Add.make_args(simple):
@@ -310,6 +221,18 @@ class Expectations(Moments):
                 value *= closed
             parts.append(value)
         return tidy(sympy.Add(*parts))
+
+    def _may_close(self, product: Expr) -> bool:
+        """False where no row can apply, seen before nested functions are multiplied out, which costs 2^depth."""
+        if not self.gaussians.long.keys().isdisjoint(product.atoms(Symbol)):
+            return False
+        for head in product.atoms(sympy.Function):
+            if self._random(head):
+                inner = {f for a in head.args for f in a.atoms(sympy.Function) if self._random(f)}
+                straight = all(isinstance(f, PIECEWISE_LINEAR) for f in (head, *inner))
+                if isinstance(head, OPEN_HEADS) or (inner and not straight):
+                    return False
+        return True
 
     def _law(self, variables: Sequence[Symbol]) -> Law:
         return Law(tuple(tuple(self.covariance(a, b) for b in variables) for a in variables))

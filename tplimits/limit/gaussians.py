@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import sympy
 from sympy import Expr, S, Symbol
+
+from tplimits.program.functions import JUMPS
 
 #: (position of the matrix, indices along its finite axes, transposed)
 View = tuple[int, tuple[int, ...], bool]
@@ -49,12 +52,18 @@ Source = InitialSource | HatSource | CopySource
 class LongAtom:
     """A long random factor under a name: its definition and the variables it depends on.
 
-    Kets of deep programs would otherwise grow exponentially when they are written out.
+    Kets of deep programs would otherwise grow exponentially when they are written out.  The definition is made
+    when it is read: of the many derivatives in a deep program most are never looked at.
     """
 
-    definition: Expr
+    define: Callable[[], Expr]
     variables: frozenset[Symbol]
     has_delta: bool
+    has_jump: bool
+
+    @cached_property
+    def definition(self) -> Expr:
+        return self.define()
 
 
 class Gaussians:
@@ -100,10 +109,21 @@ class Gaussians:
 
     def name_long(self, name: str, definition: Expr) -> Symbol:
         """A name for a long random factor."""
+        jumps = definition.has(*JUMPS, sympy.DiracDelta) or any(
+            self.long[s].has_jump for s in definition.atoms(Symbol) if s in self.long
+        )
+        variables = frozenset(self.everywhere(definition))
+        return self._add_long(name, LongAtom(lambda: definition, variables, self.has_delta(definition), jumps))
+
+    def name_derivative(self, of: Symbol, by: Symbol, define: Callable[[], Expr]) -> Symbol:
+        """A name for the derivative of a long factor without jumps, which is worked out when it is read."""
+        return self._add_long(f"∂{of}/∂{by}", LongAtom(define, self.long[of].variables, False, True))
+
+    def _add_long(self, name: str, atom: LongAtom) -> Symbol:
         symbol = Symbol(name, real=True)
         while symbol in self.source or symbol in self.long:
             symbol = Symbol(symbol.name + "′", real=True)
-        self.long[symbol] = LongAtom(definition, frozenset(self.everywhere(definition)), self.has_delta(definition))
+        self.long[symbol] = atom
         return symbol
 
     def has_delta(self, expr: Expr) -> bool:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.limit.closed_forms.integrand import longer
 from tplimits.limit.gaussians import Gaussians
 
 #: a closed covariance with more operations than this is kept under a name of its own
 _INLINE_OPERATIONS = 14
+_STANDING_IN = sympy.Dummy("g", real=True)
 
 
 class BoxMean(Expr):
@@ -106,11 +108,20 @@ class Moments:
 
     def open(self, integrand: Expr) -> Symbol:
         """The constant that stands for a mean without closed form."""
-        if integrand not in self._by_integrand:
+        key = self._up_to_names(integrand)
+        if key not in self._by_integrand:
             symbol = self._name("μ")
-            self._by_integrand[integrand] = symbol
+            self._by_integrand[key] = symbol
             self.moments[symbol] = OpenMoment(symbol, integrand, self.gaussians)
-        return self._by_integrand[integrand]
+        return self._by_integrand[key]
+
+    def _up_to_names(self, integrand: Expr) -> Expr:
+        """A key that integrals of one function under one law share: E tanh²(x) and E tanh²(y) are the same number."""
+        variables = sorted(self.gaussians.everywhere(integrand), key=lambda s: s.name)
+        if len(variables) != 1 or variables[0] not in integrand.free_symbols:
+            return integrand
+        variance = self.gaussians.covariance(variables[0], variables[0])
+        return sympy.Tuple(integrand.xreplace({variables[0]: _STANDING_IN}), variance)
 
     def named(self, value: Expr, positive: bool = False) -> Expr:
         """The value itself when it is short, otherwise a name for it (expressions must not swell)."""
@@ -129,28 +140,35 @@ class Moments:
         self.moments[symbol] = SteinMoment(symbol, place, gram, products)
         return symbol
 
-    def written_out(self, expr: Expr) -> Expr:
-        """Names replaced by their closed values and moments by unevaluated expectations."""
+    def written_out(self, expr: Expr, most: int | None = None) -> Expr:
+        """Names replaced by their closed values and moments by unevaluated expectations.
+
+        With `most`, a name stays where what it stands for has more nodes than that.
+        """
         memo: dict[Symbol, Expr] = {}
 
         def value(symbol: Symbol) -> Expr:
             if symbol not in memo:
-                moment = self.moments[symbol]
-                if isinstance(moment, NamedValue):
-                    memo[symbol] = replaced(moment.value)
-                elif isinstance(moment, OpenMoment):
-                    memo[symbol] = Expectation(replaced(moment.integrand))
-                else:
-                    gram = sympy.Matrix(moment.gram)
-                    solved = gram.pinv() if gram.shape == (1, 1) else gram.inv()
-                    memo[symbol] = replaced((solved * sympy.Matrix(moment.products))[moment.place])
+                found = replaced(self.definition(symbol))
+                memo[symbol] = symbol if most is not None and longer(found, most) else found
             return memo[symbol]
 
         def replaced(inner: Expr) -> Expr:
-            names = [s for s in inner.free_symbols if s in self.moments]
+            names = [s for s in inner.atoms(Symbol) if s in self.moments]
             return inner.xreplace({s: value(s) for s in names}) if names else inner
 
         return replaced(expr)
+
+    def definition(self, symbol: Symbol) -> Expr:
+        """What a name stands for, in terms of other names."""
+        moment = self.moments[symbol]
+        if isinstance(moment, NamedValue):
+            return moment.value
+        if isinstance(moment, OpenMoment):
+            return Expectation(moment.integrand)
+        gram = sympy.Matrix(moment.gram)
+        solved = gram.pinv() if gram.shape == (1, 1) else gram.inv()
+        return (solved * sympy.Matrix(moment.products))[moment.place]
 
     def needed(self, expr: Expr) -> list[Symbol]:
         """The moments an expression depends on, in an order in which they can be computed."""

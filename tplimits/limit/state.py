@@ -9,7 +9,6 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians, HatSource, View
-from tplimits.limit.growth import Verdict
 from tplimits.limit.kets import Ket, Key, Step
 from tplimits.limit.span import Span
 from tplimits.limit.unroll import Unroller, label
@@ -19,6 +18,8 @@ from tplimits.program.program import Program
 
 #: conditions that array constants decide are judged to this accuracy
 DATA_TOLERANCE = 1e-12
+#: in sentences, what has more nodes than this is written by its name
+_MOST_WRITTEN = 250
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,15 @@ class Use:
     hat: Symbol
     result: str
     result_ket: Expr
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A second moment that is not established: of what (as text), on which line, and why."""
+
+    what: str
+    where: str
+    reason: str
 
 
 @dataclass
@@ -55,7 +65,8 @@ class State:
     steps: list[Step] = field(default_factory=list)
     fluctuations: dict[Key, Fluctuation] = field(default_factory=dict)
     covariances: dict[tuple[Symbol, Symbol], Expr] = field(default_factory=dict)
-    growths: dict[Key, Verdict] = field(default_factory=dict)
+    #: what has no established second moment: the formula, where it stands, why
+    doubts: list[Doubt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)
@@ -78,8 +89,8 @@ class State:
         return label(instruction.name, instruction.axes, index)
 
     def text(self, expr: Expr) -> str:
-        """An expression with its moments written out, as text."""
-        return sympy.sstr(self.engine.written_out(expr))
+        """An expression with its moments written out, the long ones by name, as text."""
+        return sympy.sstr(self.engine.written_out(expr, _MOST_WRITTEN))
 
     def matrix_label(self, view: View) -> str:
         position, index, transposed = view

@@ -17,7 +17,7 @@ from tplimits.limit.depth.forms import Form
 Array = NDArray[numpy.float64]
 
 
-def pairs(m: int) -> tuple[Array, Array]:
+def pairs(m: int) -> tuple[numpy.ndarray, numpy.ndarray]:
     """The pairs α ≤ β in row order.
 
     >>> [p.tolist() for p in pairs(2)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -17,10 +19,13 @@ from tplimits.limit.targets import Target
 from tplimits.limit.unroll import label
 from tplimits.limit.width import derive_width
 from tplimits.numeric import particles as particle_method
-from tplimits.numeric.cut_grid import TooManyNodes
+from tplimits.numeric.budget import AUTO, QUADRATURE, Budget, TooManyNodes
 from tplimits.numeric.number import Number
-from tplimits.numeric.plan import Plan, exact, plan, quadrature
+from tplimits.numeric.passes import exact, quadrature
+from tplimits.numeric.plan import Plan, plan
+from tplimits.numeric.precision import Unsettled
 from tplimits.program.entries import constant_symbol
+from tplimits.program.given import by_name, real_array
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.tracing import exact as exact_number
@@ -28,6 +33,8 @@ from tplimits.progress import Progress
 
 #: a quadrature with a larger relative error is weighed against particles
 _COARSE = 1e-3
+#: a closed form less accurate than this is weighed against the integral it was made from
+_ROUGH = 1e-9
 METHODS = ("auto", "exact", "quadrature", "particles")
 
 
@@ -65,7 +72,7 @@ def _scalar_values(program: Program, scalar: InitialScalar, given: dict[str, Any
             raise EvaluationError(f"the scalar `{scalar.name}` has no value: give {scalar.name}=….")
         return {}
     shape = tuple(int(program.size(a) or 0) for a in scalar.axes)
-    array = numpy.asarray(given.pop(scalar.name), dtype=float)
+    array = real_array(scalar.name, given.pop(scalar.name))
     if array.shape != shape:
         raise EvaluationError(f"`{scalar.name}` has shape {array.shape}; it needs {shape}.")
     return {
@@ -97,11 +104,14 @@ def evaluate(
     constants: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
     progress: Progress = None,
+    only: Sequence[str] | None = None,
 ) -> dict[str, Number]:
     """A Number for every observable; see `WidthLimit.evaluate`."""
     if method not in METHODS:
         raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
-    values = constants_of(program, constants or {}, ratios or {})
+    constants, ratios = by_name(constants, "constants", EvaluationError), by_name(ratios, "ratios", EvaluationError)
+    particle_method.settings(particles, replicates, seed, conditioning, executor)
+    values = constants_of(program, constants, ratios)
 
     def by_particles(chosen: Sequence[Observable]) -> dict[str, Number]:
         if state.fluctuations:
@@ -116,55 +126,132 @@ def evaluate(
             replicates,
             seed,
             conditioning,
-            ratios or {},
-            constants or {},
+            ratios,
+            constants,
             executor,
             progress,
         )
 
-    if method == "particles":
-        return by_particles(observables)
-    if method == "quadrature":  # nothing closed: an independent route to the same numbers
-        state = derive_width(program, table=(), with_dots=state.with_dots)
-    wanted = [targets.target(state, o) for o in observables]
-    whole = _plan(state, wanted)
-    if method == "exact" and not whole.closed:
-        opened = [t.label for t in wanted if not _plan(state, [t]).closed]
-        raise EvaluationError(f"no closed form for {', '.join(opened)}: use method='quadrature' or 'particles'.")
-    try:
-        result = _combined(wanted, _numbers(whole, values, method))
-    except TooManyNodes:
-        result = {}
-    if result and (method != "auto" or state.fluctuations or not _coarse(result)):
-        return result
-    if result:  # a hard integral: the particles may know better
-        sampled = by_particles([o for o in observables if o.label in _coarse(result)])
-        return result | {k: n for k, n in sampled.items() if n.error < result[k].error}
-    for observable, target in zip(observables, wanted, strict=True):
+    return _Evaluation(program, state, values, method, by_particles).numbers(_chosen(observables, only))
+
+
+def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
+    """The observables asked for."""
+    if only is None:
+        return list(observables)
+    labels = [o.label for o in observables]
+    for name in only:
+        if name not in labels:
+            raise EvaluationError(f"only={name!r}: the labels are {', '.join(labels)}.")
+    return [o for o in observables if o.label in only]
+
+
+@dataclass
+class _Evaluation:
+    """One call: all observables together, and one by one when that fails."""
+
+    program: Program
+    state: State
+    values: Mapping[Symbol, Expr]
+    method: str
+    by_particles: Callable[[Sequence[Observable]], dict[str, Number]]
+    budget: Budget = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.budget = Budget(AUTO if self.method == "auto" else QUADRATURE)
+
+    @cached_property
+    def opened(self) -> State:
+        """The same derivation with nothing closed: another route to the same numbers."""
+        return derive_width(self.program, table=(), with_dots=self.state.with_dots)
+
+    def numbers(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        """Numbers for all of these."""
         try:
-            result |= _combined([target], _numbers(_plan(state, [target]), values, method))
-        except TooManyNodes:
-            if method == "quadrature":
+            return self._together(observables)
+        except EvaluationError as error:
+            if len(observables) == 1:
                 raise
-            result |= by_particles([observable])
-    return result
+            first = error
+        found: dict[str, Number] = {}
+        failed: dict[str, EvaluationError] = {}
+        for observable in observables:
+            try:
+                found |= self._together([observable])
+            except EvaluationError as error:
+                failed[observable.label] = error
+        if not failed:
+            return found
+        if not found:
+            raise first
+        given = ", ".join(repr(label) for label in found)
+        label, reason = next(iter(failed.items()))
+        raise EvaluationError(
+            f"no number for {', '.join(failed)}. Of {label}: {reason} The others have one: evaluate(only=({given},))."
+        ) from reason
+
+    def _together(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        """By the method asked for; "auto": exact where closed, else integrated, else by particles."""
+        if self.method == "particles":
+            return self.by_particles(observables)
+        if self.method == "exact":
+            return self._exact(observables)
+        if self.method == "quadrature":
+            return self._integrated(self.opened, observables)
+        try:
+            result = self._best_integrated(observables)
+        except TooManyNodes:
+            if len(observables) > 1:
+                raise
+            return self.by_particles(observables)
+        coarse = [o for o in observables if _coarse(result[o.label])]
+        if not coarse or self.state.fluctuations:
+            return result
+        sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
+        return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
+
+    def _exact(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        wanted = [targets.target(self.state, o) for o in observables]
+        opened = [t.label for t in wanted if not _plan(self.state, [t]).closed]
+        if opened:
+            raise EvaluationError(f"no closed form for {', '.join(opened)}: use method='quadrature' or 'particles'.")
+        return self._integrated(self.state, observables)
+
+    def _best_integrated(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        """Through the closed forms; by plain integrals where a closed form is singular at these numbers."""
+        try:
+            closed = self._integrated(self.state, observables)
+        except Unsettled:
+            return self._integrated(self.opened, observables)
+        rough = any(n.error > _ROUGH * max(1.0, abs(n.value)) for n in closed.values())
+        if not rough or not self.state.engine.used_rows:
+            return closed
+        try:
+            plain = self._integrated(self.opened, observables)
+        except EvaluationError:
+            return closed
+        return {k: n if n.error <= plain[k].error else plain[k] for k, n in closed.items()}
+
+    def _integrated(self, state: State, observables: Sequence[Observable]) -> dict[str, Number]:
+        wanted = [targets.target(state, o) for o in observables]
+        plan = _plan(state, wanted)
+        try:
+            if plan.closed and state is self.state:
+                return _combined(wanted, exact(plan, self.values))
+            return _combined(wanted, quadrature(plan, {s: float(v) for s, v in self.values.items()}, self.budget))
+        except Unsettled as error:
+            raise error.told(state.engine.written_out, self.values) from None
 
 
-def _coarse(numbers: Mapping[str, Number]) -> set[str]:
-    """Numbers whose quadrature has not converged to three digits."""
-    return {k for k, n in numbers.items() if n.error > _COARSE * max(1e-6, abs(n.value))}
+def _coarse(number: Number) -> bool:
+    """Whether a quadrature has not converged to three digits."""
+    return number.method == "quadrature" and not number.error <= _COARSE * max(1e-6, abs(number.value))
 
 
 def _plan(state: State, wanted: Sequence[Target]) -> Plan:
     expressions = {t.label: t.mean for t in wanted}
     expressions |= {f"Var {t.label}": t.variance for t in wanted if t.variance != 0}
     return plan(state.engine, expressions)
-
-
-def _numbers(plan: Plan, values: Mapping[Symbol, Expr], method: str) -> dict[str, Number]:
-    if plan.closed and method != "quadrature":
-        return exact(plan, values)
-    return quadrature(plan, {s: float(v) for s, v in values.items()})
 
 
 def _combined(wanted: Sequence[Target], numbers: Mapping[str, Number]) -> dict[str, Number]:

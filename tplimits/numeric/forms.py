@@ -45,7 +45,7 @@ class Integrand:
     `locals` are computed first, in order: means over boxes, and named long factors.
 
     `variables` are the Gaussian variables integrated over; `kinks` are combinations of form symbols
-    (plus outer symbols) whose zero sets the quadrature has to respect.
+    (plus outer symbols) whose zero sets the quadrature has to respect: kinks, jumps, logarithms, roots, poles.
     """
 
     variables: tuple[Symbol, ...]
@@ -54,6 +54,15 @@ class Integrand:
     polynomial: tuple[tuple[Symbol, int], ...]
     locals: tuple[Inner | tuple[Symbol, Expr], ...]
     kinks: tuple[Expr, ...]
+
+    def reads(self) -> set[Symbol]:
+        """All symbols that stand in it; the constants among them are what it is computed from."""
+        found = self.body.free_symbols.union(*(k.free_symbols for k in self.kinks))
+        for _, form in self.forms:
+            found |= form.constant.free_symbols.union(*(c.free_symbols for _, c in form.slope))
+        for entry in self.locals:
+            found |= entry[1].free_symbols if isinstance(entry, tuple) else entry.integrand.reads()
+        return found
 
 
 class _Lowering:
@@ -73,8 +82,8 @@ class _Lowering:
         """Whether an expression depends on the variables integrated here."""
         return not self.variables.isdisjoint(self.gaussians.of(expr))
 
-    def form(self, expr: Expr) -> Symbol | None:
-        """The symbol of a linear expression, None when it is not linear in the variables."""
+    def form(self, expr: Expr) -> Expr | None:
+        """The symbol of a linear expression (a constant is itself), None when it is not linear in the variables."""
         expanded = sympy.expand(expr)
         slope, constant = [], []
         for term in sympy.Add.make_args(expanded):
@@ -91,6 +100,8 @@ class _Lowering:
         for variable, c in slope:
             merged[variable] = merged.get(variable, S.Zero) + c
         rest = self.foreign(sympy.Add(*constant))
+        if not merged:
+            return rest
         key = Form(tuple(sorted(merged.items(), key=lambda p: p[0].name)), rest)
         if key not in self.forms:
             self.forms[key] = Symbol(f"f{self._level}_{len(self.forms)}", real=True)
@@ -176,14 +187,30 @@ def _bodies(body: Expr, lowering: _Lowering) -> list[Expr]:
 def _arguments(bodies: Sequence[Expr]) -> list[Expr]:
     """Kink arguments, piecewise linear ones piece by piece, products factor by factor."""
     found: dict[Expr, None] = {}
-    arguments = set().union(*(functions.kinks(b) for b in bodies))
+    arguments = set().union(*(functions.kinks(b) | _singular(b) for b in bodies))
     for argument in sorted(arguments, key=sympy.default_sort_key):
         for piece in _pieces(argument):
-            for factor in sympy.Mul.make_args(sympy.factor_terms(piece)):  # a product vanishes with a factor
-                base = factor.base if isinstance(factor, sympy.Pow) else factor
-                if base.free_symbols:
-                    found.setdefault(base)
+            found.update(dict.fromkeys(_factors(piece)))
     return list(found)
+
+
+def _factors(piece: Expr) -> list[Expr]:
+    """What a piece vanishes with: its factors; of a sum of terms that are never negative, the factors of each."""
+    found = []
+    for factor in sympy.Mul.make_args(sympy.factor_terms(piece)):
+        base = factor.base if isinstance(factor, sympy.Pow) else factor
+        if isinstance(base, sympy.Add) and base.is_nonnegative:
+            found += [inner for term in base.args for inner in _factors(term)]
+        elif base.free_symbols and not base.is_nonnegative:  # what never changes sign is not a cut
+            found.append(base)
+    return found
+
+
+def _singular(expr: Expr) -> set[Expr]:
+    """What stands under logarithms and under negative or broken powers, unless it is positive at sight."""
+    found = {node.args[0] for node in expr.atoms(sympy.log)}
+    found |= {n.base for n in expr.atoms(sympy.Pow) if not (n.exp.is_Integer and n.exp.is_positive)}
+    return {base for base in found if base.free_symbols and not base.is_positive}
 
 
 def _pieces(argument: Expr) -> list[Expr]:

@@ -26,6 +26,7 @@ from tplimits.numeric.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.entries import OWN, Entry, entries, width_symbol
 from tplimits.program.evaluate import Array
 from tplimits.program.evaluate import evaluate as evaluate_expression
+from tplimits.program.given import seed_number, whole_number, working_executor
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
@@ -184,6 +185,18 @@ def _seeded_replicate(
     return replicate(program, observables, particles, rng, white, ratios, constants)
 
 
+def settings(particles: Any, replicates: Any, seed: Any, conditioning: Any, executor: Any) -> None:
+    """Refuse settings of `evaluate` that are none."""
+    if conditioning not in CONDITIONINGS:
+        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+    if (whole_number(particles) or 0) < 16:
+        raise EvaluationError(f"particles={particles!r}: give a whole number of at least 16.")
+    if (whole_number(replicates) or 0) < 2:
+        raise EvaluationError(f"replicates={replicates!r}: an error bar needs at least 2, and 8 to be honest.")
+    seed_number(seed, EvaluationError)
+    working_executor(executor, EvaluationError)
+
+
 def evaluate(
     program: Program,
     observables: Sequence[Observable],
@@ -197,12 +210,7 @@ def evaluate(
     progress: Progress = None,
 ) -> dict[str, Number]:
     """Means over replicates with their standard errors; the same seed gives the same numbers on any executor."""
-    if conditioning not in CONDITIONINGS:
-        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
-    if isinstance(particles, bool) or int(particles) != particles or particles < 16:
-        raise EvaluationError(f"particles={particles!r}: give a whole number of at least 16.")
-    if isinstance(replicates, bool) or int(replicates) != replicates or replicates < 2:
-        raise EvaluationError(f"replicates={replicates!r}: an error bar needs at least 2, and 8 to be honest.")
+    settings(particles, replicates, seed, conditioning, executor)
     job = partial(
         _seeded_replicate, program, tuple(observables), int(particles), conditioning == "white", ratios, constants
     )
@@ -210,9 +218,12 @@ def evaluate(
     rows = []
     with reporting(progress) as report:
         report.plan(replicates, "particles")
-        for row in executor.map(job, seeds) if executor is not None else map(job, seeds):
-            rows.append(row)
-            report.advance(1)
+        try:
+            for row in executor.map(job, seeds) if executor is not None else map(job, seeds):
+                rows.append(row)
+                report.advance(1)
+        except MemoryError:
+            raise EvaluationError(f"particles={particles}: they do not fit into memory; give fewer.") from None
     values = numpy.array(rows)
     result = {}
     for o, column in zip(observables, values.T, strict=True):
@@ -224,4 +235,4 @@ def evaluate(
     return result
 
 
-__all__ = ["CONDITIONINGS", "ParticleExecution", "evaluate", "observed"]
+__all__ = ["CONDITIONINGS", "ParticleExecution", "evaluate", "observed", "settings"]

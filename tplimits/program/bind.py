@@ -34,7 +34,7 @@ def constant_value(program: Program, value: Any, what: str) -> Expr:
             value = normalise(value)
         except ValueError as error:
             raise ProgramError(f"{what}: it contains {error}; give a finite real number.") from None
-        strange = value.free_symbols - program.number_symbols
+        strange = value.free_symbols - program.known.numbers
         if strange:
             raise ProgramError(
                 f"{what}: `{min(strange, key=str)}` is not a width or constant of `{program.name}`; "
@@ -85,7 +85,7 @@ def bind(program: Program, values: Mapping[str, Any]) -> Program:
         if name in program.constants:
             fixed[constant_symbol(name)] = constant_value(program, value, f"bind({name}={value!r})")
             del constants[name]
-        elif name in program.axis_names:
+        elif name in program.known.axes:
             root, size = program.root_axis(name), _size(name, value)
             if sizes.get(root, size) != size:
                 raise ProgramError(
@@ -120,7 +120,7 @@ def bind(program: Program, values: Mapping[str, Any]) -> Program:
 
 def _known_to(part: Program, values: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the values that a block of a stack has a place for."""
-    return {k: v for k, v in values.items() if k in part.constants or k in part.axis_names}
+    return {k: v for k, v in values.items() if k in part.constants or k in part.all_axes}
 
 
 def _substituted(instruction: Instruction, substitution: Mapping[Expr, Expr]) -> Instruction:

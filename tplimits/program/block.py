@@ -24,11 +24,11 @@ def block(function: Callable[..., Any]) -> Program:
     >>> linear.run(n=2, W=[[1, 1], [0, 1]], x=[[1, 2]])["return"].tolist()
     [[3.0, 2.0]]
     """
-    found = traced(function, "@tp.block")
+    found, position = traced(function, "@tp.block")
     place = definition(function)
-    if found.state is None:
+    if position is None:
         raise ProgramError(f'{place}: a block takes one state; annotate an argument tp.State["token"].')
-    state = found[found.state]
+    state = found[position]
     if len(found.returns) != 1 or found.returns_tuple:
         raise ProgramError(f"{place} returns {len(found.returns)} values; a block returns the next state alone.")
     result = found[found.returns[0]]
@@ -38,7 +38,7 @@ def block(function: Callable[..., Any]) -> Program:
             f"{place} returns {kind} with axes ({', '.join(result.axes)}); the next state is a vector over "
             f"`{state.width}` with axes ({', '.join(state.axes)}), as `{state.name}`."
         )
-    return found
+    return found.replace(state=position)
 
 
 def stack(*blocks: Program) -> Program:

@@ -121,6 +121,10 @@ class Fields:
         """A whole number."""
         return whole(self._take(key, str, "a whole number in quotes"), self._at(key))
 
+    def optional_count(self, key: str) -> int | None:
+        """A whole number, or nothing."""
+        return self.count(key) if key in self._left else None
+
     def body(self, key: str, slots: int = 0) -> Expr:
         """An expression as a postfix list of words."""
         return self._body(self._take(key, list, "a list of words"), self._at(key), slots)

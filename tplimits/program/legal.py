@@ -112,9 +112,9 @@ def leaves_legal(
         known = 0 <= body.array < len(program.arrays)
         return known and _read_legal(program, body, free, program.arrays[body.array])
     if isinstance(body, AxisSum):
-        new = body.bound not in free and body.bound.name not in program.axis_names
+        new = body.bound not in free and body.bound.name not in program.known.axes
         free = {**free, body.bound: body.axis}
-        return new and body.axis in program.axis_names and leaves_legal(program, position, body.summand, free, neurons)
+        return new and body.axis in program.known.axes and leaves_legal(program, position, body.summand, free, neurons)
     if isinstance(body, GaussMean):
         return not body.has(Entry, ArrayEntry, AxisSum)
     return all(leaves_legal(program, position, a, free, neurons) for a in body.args)
@@ -179,7 +179,7 @@ def number_legal(program: Program, expr: Expr | None) -> bool:
     return expr is None or (
         isinstance(expr, Expr)
         and not expr.has(Entry, ArrayEntry, AxisSum)
-        and symbols_known(expr, program.number_symbols)
+        and symbols_known(expr, program.known.numbers)
         and heads_known(expr)
         and real(expr)
     )

@@ -9,15 +9,16 @@ from functools import cached_property
 from typing import Any
 
 import networkx
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program import render
 from tplimits.program.bind import bind
 from tplimits.program.compose import inline
-from tplimits.program.entries import N, constant_symbol, size_symbol, width_symbol
 from tplimits.program.frozen import FrozenDict
+from tplimits.program.given import named_once
+from tplimits.program.known import Known, known_names, root_axes
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, Instruction, Table
 
 
@@ -74,6 +75,8 @@ class Program:
         A name bound several times stands for its last binding; `h#1` is the first.
         Raises ProgramError, with near names, when there is none.
         """
+        if not isinstance(name, str):
+            raise ProgramError(f'program `{self.name}` is asked for {name!r}; names are text, as in "return".')
         found = self.names.get(name)
         if found is None and name.endswith("#1"):
             found = next((i for i, s in enumerate(self.instructions) if s.name == name[:-2]), None)
@@ -96,20 +99,12 @@ class Program:
         return found
 
     @cached_property
-    def roots(self) -> dict[str, str]:
-        """For each axis that takes its size from another, the last in that chain (any of them in a circle)."""
-        found: dict[str, str] = {}
-        for axis in self.size_of:
-            chain: dict[str, None] = {}
-            while axis in self.size_of and axis not in found and axis not in chain:
-                chain[axis] = None
-                axis = self.size_of[axis]
-            found.update(dict.fromkeys(chain, found.get(axis, axis)))
-        return found
+    def _roots(self) -> dict[str, str]:
+        return root_axes(self.size_of)
 
     def root_axis(self, axis: str) -> str:
         """The axis whose size this axis shares."""
-        return self.roots.get(axis, axis)
+        return self._roots.get(axis, axis)
 
     def size(self, axis: str) -> Expr | None:
         """The size of a finite axis if it is known, else None."""
@@ -126,25 +121,9 @@ class Program:
         return tuple(seen)
 
     @cached_property
-    def axis_names(self) -> frozenset[str]:
-        """`all_axes` as a set."""
-        return frozenset(self.all_axes)
-
-    @cached_property
-    def width_names(self) -> frozenset[str]:
-        """`widths` as a set."""
-        return frozenset(self.widths)
-
-    @cached_property
-    def width_symbols(self) -> frozenset[Symbol]:
-        """The widths as they stand in expressions."""
-        return frozenset(map(width_symbol, self.widths))
-
-    @cached_property
-    def number_symbols(self) -> frozenset[Symbol]:
-        """The symbols that stand for numbers: widths, constants and sizes."""
-        sizes, constants = map(size_symbol, self.all_axes), map(constant_symbol, self.constants)
-        return frozenset((N, *self.width_symbols, *constants, *sizes))
+    def known(self) -> Known:
+        """Its names as sets."""
+        return known_names(self)
 
     def where(self, position: int) -> str:
         """How messages point at an instruction: number, name and source line."""
@@ -200,11 +179,8 @@ class Program:
         >>> product.run(n=2, W=[[1, 1], [0, 1]], x=[1, 2])["return"].tolist()
         [3.0, 2.0]
         """
-        twice = sorted(set(constants or {}) & set(arrays))
-        if twice:
-            raise EvaluationError(f"run(): `{twice[0]}` is given twice; give it by keyword or in constants=.")
-        given = {**(constants or {}), **arrays}
-        return dict(stages.execution().run(self, n=n, seed=seed, ratios=ratios or {}, given=given))
+        given = named_once(constants, arrays, "run()", EvaluationError)
+        return dict(stages.execution().run(self, n=n, seed=seed, ratios=ratios, given=given))
 
     def __call__(self, *values: Any, **keywords: Any) -> Any:
         """Inside another program: its instructions, inlined there."""

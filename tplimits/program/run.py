@@ -26,6 +26,7 @@ from tplimits.program.entries import (
     width_symbol,
 )
 from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean
+from tplimits.program.given import by_name, real_array, seed_number, whole_number
 from tplimits.program.grid import Grid
 from tplimits.program.nodes import (
     Avg,
@@ -71,7 +72,7 @@ class Execution:
         """Turn what was given into arrays; they fix the sizes of axes that the program leaves open."""
         program = self.program
         for name, value in given.items():
-            if name in program.axis_names and name not in program.initial_names:
+            if name in program.all_axes and name not in program.initial_names:
                 self._read_size(name, value)
                 continue
             if name not in program.initial_names:
@@ -84,7 +85,7 @@ class Execution:
             target = instruction.name
             if target in self.given:
                 raise EvaluationError(f"`{name}` is `{target}`, which is given too; give it once.")
-            array = self.given[target] = _array(name, value)
+            array = self.given[target] = real_array(name, value)
             for axis, size in zip(instruction.axes, array.shape, strict=False):
                 root = program.root_axis(axis)
                 if program.size(axis) is None and self._sizes.setdefault(root, size) != size:
@@ -269,18 +270,6 @@ def _summed(summand: Array, dimension: int, size: int) -> Array:
     return summand.sum(axis=dimension, keepdims=True)
 
 
-def _array(name: str, value: Any) -> Array:
-    try:
-        array = numpy.array(value, dtype=None if value is None else numpy.float64)
-        finite = numpy.isfinite(array).all()
-    except (TypeError, ValueError):
-        what = f"a value of type {type(value).__name__}"
-        raise EvaluationError(f"`{name}` is given {what}; it takes an array of numbers.") from None
-    if not finite:
-        raise EvaluationError(f"`{name}` has NaN or infinite entries.")
-    return array
-
-
 def _widths(program: Program, n: int, ratios: Mapping[str, float]) -> dict[str, int]:
     """The widths other than n: in proportion to it, and at least 1."""
     others = [w for w in program.widths if w != "n"]
@@ -294,11 +283,19 @@ def _widths(program: Program, n: int, ratios: Mapping[str, float]) -> dict[str, 
     return {w: max(1, round(n * float(ratios.get(w, 1)))) for w in others}
 
 
-def run(program: Program, n: int, seed: int, ratios: Mapping[str, float], given: Mapping[str, Any]) -> dict[str, Any]:
+def run(
+    program: Program, n: int, seed: int, ratios: Mapping[str, float] | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
     """One draw of the program; see `Program.run`."""
-    if isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 1:
+    width = whole_number(n)
+    if width is None or width < 1:
         raise EvaluationError(f"run(n={n!r}): the width is a positive whole number.")
-    execution = Execution(program, int(n), 1, numpy.random.default_rng(seed), ratios, given).run()
+    ratios = by_name(ratios, "ratios", EvaluationError)
+    rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
+    try:
+        execution = Execution(program, width, 1, rng, ratios, given).run()
+    except MemoryError:
+        raise EvaluationError(f"run(n={n}): the arrays do not fit into memory; give a smaller width.") from None
     arrays = {name: execution.arrays[p][0] for name, p in program.names.items()}
     return {name: (float(a) if a.ndim == 0 else numpy.array(a)) for name, a in arrays.items()}
 

@@ -59,6 +59,8 @@ def to_json(program: Program) -> str:
     """
     if not isinstance(program, Program):
         raise ProgramError(f"to_json of a value of type {type(program).__name__}; it takes a program.")
+    if program.parts:
+        raise ProgramError(f"`{program.name}` is a stack of blocks; write each of them to a file of its own.")
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -75,6 +77,8 @@ def to_json(program: Program) -> str:
         "returns": list(map(str, program.returns)),
         "returns_tuple": program.returns_tuple,
     }
+    if program.state is not None:
+        document["state"] = str(program.state)
     lines = []
     for key, value in document.items():
         text = json.dumps(value, ensure_ascii=False)
@@ -145,6 +149,7 @@ def from_json(text: str) -> Program:
         tables=tuple(_array(t, whole, numpy.int64) for t in fields.objects("tables", "table", MAX_TABLES)),
         arguments=fields.counts("arguments"),
         returns_tuple=fields.flag("returns_tuple"),
+        state=fields.optional_count("state"),
     )
     fields.finish()
     few(program.all_axes, "the file, axes", MAX_NAMES)

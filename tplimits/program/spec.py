@@ -33,6 +33,7 @@ from tplimits.program.nodes import (
     InitialScalar,
     InitialVector,
     Instruction,
+    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -58,8 +59,8 @@ def _axes_distinct(program: Program, position: int, s: Instruction) -> bool:
 
 def _widths_known(program: Program, position: int, s: Instruction) -> bool:
     if isinstance(s, InitialMatrix):
-        return s.rows in program.width_names and s.columns in program.width_names
-    return s.width in program.width_names
+        return s.rows in program.known.widths and s.columns in program.known.widths
+    return s.width in program.known.widths
 
 
 def _matmul_fits(program: Program, position: int, s: Instruction) -> bool:
@@ -83,7 +84,7 @@ def _avg_fits(program: Program, position: int, s: Instruction) -> bool:
 def _slots_canonical(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, OuterNonlin)
     named = not s.slot_names or len(s.slot_names) == len(s.slots)
-    widths = len(s.slot_widths) == len(s.slots) and program.width_names.issuperset(s.slot_widths)
+    widths = len(s.slot_widths) == len(s.slots) and program.known.widths.issuperset(s.slot_widths)
     return named and widths and s.slots == tuple(slot_symbol(i + 1) for i in range(len(s.slots)))
 
 
@@ -97,7 +98,7 @@ def _body_fits(program: Program, position: int, s: Instruction) -> bool:
 
 def _symbols_known(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return symbols_known(s.body, program.number_symbols)
+    return symbols_known(s.body, program.known.numbers)
 
 
 def _heads_known(program: Program, position: int, s: Instruction) -> bool:
@@ -112,7 +113,7 @@ def _body_real(program: Program, position: int, s: Instruction) -> bool:
 
 def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, (OuterNonlin, ScalarNonlin))
-    return irrational_power(s.body, program.width_symbols) is None
+    return irrational_power(s.body, program.known.width_symbols) is None
 
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
@@ -161,7 +162,7 @@ def _identifier(name: object) -> bool:
 
 
 def _sharing_ends(program: Program) -> bool:
-    return all(root not in program.size_of for root in program.roots.values())
+    return all(program.root_axis(axis) not in program.size_of for axis in program.size_of)
 
 
 def _sizes_legal(program: Program) -> bool:
@@ -212,6 +213,18 @@ def _arguments_legal(program: Program) -> bool:
     )
 
 
+def _state_legal(program: Program) -> bool:
+    """A block gives back what it takes: the state, an argument over n, alone and with the same axes."""
+    if program.state is None:
+        return not program.parts
+    if program.state not in program.arguments or len(program.returns) != 1 or program.returns_tuple:
+        return False
+    state, result = program[program.state], program[program.returns[0]]
+    if not isinstance(state, InitialVector) or state.over != "n" or state.law != Law():
+        return False
+    return result.width == "n" and set(result.axes) == set(state.axes)
+
+
 #: in this order: later rows rely on earlier ones
 WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
     (_sharing_ends, "no axis shares its size with itself"),
@@ -226,6 +239,7 @@ WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
     (lambda p: not any(isinstance(p[r], InitialMatrix) for r in p.returns), "it returns vectors and scalars"),
     (lambda p: p.returns_tuple or len(p.returns) == 1, "it returns one value, or a tuple"),
     (_arguments_legal, "its arguments are initial data, each once"),
+    (_state_legal, "a block takes a state over n and returns the next one, a vector with the same axes"),
 )
 
 

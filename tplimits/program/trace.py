@@ -67,16 +67,16 @@ def program(function: Callable[..., Any]) -> Program:
     >>> [instruction.name for instruction in one_matmul]
     ['W', 'x', 'return']
     """
-    found = traced(function, "@tp.program")
-    if found.state is not None:
+    found, state = traced(function, "@tp.program")
+    if state is not None:
         raise ProgramError(
             f"{definition(function)} takes a tp.State; decorate it by @tp.block, or annotate the argument tp.Vector."
         )
     return found
 
 
-def traced(function: Callable[..., Any], decorator: str) -> Program:
-    """The Program of a function, whatever its role; messages call the `decorator` by its name."""
+def traced(function: Callable[..., Any], decorator: str) -> tuple[Program, int | None]:
+    """The Program of a function, and its state if it takes one; messages call the `decorator` by its name."""
     if not callable(function):
         raise ProgramError(f"{decorator} got a value of type {type(function).__name__}; it decorates a function.")
     trace = Trace(getattr(function, "__name__", type(function).__name__))
@@ -100,9 +100,9 @@ def traced(function: Callable[..., Any], decorator: str) -> Program:
             tables=tuple(trace.tables),
             arguments=tuple(where[v.uid] for v in (*positional, *keywords.values()) if not isinstance(v, Quantity)),
             returns_tuple=returns_tuple,
-            state=_state(function, positional, keywords, where),
         )
-    return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified
+        state = _state(function, positional, keywords, where)
+    return bind(open_sizes, {}), state  # sizes known by now become numbers in the bodies; the result is verified
 
 
 def _state(

@@ -9,6 +9,7 @@ from sympy import Expr
 from tplimits.limit.kets import Ket
 from tplimits.limit.state import State
 from tplimits.report.text import shown
+from tplimits.report.writing import MOST_NODES
 
 #: kets of one table, and operations of a ket that is in it: a report is not the place for long integrals
 _KETS_UP_TO = 12
@@ -36,7 +37,7 @@ def _table(state: State, width: str, kets: list[Ket]) -> GramTable:
     chosen = [k for k in kets if k.expr.count_ops() <= _OPERATIONS_UP_TO][:_KETS_UP_TO]
     engine = state.engine
     upper = {
-        (i, j): shown(engine.written_out(engine.inner(chosen[i].expr, chosen[j].expr)))
+        (i, j): shown(engine.written_out(engine.inner(chosen[i].expr, chosen[j].expr), MOST_NODES))
         for i in range(len(chosen))
         for j in range(i, len(chosen))
     }

@@ -60,7 +60,8 @@ ENTRIES = {
 }""",
     "noci2023shaped": """@inproceedings{noci2023shaped,
   title     = {The Shaped Transformer: Attention Models in the Infinite Depth-and-Width Limit},
-  author    = {Noci, Lorenzo and Li, Chuning and Li, Mufan Bill and He, Bobby and Hofmann, Thomas and Maddison, Chris J. and Roy, Daniel M.},
+  author    = {Noci, Lorenzo and Li, Chuning and Li, Mufan Bill and He, Bobby and Hofmann, Thomas and
+               Maddison, Chris J. and Roy, Daniel M.},
   booktitle = {Advances in Neural Information Processing Systems},
   volume    = {36},
   year      = {2023}

@@ -28,15 +28,14 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
         lines.append(f"  noise     = √(s/2) L(G + Gᵀ)Lᵀ with s = {limit.root.isotropic}, V = LLᵀ")
         for response in limit.root.responses:
             law = "L(G + Gᵀ)Lᵀ/√2" if response.symmetric else "LGLᵀ"
-            lines.append(
-                f"            + {writing.text(response.form, arrays)} with R = {law}, from {', '.join(response.matrices)}"
-            )
+            shown, weights = writing.text(response.form, arrays), ", ".join(response.matrices)
+            lines.append(f"            + {shown} with R = {law}, from {weights}")
     if _has(limit, "N"):
         lines.append("  N[αβ]     = √(V[αα]V[ββ]) (√(1−ρ²) − ρ arccos ρ), ρ = V[αβ]/√(V[αα]V[ββ])")
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in arrays.items():
-        lines.append(f"  {shown:<9} = the constant array {(limit.arrays[label]+ 0.0).round(4).tolist()}")
+        lines.append(f"  {shown:<9} = the constant array {(limit.arrays[label] + 0.0).round(4).tolist()}")
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
 
@@ -53,8 +52,8 @@ def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     ]
     if _has(limit, "N"):
         rows.append(
-            r"N^{\alpha\beta} &= \sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),\quad "
-            r"\rho = V^{\alpha\beta}/\sqrt{V^{\alpha\alpha}V^{\beta\beta}}"
+            r"N^{\alpha\beta} &= \sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),"
+            r"\quad \rho = V^{\alpha\beta}/\sqrt{V^{\alpha\alpha}V^{\beta\beta}}"
         )
     body = " \\\\\n".join(rows)
     return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"

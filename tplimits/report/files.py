@@ -14,23 +14,47 @@ def check_writable(path: Path) -> None:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no such folder'
     """
+    if _special(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
     folder = path.resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not os.access(path if path.exists() and not path.is_file() else folder, os.W_OK):
+    if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def _special(path: Path) -> bool:
+    """Whether the path is a pipe or a device, or leads to an open file of this process (/dev/stdout)."""
+    place = path.absolute().as_posix()
+    of_this_process = place in ("/dev/stdout", "/dev/stderr") or place.startswith(("/dev/fd/", "/proc/"))
+    return path.exists() and not path.is_dir() and (of_this_process or not path.is_file())
+
+
+def _append(path: Path, data: bytes) -> None:
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(file, left) :]
+        finally:
+            os.close(file)
+    except OSError as error:  # os.write does not know the name of the file
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write(path: Path, content: str | bytes) -> None:
     """Put the content into a file beside `path`, then rename it: readers see the old file or the new one."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     check_writable(path)
-    place = path.resolve()
-    if place.exists() and not place.is_file():  # a pipe or a device
-        place.write_bytes(data)
+    if _special(path):
+        _append(path, data)
         return
+    place = path.resolve()
     new = place.with_name(f".{place.name}.{os.getpid()}.new")
     try:
         with new.open("xb") as file:
@@ -38,5 +62,7 @@ def write(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         new.replace(place)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         new.unlink(missing_ok=True)

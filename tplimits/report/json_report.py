@@ -15,6 +15,7 @@ from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.serial import to_json
 from tplimits.report import latex
+from tplimits.report.writing import MOST_NODES, Writer
 
 if TYPE_CHECKING:
     from tplimits.numeric.number import Number
@@ -45,6 +46,7 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
             "scalars": scalars,
             "covariances": covariances,
             "kets": [_ket(state, ket) for ket in state.kets.values()],
+            "constants": _constants(state),
             "steps": [_step(step) for step in state.steps],
             "latex": latex.width_limit(program, state),
             "citation": citation,
@@ -79,8 +81,16 @@ def _text(document: Mapping[str, Any]) -> str:
 
 
 def _expression(state: State, expr: Expr) -> dict[str, str]:
-    written = state.engine.written_out(expr)
+    written = state.engine.written_out(expr, MOST_NODES)
     return {"sympy": sympy.sstr(written), "latex": latex.expression(state, written)}
+
+
+def _constants(state: State) -> list[dict[str, Any]]:
+    """What stands in the formulas by its name."""
+    writer = Writer(state)
+    for expr in (*state.scalars.values(), *state.covariances.values(), *(k.expr for k in state.kets.values())):
+        writer(expr)
+    return [{"name": s.name, "value": _expression(state, value)} for s, value in writer.definitions()]
 
 
 def _ket(state: State, ket: Ket) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.program import Program
 from tplimits.report.latex_names import name
 from tplimits.report.text import as_written, positive_first, shown
+from tplimits.report.writing import Writer
 
 #: letters and signs that fit on one line of an align, about
 _LINE = 90
@@ -174,9 +175,8 @@ def _factor(printer: Printer, term: DotTerm) -> str:
     return "" if term.factor == 1 else printer.doprint(term.factor) + r"\,"
 
 
-def _image(printer: Printer, state: State, ket: Ket) -> list[Formula]:
+def _image(printer: Printer, state: State, written: Writer, ket: Ket) -> list[Formula]:
     """Hat, covariance row and dot of an image W x."""
-    written = state.engine.written_out
     label = name(ket.label)
     hat, dot = rf"|{label}\hat{{\rangle}}", rf"|{label}\dot{{\rangle}}"
     rows = [Formula(rf"|{label}\rangle", "=", (hat, f"+ {dot}"))]
@@ -192,13 +192,13 @@ def _image(printer: Printer, state: State, ket: Ket) -> list[Formula]:
         return [*rows, Formula(dot, "=", ("0",))]
     terms = [_factor(printer, t) + rf"{_named_ket(t.partner)}\," + _derivative(printer, t) for t in ket.dot]
     rows.append(Formula(dot, "=", (terms[0], *(f"+ {t}" for t in terms[1:]))))
-    return [*rows, *(_coefficient(printer, state, t, len(ket.dot) == 1) for t in ket.dot)]
+    return [*rows, *(_coefficient(printer, written, t, len(ket.dot) == 1) for t in ket.dot)]
 
 
-def _coefficient(printer: Printer, state: State, term: DotTerm, alone: bool) -> Formula:
+def _coefficient(printer: Printer, written: Writer, term: DotTerm, alone: bool) -> Formula:
     """The coefficient of a dot term in derivative form, in Stein form where one bracket gives it, and its value."""
     factor, partner = _factor(printer, term), name(term.partner)
-    first, *others = printer.addends(shown(state.engine.written_out(term.coefficient)))
+    first, *others = printer.addends(shown(written(term.coefficient)))
     if alone:
         bra = printer.doprint(term.hat).replace("|", r"\langle ", 1).replace(r"\hat{\rangle}", r"\hat{|}")
         stein = rf"{factor}\langle {partner}|{partner}\rangle^{{+}}\,{bra}\,{name(term.operand)}\rangle"
@@ -206,10 +206,9 @@ def _coefficient(printer: Printer, state: State, term: DotTerm, alone: bool) -> 
     return Formula(factor + _derivative(printer, term), "=", (first, *others))
 
 
-def _rows(program: Program, state: State, printer: Printer, key: Key) -> list[Formula]:
+def _rows(program: Program, state: State, printer: Printer, written: Writer, key: Key) -> list[Formula]:
     """What there is to say about one entry of one instruction."""
     instruction, label = program[key[0]], state.label(key)
-    written = state.engine.written_out
     if isinstance(instruction, (InitialMatrix, InitialScalar)):
         return []
     if key in state.scalars:
@@ -219,18 +218,22 @@ def _rows(program: Program, state: State, printer: Printer, key: Key) -> list[Fo
         normal = rf"\mathcal{{N}}\left({printer.doprint(law.mean)}, {printer.doprint(law.std**2)}\right)"
         return [Formula(_named_ket(label), r"\sim", (normal,))]
     if state.kets[key].hat is not None:
-        return _image(printer, state, state.kets[key])
+        return _image(printer, state, written, state.kets[key])
     return [Formula(_named_ket(label), "=", printer.addends(written(state.kets[key].expr)))]
 
 
 def formulas(program: Program, state: State) -> list[Formula]:
     """The whole limit, one instruction after the other, then the variances of what stays random."""
-    printer = Printer(state)
-    rows = [row for key in sorted([*state.kets, *state.scalars]) for row in _rows(program, state, printer, key)]
+    printer, written = Printer(state), Writer(state)
+    keys = sorted([*state.kets, *state.scalars])
+    rows = [row for key in keys for row in _rows(program, state, printer, written, key)]
     for (a, b), value in state.covariances.items():
         if a == b:
-            right = printer.addends(shown(state.engine.written_out(value)))
+            right = printer.addends(shown(written(value)))
             rows.append(Formula(rf"\mathrm{{Var}}\left({printer.doprint(a)}\right)", r"\to", right))
+    rows += [Formula(name(s.name), "=", printer.addends(value)) for s, value in written.definitions()]
+    if written.left_out:
+        rows.append(Formula(r"\ldots", "", (rf"\text{{{written.left_out} more constants}}",)))
     return rows
 
 

@@ -15,6 +15,7 @@ from tplimits.limit.state import State
 from tplimits.program.nodes import InitialMatrix
 from tplimits.program.program import Program
 from tplimits.program.render import decimal
+from tplimits.report.writing import Writer
 
 #: expressions larger than this are not simplified for show
 _SIMPLIFY_UP_TO = 90
@@ -90,8 +91,7 @@ def formula(expr: Expr) -> str:
     return written
 
 
-def _ket_line(state: State, ket: Ket) -> str:
-    written = state.engine.written_out
+def _ket_line(written: Writer, ket: Ket) -> str:
     if ket.hat is None:
         return formula(written(ket.expr))
     if not ket.dot:
@@ -103,21 +103,25 @@ def _ket_line(state: State, ket: Ket) -> str:
 def width_limit(program: Program, state: State) -> str:
     """Kets with hat and dot parts, then scalars."""
     rows: list[tuple[str, str]] = []
+    written = Writer(state)
     for position, instruction in enumerate(program.instructions):
         if isinstance(instruction, InitialMatrix):
             continue
         keys = sorted(k for k in (*state.kets, *state.scalars) if k[0] == position)
         for key in keys[:_FAMILY_UP_TO]:
             if key in state.kets:
-                rows.append((f"|{state.label(key)}⟩", f"= {_ket_line(state, state.kets[key])}"))
+                rows.append((f"|{state.label(key)}⟩", f"= {_ket_line(written, state.kets[key])}"))
             else:
-                limit = shown(state.engine.written_out(state.scalars[key]))
+                limit = shown(written(state.scalars[key]))
                 rows.append((state.label(key), f"→ {formula(limit)}"))
         if len(keys) > _FAMILY_UP_TO:
             rows.append(("", f"… {len(keys) - _FAMILY_UP_TO} more entries of {instruction.name}"))
     for pair, value in state.covariances.items():
         if pair[0] == pair[1]:
-            rows.append((f"Var {pair[0]}", f"→ {formula(shown(state.engine.written_out(value)))}"))
+            rows.append((f"Var {pair[0]}", f"→ {formula(shown(written(value)))}"))
+    rows += [(f"  {name}", f"= {formula(value)}") for name, value in written.definitions()]
+    if written.left_out:
+        rows.append(("", f"… {written.left_out} more constants"))
     width = max((len(r[0]) for r in rows), default=0)
     lines = [f"width limit of {program.name}", *(f"  {a:<{width}} {b}" for a, b in rows)]
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits import stages
 from tplimits.errors import CheckError
 from tplimits.limit import targets
+from tplimits.program.given import by_name, named_once, seed_number, working_executor
 from tplimits.results.layer_claims import layer_claims
 from tplimits.results.proportional import CovarianceSDE
 from tplimits.results.width import WidthLimit
@@ -53,7 +54,10 @@ def check(
 
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
-    given = {**(constants or {}), **named}
+    given = named_once(constants, named, "check()", CheckError)
+    ratios = by_name(ratios, "ratios", CheckError)
+    seed = seed_number(seed, CheckError)
+    working_executor(executor, CheckError)
     if isinstance(result, CovarianceSDE):
         claimed = layer_claims(result, claims, V0, layers, widths, ratios, given, seed, method)
         return stages.depth().run_layers(
@@ -81,7 +85,10 @@ def check(
         judged = _own_claims(result, stage, given, ratios, method, particles, replicates, seed, executor, progress)
     else:
         random = {o.label for o in result.observables if targets.target(result.state, o).variance != 0}
-        judged = [stage.Claim(k, v, statistic="covariance" if k in random else "mean") for k, v in claims.items()]
+        judged = [
+            stage.Claim(k, v, statistic="covariance" if k in random else "mean")
+            for k, v in by_name(claims, "claims", CheckError).items()
+        ]
     return stage.run_check(result.program, judged, widths, draws, seed, level, ratios, given, executor, progress)
 
 

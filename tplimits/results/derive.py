@@ -56,13 +56,15 @@ def derive(program: Program, regime: Width | Proportional | None = None) -> Widt
 def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:
     if program.state is None:
         raise ProgramError(
-            f"`{program.name}` is no block: tp.Proportional() takes one layer of a deep network, made by @tp.block from a "
-            "function of a tp.State."
+            f"`{program.name}` is no block: tp.Proportional() takes one layer of a deep network, made by @tp.block "
+            "from a function of a tp.State."
         )
     fixed = (regime.fixed,) if isinstance(regime.fixed, str) else tuple(regime.fixed)
     for width in fixed:
         if width == "n" or width not in program.widths:
             others = ", ".join(w for w in program.widths if w != "n") or "none"
-            raise ProgramError(f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}.")
+            raise ProgramError(
+                f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
+            )
     with deep(program.name, NoLimitError):
         return CovarianceSDE(program, derive_block(program, fixed), fixed)

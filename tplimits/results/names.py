@@ -13,6 +13,7 @@ from tplimits.errors import ProgramError
 from tplimits.limit.kets import Ket, Key
 from tplimits.limit.state import State
 from tplimits.limit.unroll import indices, label
+from tplimits.program.given import whole_number
 from tplimits.program.nodes import InitialMatrix
 from tplimits.program.program import Program
 
@@ -27,7 +28,7 @@ class Names:
     def family(self, name: str, index: Mapping[str, int], view: Any) -> Any:
         base, given = _parsed(name)
         position = self.program.position(base)
-        given.update(index)
+        given.update({axis: _index(axis, value) for axis, value in index.items()})
         axes = self.program[position].axes
         strange = set(given) - set(axes)
         if strange:
@@ -76,8 +77,17 @@ class Names:
         return self.ket((position, tuple(given[a] for a in axes)))
 
 
+def _index(axis: str, value: Any) -> int:
+    number = whole_number(value)
+    if number is None:
+        raise ProgramError(f"{axis}={value!r}: the index of an axis is a whole number.")
+    return number
+
+
 def _parsed(name: str) -> tuple[str, dict[str, int]]:
     """ "A[token=0,key=1]" as ("A", {"token": 0, "key": 1}); other brackets belong to the name."""
+    if not isinstance(name, str):
+        raise ProgramError(f'{name!r} is not a name; names are text, as in .ket("h").')
     base, bracket, rest = name.partition("[")
     if not bracket or "=" not in rest or not rest.endswith("]"):
         return name, {}

@@ -37,8 +37,8 @@ class Proportional:
 class CovarianceSDE:
     """dV = b(V) dt + Σ(V)^(1/2) dB for the covariance V = (1/n) X Xᵀ of the tokens, t = layer/n.
 
-    `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to draw
-    the noise of a step from one Cholesky factor of V (None where no such structure was found).
+    `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to
+    draw the noise of a step from one Cholesky factor of V (None where no such structure was found).
     """
 
     program: Program
@@ -142,7 +142,7 @@ class CovarianceSDE:
                 raise EvaluationError(f"{name}={value!r}: give a finite number.")
             if name in self.program.constants:
                 found[constant_symbol(name)] = float(number)
-            elif name in self.program.axis_names:
+            elif name in self.program.all_axes:
                 found[size_symbol(self.program.root_axis(name))] = float(number)
             elif name in self.fixed:
                 found[width_symbol(name)] = float(number)

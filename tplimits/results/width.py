@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,11 +13,12 @@ from sympy import Expr
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit import targets
-from tplimits.limit.recursion import deep
-from tplimits.limit.growth import Growth
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables
+from tplimits.limit.recursion import deep
 from tplimits.limit.state import State
+from tplimits.limit.width import derive_width
+from tplimits.program.given import named_once
 from tplimits.program.program import Program
 from tplimits.report import citations, latex, text
 from tplimits.results.names import Names
@@ -124,6 +125,7 @@ class WidthLimit:
         constants: Mapping[str, Any] | None = None,
         executor: Executor | None = None,
         progress: Any = None,
+        only: Sequence[str] | None = None,
         **named: Any,
     ) -> dict[str, Number]:
         """Numbers with errors: the returned scalar first (⟨return|return⟩ for a vector), then named scalars.
@@ -132,12 +134,14 @@ class WidthLimit:
         "particles" (`replicates` runs of `particles` joint samples, conditioning "white" or "lazy"), or
         "auto": exact where closed, else quadrature, else particles.  Constants and given scalars by name or
         through `constants`; `ratios={"k": 2}` gives widths relative to n.  Replicates run on `executor`, with a
-        `progress` bar in a terminal; the same seed gives the same numbers on any executor.
+        `progress` bar in a terminal; the same seed gives the same numbers on any executor.  `only` names the labels
+        wanted.
 
-        Raises EvaluationError for a missing constant, a moment that is not established, too few particles.
+        Raises EvaluationError for a missing constant, a moment that is not established, too few particles, a value
+        that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
         self._unestablished()
-        given = {**(constants or {}), **named}
+        given = named_once(constants, named, "evaluate()", EvaluationError)
         with deep(self.program.name, EvaluationError):
             return stages.evaluation().evaluate(
                 self.program,
@@ -152,7 +156,11 @@ class WidthLimit:
                 given,
                 executor,
                 progress,
+                only,
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _derived_again, (self.program,)  # the tables behind a derivation hold functions; they are made again
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -177,10 +185,14 @@ class WidthLimit:
         return text.shortest(self.state.engine.written_out(expr))
 
     def _unestablished(self) -> None:
-        """Raise when a ket that the results rest on has no established second moment."""
-        for key, growth in self.state.growths.items():
-            if growth.kind is Growth.UNKNOWN:
-                raise EvaluationError(
-                    f"moment not established: |{self.state.label(key)}⟩ at {self.program.where(key[0])}: "
-                    f"{growth.reason}. Bound the function or keep it away from its pole."
-                )
+        """Raise when something that the results rest on has no established second moment."""
+        for doubt in self.state.doubts:
+            raise EvaluationError(
+                f"moment not established: {doubt.what} at {doubt.where}: {doubt.reason}. Bound the function or keep it "
+                "away from its pole."
+            )
+
+
+def _derived_again(program: Program) -> WidthLimit:
+    """A limit that was pickled, from its program."""
+    return WidthLimit(program, derive_width(program))

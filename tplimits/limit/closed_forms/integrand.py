@@ -126,6 +126,8 @@ class Integrand:
 
 def _affine(expr: Expr, variables: Sequence[Symbol]) -> Affine:
     """expr as an affine form of the variables; NotClosed when it is not one."""
+    if longer(expr, _MOST_NODES):
+        raise NotClosed
     slope = []
     rest = sympy.expand(expr)
     for v in variables:
@@ -139,6 +141,8 @@ def _affine(expr: Expr, variables: Sequence[Symbol]) -> Affine:
 
 def _quadratic(expr: Expr, variables: Sequence[Symbol]) -> tuple:
     """expr = −½ gᵀAg + bᵀg + c as (A, b, c); NotClosed beyond degree two."""
+    if longer(expr, _MOST_NODES):
+        raise NotClosed
     try:
         poly = sympy.Poly(sympy.expand(expr), *variables)
     except sympy.PolynomialError:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.limit.closed_forms.generic import closed_by_shape
 from tplimits.limit.closed_forms.integrand import Integrand, Law, NotClosed, Rule, recognise, tidy
 from tplimits.limit.closed_forms.isserlis import Moments, delta_mean
 from tplimits.limit.closed_forms.lifting import lift_error_function
@@ -124,14 +126,30 @@ def close(
     >>> close([g**2, functions.step(g)], [g], lambda: Law(((sympy.Integer(3),),)))
     (3/2, ('orthant',))
     """
+    integrand = recognise(factors, variables)
+    return closed_by_shape(partial(_remembered, tuple(table)), law(), integrand)
+
+
+def _remembered(table: tuple[ClosedForm, ...], law: Law, integrand: Integrand) -> tuple[Expr, tuple[str, ...]]:
+    found = _applied(table, law, integrand)
+    if found is None:
+        raise NotClosed
+    return found
+
+
+@lru_cache(maxsize=5000)
+def _applied(table: tuple[ClosedForm, ...], law: Law, integrand: Integrand) -> tuple[Expr, tuple[str, ...]] | None:
+    """Rows applied from the top until nothing is left; None where no row applies or one gives up."""
     used: dict[str, None] = {}
 
-    def continue_with(current: Law, integrand: Integrand) -> Expr:
+    def continue_with(current: Law, left: Integrand) -> Expr:
         for row in table:
-            if getattr(integrand, row.applies):
+            if getattr(left, row.applies):
                 used.setdefault(row.name)
-                return row.rule(current, integrand, continue_with)
+                return row.rule(current, left, continue_with)
         raise NotClosed
 
-    integrand = recognise(factors, variables)
-    return continue_with(law(), integrand), tuple(used)
+    try:
+        return continue_with(law, integrand), tuple(used)
+    except NotClosed:
+        return None

@@ -59,12 +59,12 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     """
     body = elementary(function)
     for jump in body.atoms(step):
-        factor, rest = sympy.expand(jump.args[0]).as_independent(U)
+        factor, rest = sympy.expand(jump.args[0]).as_independent(U, as_Add=False)
         if rest != U or not (factor.is_positive or factor.is_negative):
             where = "its kink is not known to be at zero" if rest == U else "its kink is away from zero"
             raise NoLimitError(
-                f"the activation `{shown(function)}`: {where}; only kinks at zero have moments here. Give the constants "
-                "inside the activation numbers, or take them out of it."
+                f"the activation `{shown(function)}`: {where}; only kinks at zero have moments here. Give the "
+                "constants inside the activation numbers, or take them out of it."
             )
         body = body.xreplace({jump: (1 + (_SIGN if factor.is_positive else -_SIGN)) / 2})
     polynomial = sympy.expand(body)
@@ -72,8 +72,8 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     if not _polynomial(polynomial):
         if not polynomial.has(EPS):
             raise NoLimitError(
-                f"the activation `{shown(function)}` stays nonlinear as n → ∞, and has no closed moments here: shape it, "
-                "as in s*tp.tanh(x/s) with s of order sqrt(n), or use a piecewise linear one."
+                f"the activation `{shown(function)}` stays nonlinear as n → ∞, and has no closed moments here: shape "
+                "it, as in s*tp.tanh(x/s) with s of order sqrt(n), or use a piecewise linear one."
             )
         polynomial, cut = expansion(body, limit)
         if not _polynomial(polynomial):
@@ -171,7 +171,9 @@ def cumulant(column: Column) -> tuple[Moment, ...] | None:
             factor = moment(tuple(column[i] for i in block))
             if factor is None:
                 return None
-            terms = [Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in factor]
+            terms = [
+                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in factor
+            ]
         found += terms
     return tuple(found)
 

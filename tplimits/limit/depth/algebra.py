@@ -1,9 +1,15 @@
 """Index algebra: sums of products of tensors, with exact powers of every width and size.
 
-A factor is (label, indices, copy).  Labels: "X" the state, "V" the covariance, "F|…" a function of a dense layer, "P|…"
-a constant array, and kernels of two tokens.  An index is an integer: negative ones are free, the others are summed, and
-index // SPAN tells the dimension they run over (a width or a finite axis).  `copy` keeps apart the two copies of V′ in a
-covariance until something joins them.
+A factor is (label, indices, copy).  Labels:
+
+    X  the state at (token, neuron)            F|…  a function of a dense layer at (family, token, neuron)
+    V  the covariance of two tokens            C|…  a joint cumulant of functions of one neuron at tokens
+    N  the kernel of |u| (`activations`)       P|…  a constant array; S|… a symmetric one
+    s  √V_aa                                   I    1 where two tokens are the same, else 0
+    R  a matrix that weights act through       Q|…  a sum over neurons that is no function of V
+
+An index is an integer: negative ones are free, the others are summed, and index // SPAN tells the dimension they run
+over (a width or a finite axis).  `copy` keeps apart the two copies of V′ in a covariance until something joins them.
 
 >>> V = ("V", (-1, -2), 0)
 >>> product(Term(2, (0,), 0, (V,)), Term(3, (2,), 1, (("X", (-1, 4), 0),)))

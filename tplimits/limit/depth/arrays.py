@@ -50,13 +50,18 @@ class Arrays:
             return exactly(float(values.mean())), ()
         if values.ndim == 1:
             return self._vector(values, at)
-        if values.ndim == 2 and values.shape[0] == values.shape[1] and not (values - numpy.diag(values.diagonal())).any():
+        if (
+            values.ndim == 2
+            and values.shape[0] == values.shape[1]
+            and not (values - numpy.diag(values.diagonal())).any()
+        ):
             number, rest = self.factor(values.diagonal().copy(), at[:1])
             return number, (*rest, ("I", at, 0))
         if values.ndim > 2:
             return Fraction(1), ((self.label(values), at, 0),)
         rows, middle, columns = _balanced(values)
-        scales, factors = [_scale(rows), _scale(middle), _scale(columns)], ()
+        scales = [_scale(rows), _scale(middle), _scale(columns)]
+        factors: Factors = ()
         rows, middle, columns = rows / scales[0], middle / scales[1], columns / scales[2]
         number = exactly(math.prod(scales))  # each alone may be irrational where the product is not
         for part, place in ((rows, at[:1]), (columns, at[1:])):
@@ -133,6 +138,21 @@ class Arrays:
             shape = iter(value.shape)
             total = total + value.reshape([next(shape) if place[i] in present else 1 for i in at])
         return total
+
+
+def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
+    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are.
+
+    >>> [part.tolist() for part in without_background(numpy.array([[3.0, 1.0], [1.0, 2.0]]))]
+    [[[1.0, 1.0], [1.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]]]
+    """
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
+        return [values]
+    off = values[~numpy.eye(len(values), dtype=bool)]
+    if not _constant(off) or not off.any() or _constant(values):
+        return [values]
+    background = numpy.full_like(values, off.mean())
+    return [background, numpy.diag(numpy.diag(values - background))]
 
 
 def _scale(values: numpy.ndarray) -> float:

@@ -6,7 +6,7 @@ layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy
@@ -19,7 +19,7 @@ from tplimits.limit.depth.derivation import IDENTITY, lowered
 from tplimits.limit.depth.forms import Form, Orders, collected
 from tplimits.limit.depth.roots import Root, structured_root
 from tplimits.limit.depth.rows import with_rows
-from tplimits.limit.depth.verdict import Verdict, equation, refused
+from tplimits.limit.depth.verdict import Verdict, equation, refused, solved
 from tplimits.limit.depth.writing import text
 from tplimits.limit.kets import Reference, Step
 from tplimits.program.nodes import Avg
@@ -57,9 +57,9 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
     scale = S.One
     if in_stack:
         scale, drift = _without_growth(program, drift)
-    _insist(refused(program.name, drift, None))
+    _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
-    _insist(refused(program.name, drift, covariance))
+    _insist(refused(program.name, drift, covariance, layer.arrays.values))
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
     root = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
@@ -92,19 +92,21 @@ def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
     return replace(root, responses=tuple(replace(r, form=f) for r, f in zip(root.responses, forms, strict=True)))
 
 
-def _step(rule: str, premises: tuple[str, ...], write, reference: Reference) -> Step:  # type: ignore[no-untyped-def]
+def _step(rule: str, premises: tuple[str, ...], write: Callable[[], str], reference: Reference) -> Step:
     return Step(rule, premises, write, reference)
 
 
 def _insist(verdict: Verdict | None) -> None:
     if verdict is not None:
-        raise NoLimitError(verdict.sentence)
+        raise NoLimitError(verdict.sentence, verdict)
 
 
 def _verdict(name: str, diffusion: Form) -> Verdict:
     if diffusion:
         return Verdict("SDE", f"`{name}`: V at layer t·n converges to dV = b(V) dt + Σ(V)^(1/2) dB.")
-    return Verdict("ODE", f"`{name}`: V at layer t·n converges to the ODE dV/dt = b(V); the noise of a layer is o(1/n).")
+    return Verdict(
+        "ODE", f"`{name}`: V at layer t·n converges to the ODE dV/dt = b(V); the noise of a layer is o(1/n)."
+    )
 
 
 def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:
@@ -128,8 +130,8 @@ def _without_growth(program: Program, drift: Orders) -> tuple[Expr, Orders]:
     growth = order_zero.terms.get(IDENTITY, S.Zero)
     if order_zero - collected([(IDENTITY, growth)]):
         raise NoLimitError(
-            f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are covered for "
-            "blocks that multiply V by a number."
+            f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are "
+            "covered for blocks that multiply V by a number."
         )
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 
@@ -140,10 +142,13 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
     whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
     if whole != 1:
         condition = sympy.factor(sympy.together(whole - 1))
-        raise NoLimitError(
+        conditions = solved([condition])
+        repair = f"needs {' and '.join(map(equation, conditions))}" if conditions else "it does so for all parameters"
+        sentence = (
             f"`{program.name}` has no limit of depth proportional to width: its blocks multiply V by {whole} in every "
-            f"layer, so that V grows like ({whole})^depth; needs {equation(condition)}."
+            f"layer, so that V grows like ({whole})^depth; {repair}."
         )
+        raise NoLimitError(sentence, Verdict("none", sentence, conditions or ()))
     drift, diffusion, roots = Form({}), Form({}), []
     for k, part in enumerate(parts):
         before = sympy.Mul(*(p.scale for p in parts[:k]))

@@ -111,7 +111,7 @@ def expansion(expr: Expr, limit: int) -> tuple[Expr, int | None]:
 
 
 def _is_power(term: Expr) -> bool:
-    rest, power = term.as_independent(EPS)
+    rest, power = term.as_independent(EPS, as_Add=False)
     base, exponent = power.as_base_exp()
     return not rest.has(EPS) and (power == 1 or (base == EPS and exponent.is_Integer))
 

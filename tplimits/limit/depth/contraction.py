@@ -164,7 +164,8 @@ class Contraction:
         tokens = [i for f, layer in zip(block, layers, strict=True) for i in f[1][layer.families : -1]]
         open_to = {OPEN - place: change.get(i, i) for place, i in enumerate(tokens)}
         if len(block) == 2 and all(layer.basis == LINEAR for layer in layers):
-            gram = self._gram(*layers, len(block[0][1]) - layers[0].families - 1)
+            first, second = layers
+            gram = self._gram(first, second, len(block[0][1]) - first.families - 1)
             return [(term, open_to, block[0][2]) for term in gram]
         label = "C|" + ",".join(str(layer.basis) for layer in layers)
         factor = (label, tuple(open_to), block[0][2])

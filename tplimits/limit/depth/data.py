@@ -26,10 +26,8 @@ class Data:
         return self._has_arrays(expr) and self._is_closed(expr)
 
     def _has_arrays(self, expr: Expr) -> bool:
-        return expr.has(ArrayEntry) or any(
-            isinstance(self.program[e.source], ScalarNonlin) and self._has_arrays(self.program[e.source].body)
-            for e in expr.atoms(Entry)
-        )
+        sources = (self.program[e.source] for e in expr.atoms(Entry))
+        return expr.has(ArrayEntry) or any(isinstance(s, ScalarNonlin) and self._has_arrays(s.body) for s in sources)
 
     def _is_closed(self, expr: Expr) -> bool:
         for entry in expr.atoms(Entry):
@@ -40,7 +38,7 @@ class Data:
                 return False
         axes = {axis_symbol(a) for a in self.program.all_axes}
         bound = {s.bound for s in expr.atoms(AxisSum)}
-        inside = expr.xreplace({e: sympy.S.One for e in expr.atoms(Entry, ArrayEntry)})
+        inside = expr.xreplace(dict.fromkeys(expr.atoms(Entry, ArrayEntry), sympy.S.One))
         numbers = inside.free_symbols - axes - bound - {size_symbol(a) for a in self.program.all_axes}
         return not numbers or all("′" in s.name for s in numbers)
 

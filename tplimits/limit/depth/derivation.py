@@ -94,8 +94,8 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
             break
     else:
         raise NoLimitError(
-            f"`{program.name}`: small quantities are multiplied by such powers of n that the next state is not known to "
-            "order 1/n; divide by the size of what is normalised."
+            f"`{program.name}`: small quantities are multiplied by such powers of n that the next state is not known "
+            "to order 1/n; divide by the size of what is normalised."
         )
     model = lowering.model
     polys = [state, *model.operands.values()]
@@ -108,4 +108,3 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
 
 def _in_ring(poly: Poly, ring: Ring) -> Poly:
     return Poly(tuple(Term(ring.element(t.coeff), t.powers, t.pert, t.factors) for t in poly.terms), poly.cut)
-

@@ -9,15 +9,13 @@ from typing import Any
 import sympy
 from sympy import Expr, S
 
+from tplimits.limit.depth.activations import Basis, Moment, cumulant
 from tplimits.limit.depth.algebra import SPAN, Factors, renamed
 from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
-from tplimits.limit.depth.activations import Moment, cumulant
-from tplimits.limit.depth.activations import Basis
 from tplimits.limit.depth.contraction import MOST, Sum
 from tplimits.limit.depth.model import Model
-
 
 #: denominators above this come from numbers in arrays
 _SIMPLE = 1 << 40
@@ -98,7 +96,7 @@ def _is_rational(expr: Expr) -> bool:
 
 @dataclass(frozen=True)
 class Orders:
-    """A mean by powers of ε = n^(−1/2): forms, and products without a closed form with the order at which they stand."""
+    """A mean by powers of ε = n^(−1/2): forms, and the products without a closed form with their orders."""
 
     forms: Mapping[int, Form]
     opaque: Mapping[Factors, int]
@@ -126,7 +124,9 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
             key = (canonical(product), powers)
             target[key] = target[key] + value if key in target else value
     forms = {
-        order: collected((over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items())
+        order: collected(
+            (over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items()
+        )
         for order, terms in sums.items()
     }
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
@@ -158,5 +158,7 @@ def _written_out(factors: Factors) -> list[Moment] | None:
             value = cumulant(tuple(zip(column, at, strict=True)))
             if value is None:
                 return None
-            terms = [Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in value]
+            terms = [
+                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in value
+            ]
     return terms

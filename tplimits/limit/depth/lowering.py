@@ -13,11 +13,10 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, U, components, gaussian_means
+from tplimits.limit.depth.activations import LINEAR, Basis, U, components, gaussian_means
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
-    ZERO,
     Dimension,
     Factors,
     Poly,
@@ -28,11 +27,12 @@ from tplimits.limit.depth.algebra import (
     times,
     total,
 )
-from tplimits.limit.depth.arrays import Arrays
+from tplimits.limit.depth.arrays import Arrays, without_background
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import EPS, Splitter
 from tplimits.limit.depth.data import Data
 from tplimits.limit.depth.model import Layer, Model
+from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
 from tplimits.limit.depth.reading import Reading
 from tplimits.limit.depth.scalars import series
 from tplimits.limit.depth.sizes import measured
@@ -54,9 +54,7 @@ class Lowering:
         self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
         self.split = Splitter(dimensions, limit)
         self.arrays, self.data = Arrays(), Data(program)
-        self._sizes = {
-            size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes
-        }
+        self._sizes = {size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes}
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
         self._here = 0
@@ -66,8 +64,8 @@ class Lowering:
         state = self.program[self.program.state or 0]
         if len(state.axes) != 1:
             raise NoLimitError(
-                f"the state `{state.name}` of `{self.program.name}` has {len(state.axes)} axes; a covariance SDE is for "
-                "states with one."
+                f"the state `{state.name}` of `{self.program.name}` has {len(state.axes)} axes; a covariance SDE is "
+                "for states with one."
             )
         return self.dimension_of(state.axes[0])
 
@@ -129,7 +127,8 @@ class Lowering:
             env[OWN] = neuron
         outer, self._here = self._here, position
         if isinstance(s, MatMul):
-            found = self._dense(position, LINEAR, env)
+            number = self.number(self.reading.operand(position)[0])
+            found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
         elif isinstance(s, Avg):
             found = self._average(s, env)
         elif isinstance(s, OuterNonlin) and s.slots:
@@ -143,13 +142,13 @@ class Lowering:
     def _one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
         return Poly((Term(S.One, self.model.zero_powers, 0, factors),))
 
-    def _dense(self, position: int, basis: tuple, env: Env) -> Poly:
+    def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
         """A basis function of W u."""
         s = self.program[position]
         assert isinstance(s, MatMul) and s.operand is not None
         matrix = self.program[s.matrix]
         assert isinstance(matrix, InitialMatrix)
-        operand = self.reading.renamed_source(s.operand)
+        operand = self.reading.operand(position)[1]
         family = tuple(self.index(i, env) for i in s.matrix_indices)
         tokens = tuple(self.index(i, env) for i in operand.indices)
         source = None if operand.source == self.program.state else operand.source
@@ -196,7 +195,7 @@ class Lowering:
 
     def number(self, expr: Expr) -> Poly:
         """A number of the program."""
-        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N ** -S.Half})
+        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N**-S.Half})
         parts, cut = self.split(expr)
         return Poly(tuple(Term(p.coeff, p.powers, p.order, ()) for p in parts), cut)
 
@@ -223,11 +222,13 @@ class Lowering:
             for _ in range(int(expr.exp) - 1):
                 found = multiplied(found, self.lower(expr.base, env), self.limit)
             return found
-        self._refuse_vectors(expr)
+        refuse_vectors(self, expr)
         return series(self, expr, env)
 
     def _product(self, expr: sympy.Mul, env: Env) -> Poly:
-        numbers, layers, rest = [], {}, []
+        numbers: list[Expr] = []
+        layers: dict[Entry, Expr] = {}
+        rest: list[Expr] = []
         for a in expr.args:
             function = self.reading.function_of_layer(a)
             if not a.has(Entry, ArrayEntry, AxisSum):
@@ -254,7 +255,9 @@ class Lowering:
                 continue
             t = t._replace(factors=_identified(t.factors, bound))
             scale, factors = self.arrays.arranged(t.factors, {bound})
-            terms.append(t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors))
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
         return Poly(tuple(terms), inner.cut)
 
     def arranged(self, poly: Poly) -> Poly:
@@ -262,19 +265,28 @@ class Lowering:
         terms = []
         for t in poly.terms:
             scale, factors = self.arrays.arranged(t.factors, ())
-            terms.append(t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors))
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
         return Poly(tuple(terms), poly.cut)
 
     def _constant(self, expr: Expr, env: Env) -> Poly:
         axes, values = self.data.tabulated(expr)
-        scale, factors = self.arrays.factor(values, tuple(self.index(a, env) for a in axes))
-        number = sympy.Rational(scale.numerator, scale.denominator)
-        return Poly((Term(number, self.model.zero_powers, 0, factors),)) if number else ZERO
+        at = tuple(self.index(a, env) for a in axes)
+        terms = []
+        for part in without_background(values):
+            scale, factors = self.arrays.factor(part, at)
+            if scale:
+                number = sympy.Rational(scale.numerator, scale.denominator)
+                terms.append(Term(number, self.model.zero_powers, 0, factors))
+        return Poly(tuple(terms))
 
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
         """A function of one entry of a dense layer, as a sum of basis functions of it."""
         position = entry.source
-        inside = {axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)}
+        inside = {
+            axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)
+        }
         inside[OWN] = env[entry.neuron]
         if body == U:
             return self._dense(position, LINEAR, inside)
@@ -284,38 +296,13 @@ class Lowering:
         except NoLimitError as error:
             self.fail(str(error))
         if any(basis != LINEAR for _, basis in parts):
-            self._need_fresh(position)
+            need_fresh(self, position)
         found = []
         for coefficient, basis in parts:
-            number = self.number(coefficient.xreplace({EPS: N ** -S.Half}))
+            number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
             dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])
-
-    def _need_fresh(self, position: int) -> None:
-        s = self.program[position]
-        assert isinstance(s, MatMul) and s.operand is not None
-        if self.reading.renamed_source(s.operand).source != self.program.state:
-            self.fail(
-                f"the activation acts on `{s.name}`, a matrix times a vector that is itself random in this block; its law "
-                "is Gaussian only for a matrix times the state. Make two blocks of it and tp.stack them."
-            )
-
-    def _refuse_vectors(self, expr: Expr) -> None:
-        """Nonlinear functions of vectors that are no functions of one dense layer."""
-        vectors = [e for e in self.reading.inlined(expr).atoms(Entry) if self.program[e.source].width]
-        if any(e.source == self.program.state for e in vectors):
-            state = self.program[self.program.state or 0].name
-            self.fail(
-                f"not closed: a nonlinear function of the state `{state}` itself. Given the state its entries are fixed "
-                f"numbers, so that the next covariance is no function of V; put a matrix between, as in f(W @ {state})."
-            )
-        if vectors:
-            names = ", ".join(sorted({self.program[e.source].name for e in vectors}))
-            self.fail(
-                f"not covered: a nonlinear function of several dense layers or tokens at once ({names}); use a function "
-                "of one matrix times the state."
-            )
 
 
 def _identified(factors: Factors, bound: int) -> Factors:

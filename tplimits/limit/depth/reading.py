@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
@@ -47,6 +48,15 @@ class Reading:
         found = self.inlined(entry)
         return found if isinstance(found, Entry) else entry
 
+    def operand(self, position: int) -> tuple[Expr, Entry]:
+        """What a product multiplies: a number times an entry of the state, or one times an entry of another vector."""
+        s = self.program[position]
+        assert isinstance(s, MatMul) and s.operand is not None
+        number, rest = self.inlined(s.operand).as_independent(Entry, as_Add=False)
+        if isinstance(rest, Entry) and rest.source == self.program.state and not number.has(ArrayEntry):
+            return number, rest
+        return sympy.S.One, self.renamed_source(s.operand)
+
     def function_of_layer(self, expr: Expr) -> tuple[Entry, Expr] | None:
         """(h, f) where the expression is f(h) for one entry h of one dense layer, f a function of `U`."""
         if expr.has(AxisSum, ArrayEntry):
@@ -58,7 +68,7 @@ class Reading:
         (entry,) = entries
         if not isinstance(self.program[entry.source], MatMul) or entry.neuron == NO_NEURON:
             return None
-        return entry, written.xreplace({entry: U})
+        return entry, written.xreplace({entry: self.operand(entry.source)[0] * U})
 
     # -- matrices -----------------------------------------------------------------------------
 

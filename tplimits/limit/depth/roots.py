@@ -1,10 +1,10 @@
 """The structured square root of the diffusion, from the independent groups of weights (Hoeffding).
 
-To leading order the noise of a layer is the sum of what each independent group of weights contributes, Σ = Σ_g
-Cov(E[V′ | g]).  For weights that enter through averages of two dense layers (the logits of attention) the contribution is
-linear in a matrix R whose limit law is L G Lᵀ, V = L Lᵀ, G with iid N(0, 1) entries; it is read off as a form in R.  What
-is left must be a multiple of Σ_lin^(αβ,δω) = V^αδ V^βω + V^αω V^βδ, the covariance of √(s/2) L (G + Gᵀ) Lᵀ.  A step then
-needs one Cholesky factor of V, never a root of the diffusion itself.
+To leading order the noise of a layer is the sum of what each independent group of weights contributes,
+Σ = Σ_g Cov(E[V′ | g]).  For weights that enter through averages of two dense layers (the logits of attention) the
+contribution is linear in a matrix R whose limit law is L G Lᵀ, V = L Lᵀ, G with iid N(0, 1) entries; it is read off as
+a form in R.  What is left must be a multiple of Σ_lin^(αβ,δω) = V^αδ V^βω + V^αω V^βδ, the covariance of
+√(s/2) L (G + Gᵀ) Lᵀ.  A step then needs one Cholesky factor of V, never a root of the diffusion itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tplimits.limit.depth.algebra import SPAN, Factors, Term, indices, next_numb
 from tplimits.limit.depth.contraction import shifted
 from tplimits.limit.depth.derivation import ALPHA, BETA, DELTA, OMEGA, OneLayer
 from tplimits.limit.depth.forms import Form, collected, dimension_factor, over_tokens
+from tplimits.limit.depth.vanishing import vanishes
 
 SIGMA_LIN = Form(
     {
@@ -44,11 +45,11 @@ class Response:
             one = Term(a, (), 0, left)
             other = shifted(Term(b, (), 0, _elsewhere(right)), next_number(left), 0)
             both = product(one, other)
-            (t, k), (u, l) = (f[1] for f in both.factors if f[0] == "R")
+            (a1, a2), (b1, b2) = (f[1] for f in both.factors if f[0] == "R")
             rest = tuple(f for f in both.factors if f[0] != "R")
-            found.append(((*rest, ("V", (t, u), 0), ("V", (k, l), 0)), both.coeff))
+            found.append(((*rest, ("V", (a1, b1), 0), ("V", (a2, b2), 0)), both.coeff))
             if self.symmetric:
-                found.append(((*rest, ("V", (t, l), 0), ("V", (k, u), 0)), both.coeff))
+                found.append(((*rest, ("V", (a1, b2), 0), ("V", (a2, b1), 0)), both.coeff))
         return collected(found)
 
 
@@ -89,8 +90,8 @@ def structured_root(layer: OneLayer, groups: list[frozenset[int]], diffusion: Fo
         if response.form:
             responses.append(response)
             rest = rest - response.covariance()
-    isotropic = next(iter(rest.terms.values()), S.Zero)
-    if rest - SIGMA_LIN.scaled(isotropic):
+    isotropic = rest.terms.get(next(iter(SIGMA_LIN.terms)), S.Zero)
+    if not vanishes(rest - SIGMA_LIN.scaled(isotropic), layer.arrays.values):
         return None
     return Root(isotropic, tuple(responses))
 

@@ -39,9 +39,7 @@ def _has_rows(values: numpy.ndarray) -> bool:
     return all((numpy.abs(values.sum(axis=a)) > 1e-9).all() for a in (0, 1))
 
 
-def _rewritten(
-    factors: Factors, coefficient: Expr, arrays: Arrays, turned: Mapping[str, bool]
-) -> tuple[Factors, Expr]:
+def _rewritten(factors: Factors, coefficient: Expr, arrays: Arrays, turned: Mapping[str, bool]) -> tuple[Factors, Expr]:
     """One product: row sums of its arrays taken out and merged with what stands at the row's index."""
     kept: list[Factor] = []
     scales: dict[int, numpy.ndarray] = {}
@@ -61,4 +59,3 @@ def _rewritten(
         coefficient = coefficient * sympy.Rational(number.numerator, number.denominator)
         kept += found
     return tuple(kept), coefficient
-

@@ -15,6 +15,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.algebra import Poly, Term, lowest, multiplied, total
 from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.sizes import second_moment_text
 
 if TYPE_CHECKING:
     from tplimits.limit.depth.lowering import Lowering
@@ -39,15 +40,18 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
                 f"the argument of {name} is of order {_size(lowest(small))} and a function of the state; the next "
                 "covariance would not be a polynomial in V. Scale the argument by 1/sqrt(n)."
             )
+        worst = min(small.terms, key=lambda t: t.pert)
+        moment = second_moment_text(worst, lowering.model, frozenset(env.values()))
         lowering.fail(
-            f"not perturbative: the argument of {name} has random fluctuations of order {_size(lowest(small))}, so the "
-            f"drift and the noise of one layer are of order 1 and there is no limit of depth proportional to width. "
-            "Give it the temperature τ0·sqrt(n·k): divide the average by τ0·sqrt(n/k)."
+            f"not perturbative: the argument of {name} has fluctuations of order {_size(lowest(small))}, with second "
+            f"moment {moment}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
+            "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
+            "τ0·sqrt(n/k)."
         )
     if small.terms and lowest(small) > 1 and isinstance(expr, sympy.exp):
         lowering.remarks[
-            f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations leave no "
-            "trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
+            f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations "
+            "leave no trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
@@ -98,8 +102,8 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         values = numpy.broadcast_to(values, table.shape)
     if not numpy.isfinite(values).all():
         lowering.fail(
-            f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at all."
+            f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "
+            "all: let it see itself."
         )
     scale, factors = lowering.arrays.factor(values, at)
     return Poly((Term(sympy.Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),))
-

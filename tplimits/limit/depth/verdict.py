@@ -7,13 +7,15 @@ as large.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.forms import Form, Orders
+from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import text
 
 #: sizes of what stands at ε⁰ and ε¹, in words
@@ -32,7 +34,7 @@ class Verdict:
         return self.sentence
 
 
-def refused(name: str, drift: Orders, covariance: Orders | None) -> Verdict | None:
+def refused(name: str, drift: Orders, covariance: Orders | None, arrays: Mapping[str, numpy.ndarray]) -> Verdict | None:
     """The verdict where something is of too low an order; None where nothing is."""
     for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
         if orders is None:
@@ -40,7 +42,9 @@ def refused(name: str, drift: Orders, covariance: Orders | None) -> Verdict | No
         sums = [f for f in orders.opaque if any(label[0] == "Q" for label, _, _ in f)]
         if sums:
             return _opaque(name, what, sums[0])
-        low = [(order, form) for order, form in sorted(orders.forms.items()) if order < 2 and form]
+        low = [
+            (order, form) for order, form in sorted(orders.forms.items()) if order < 2 and not vanishes(form, arrays)
+        ]
         if low:
             return _too_large(name, what, low)
         if orders.opaque:
@@ -94,7 +98,7 @@ def _opaque(name: str, what: str, factors: tuple) -> Verdict:
         "holds moments of an activation that have no closed form here; shape the activation, or take a polynomial or "
         "piecewise linear one"
         if closed
-        else "is no function of V: it holds other sums over the neurons of the state than V itself, so that V is not Markov"
+        else "is no function of V: it holds other sums over the neurons of the state, so that V is not Markov"
     )
     return Verdict("none", f"`{name}`: {what} {why}.")
 
@@ -115,7 +119,9 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
             return None
         wanted.append(sympy.Mul(*factors))
     wanted = list(dict.fromkeys(wanted))
-    symbols = sorted(set().union(*(w.free_symbols for w in wanted)) - {Symbol("m", integer=True, positive=True)}, key=str)
+    symbols = sorted(
+        set().union(*(w.free_symbols for w in wanted)) - {Symbol("m", integer=True, positive=True)}, key=str
+    )
     if not symbols or not all(w.is_polynomial(*symbols) for w in wanted):
         return tuple(wanted)
     basis = list(sympy.groebner(wanted, *symbols, order="lex").exprs)

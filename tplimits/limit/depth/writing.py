@@ -49,7 +49,7 @@ def _named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, l
 
 def _power_of_m(coefficient: Expr) -> Expr:
     """p where the coefficient is m^p times something without m."""
-    rest, power = sympy.factor_terms(coefficient).as_independent(M)
+    rest, power = sympy.factor_terms(coefficient).as_independent(M, as_Add=False)
     base, exponent = power.as_base_exp()
     return exponent if base == M and not rest.has(M) and exponent.is_Integer else S.Zero
 
@@ -151,4 +151,3 @@ def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:
     scale = sympy.sqrt(aa * bb)
     rho = ab / scale
     return scale * (sympy.sqrt(1 - rho**2) - rho * sympy.acos(rho))
-

@@ -87,8 +87,9 @@ def _message(state: State, key: Key, power: str, means: dict[Expr, Key]) -> str:
         assert isinstance(operand, Avg) and operand.operand is not None
         vector = state.label((operand.operand.source, tuple(int(i) for i in operand.operand.indices)))
         shown = state.text(value)
+        seen = "non-zero mean diverges" if value.is_number else "a mean that is not seen to vanish may diverge"
         return (
-            f"{where}: √n·Avg of a ket with non-zero mean diverges: `{state.label(average)}` tends to ⟨1|{vector}⟩ = "
+            f"{where}: √n·Avg of a ket with {seen}: `{state.label(average)}` tends to ⟨1|{vector}⟩ = "
             f"{shown}, so the term {power} grows without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). "
             "Subtract the mean, or drop the positive power of n."
         )

@@ -1,0 +1,79 @@
+"""What users give beside a program: seeds, counts, numbers by name, executors; refused where they come in."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError, TplimitsError
+
+
+def whole_number(value: Any) -> int | None:
+    """The value as an int, or None when it is not a whole number.
+
+    >>> whole_number(3), whole_number(3.5), whole_number(True)
+    (3, None, None)
+    """
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def seed_number(seed: Any, error: type[TplimitsError]) -> int:
+    """A seed: a whole number, 0 or more."""
+    value = whole_number(seed)
+    if value is None or value < 0:
+        raise error(f"seed={seed!r}: a seed is a whole number, 0 or more.")
+    return value
+
+
+def by_name(value: Any, option: str, error: type[TplimitsError]) -> dict[str, Any]:
+    """What an option gives by name; None gives nothing."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise error(f'{option}={value!r}: give names and numbers as in {option}={{"k": 2}}.')
+    for name in value:
+        if not isinstance(name, str):
+            raise error(f'{option}={value!r}: {name!r} is not a name; give names and numbers as in {{"k": 2}}.')
+    return dict(value)
+
+
+def named_once(option: Any, named: Mapping[str, Any], call: str, error: type[TplimitsError]) -> dict[str, Any]:
+    """Constants and data given through `constants=` and by keyword, together."""
+    listed = by_name(option, "constants", error)
+    twice = sorted(set(listed) & set(named))
+    if twice:
+        raise error(f"{call}: `{twice[0]}` is given twice; give it by keyword or in constants=.")
+    return {**listed, **named}
+
+
+def working_executor(executor: Any, error: type[TplimitsError]) -> None:
+    """Refuse an executor that cannot take work."""
+    if executor is not None and not (hasattr(executor, "submit") and hasattr(executor, "map")):
+        raise error(
+            f"executor={executor!r}: give an executor of concurrent.futures, such as ProcessPoolExecutor(), or None."
+        )
+
+
+def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
+    """An array of finite real numbers, given for `name`."""
+    try:
+        found = numpy.asarray(value)
+        if numpy.iscomplexobj(found):
+            raise EvaluationError(f"`{name}` is given complex numbers; programs are real: give the real part.")
+        number = found.dtype.kind in "biufO" and value is not None
+        array = numpy.array(found, dtype=numpy.float64) if number else None
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None:
+        what = f"a value of type {type(value).__name__}"
+        raise EvaluationError(f"`{name}` is given {what}; it takes an array of numbers.")
+    if not numpy.isfinite(array).all():
+        raise EvaluationError(f"`{name}` has NaN or infinite entries.")
+    return array
