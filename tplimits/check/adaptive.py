@@ -71,7 +71,7 @@ class Inquiry:
         """Draws at each width that find every wrong claim, by the variances of the draws at hand."""
         columns, many, samples = self.columns, len(self.claims), self.measured(samples)
         demands = [
-            demand(moments_of(claim, columns, samples), series, claim.value, claim.error, self.level, many)
+            demand(moments_of(claim, columns, samples), series, claim.value, claim.error, self.level, many, claim.size)
             for claim, series in zip(self.claims, self.series, strict=True)
         ]
         return allocate(demands, self.costs)

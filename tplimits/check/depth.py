@@ -63,6 +63,14 @@ def start(V0: Any, program: Program) -> Start:
     return Start(V, cholesky(V))
 
 
+def layer_count(layers: Any) -> int:
+    """A whole number of layers; CheckError for anything else."""
+    number = whole_number(layers)
+    if number is None or number < 1:
+        raise CheckError(f"layers={layers!r}: a chain has a whole number of layers, 1 or more.")
+    return number
+
+
 def run_layers(
     program: Program,
     claims: Sequence[Claim],
@@ -108,9 +116,7 @@ def inquire(
     fixed: Sequence[str] = (),
 ) -> Inquiry:
     """What is to be sampled and judged."""
-    begin, number = start(V0, program), whole_number(layers)
-    if number is None or number < 1:
-        raise CheckError(f"layers={layers!r}: a chain has a whole number of layers, 1 or more.")
+    begin, number = start(V0, program), layer_count(layers)
     if weights not in ("law", "real"):
         raise CheckError(f"weights={weights!r}: use 'law' (products with matrices are drawn) or 'real' (matrices are).")
     values = dict(given or {})
@@ -178,7 +184,8 @@ def named_claims(claims: Mapping[str, Any], tokens: int) -> list[Claim]:
             raise CheckError(
                 f"the claim on {name} has shape {array.shape}; for {tokens} tokens it is ({size}, {size})."
             )
-        found += [Claim(label, float(v)) for label, v in zip(labels, array[places], strict=True)]
+        most = float(numpy.abs(array).max())
+        found += [Claim(label, float(v), size=most) for label, v in zip(labels, array[places], strict=True)]
     return found
 
 

@@ -27,6 +27,8 @@ _PRODUCT = 0.1
 #: entries held by a batch of draws, about: small enough for the caches, large enough to hide Python
 _BATCH_ENTRIES = 1 << 20
 _MOST_DRAWS = 4096
+#: a layer of a block holds small arrays and many instructions: work beside the one counted
+_LAYER = 4.0
 #: entries of the largest array of one draw of an OuterNonlin of order 3 or more
 CAP_ENTRIES = 1 << 21
 #: entries of all arrays of one draw: 1 GB
@@ -124,7 +126,7 @@ def layer_work(program: Program, n: int, ratios: Ratios, by_products: bool) -> f
             found += _held(program, s, n, ratios) * (1 + 2 * _PRODUCT * _family(program, s))
         elif not (by_products and isinstance(s, InitialMatrix)):
             found += _spent(program, s, n, ratios)
-    return found
+    return _LAYER * found
 
 
 def layer_batch(program: Program, n: int, ratios: Ratios, by_products: bool) -> int:

@@ -30,7 +30,7 @@ def layer_claims(
     Keywords of `simulate` are taken out of `given`.
     """
     stage = stages.depth()
-    start = stage.start(V0, result.program)
+    start, layers = stage.start(V0, result.program), stage.layer_count(layers)
     simulated = {k: given.pop(k) for k in _OF_SIMULATE if k in given}
     if claims is not None:
         return list(stage.named_claims(claims, start.tokens))
