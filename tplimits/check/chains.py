@@ -7,7 +7,7 @@ variates (`tplimits.check.controls`); a chain of layers by the law of V at its e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -125,17 +125,31 @@ class ChainSampler:
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""
-        rng = numpy.random.Generator(numpy.random.SFC64(numpy.random.SeedSequence(self.seed, spawn_key=(n, index))))
+        rng = self._rng(n, index)
         with numpy.errstate(all="ignore"):
-            values = self._one_layer(n, draws, rng) if self.depth is None else self._chain(n, draws, rng)
+            values = self._one_layer(n, draws, rng) if self.depth is None else self._end(n, draws, rng)
         return Draws(n, values, (values**2).mean(axis=0))
 
-    def _chain(self, n: int, draws: int, rng: numpy.random.Generator) -> Array:
+    def along(self, n: int, index: int, draws: int, layers: int) -> Iterator[Array]:
+        """V before and after each of some layers, in batch number `index` at width n."""
+        yield from self._along(n, draws, self._rng(n, index), layers)
+
+    def _rng(self, n: int, index: int) -> numpy.random.Generator:
+        return numpy.random.Generator(numpy.random.SFC64(numpy.random.SeedSequence(self.seed, spawn_key=(n, index))))
+
+    def _along(self, n: int, draws: int, rng: numpy.random.Generator, layers: int) -> Iterator[Array]:
         layer = self._layer(n, draws, rng)
         x, _ = self.start.states(draws, n, rng)
-        for _ in range(self.layers(n)):
-            x = layer.advance(x)
-        return depth_values(covariance(x))
+        yield covariance(x)
+        for _ in range(layers):
+            with numpy.errstate(all="ignore"):
+                x = layer.advance(x)
+                V = covariance(x)
+            yield V
+
+    def _end(self, n: int, draws: int, rng: numpy.random.Generator) -> Array:
+        *_, V = self._along(n, draws, rng, self.layers(n))
+        return depth_values(V)
 
     def _one_layer(self, n: int, draws: int, rng: numpy.random.Generator) -> Array:
         """For each member of a draw √n·ΔV, its mean over the last matrices, and the controls."""

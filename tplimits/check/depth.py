@@ -119,11 +119,7 @@ def inquire(
     begin, number = start(V0, program), layer_count(layers)
     if weights not in ("law", "real"):
         raise CheckError(f"weights={weights!r}: use 'law' (products with matrices are drawn) or 'real' (matrices are).")
-    values = dict(given or {})
-    sizes = {a: values[a] for a in values if a in program.known.axes}
-    assert program.state is not None
-    axis = program[program.state].axes[0]
-    bound = program.bind(**{axis: begin.tokens, **sizes})
+    bound, values = bound_block(program, begin.tokens, given)
     numbers = {w: _fixed_width(program, w, values.pop(w, None)) for w in fixed}
     form = layer_series(bound, values)
     asked = widths if widths is not None else LAYER_WIDTHS if number == 1 else DEPTH_WIDTHS
@@ -137,6 +133,14 @@ def inquire(
     kind = LayerInquiry if number == 1 else Inquiry
     found = _known(claims, chain, number)
     return kind(chain, taken, found, (form,) * len(found), checked_level(level), remarks)
+
+
+def bound_block(program: Program, tokens: int, given: Mapping[str, Any] | None) -> tuple[Program, dict[str, Any]]:
+    """The block with all sizes fixed, and what is given beside them."""
+    values = dict(given or {})
+    sizes = {a: values.pop(a) for a in list(values) if a in program.known.axes}
+    assert program.state is not None
+    return program.bind(**{program[program.state].axes[0]: tokens, **sizes}), values
 
 
 def _fixed_width(program: Program, name: str, value: Any) -> int:
