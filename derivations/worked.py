@@ -8,9 +8,10 @@ a wrong one, and exits with 1 when a comparison fails, when the true value is re
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import sympy
 
 import tplimits as tp
@@ -27,6 +28,11 @@ WIDTHS = (32, 64, 128, 256)
 DRAWS = (12000, 6000, 3000, 1500)
 #: wrong twins are far off
 FEW_DRAWS = (3000, 1500, 800, 400)
+#: one layer of a block: widths, draws, and the covariance it starts from
+LAYER_WIDTHS, LAYER_DRAWS = (100, 300, 1000), (1500, 1000, 600)
+V0 = np.array([[1.0, 0.3, -0.2], [0.3, 1.2, 0.4], [-0.2, 0.4, 0.8]])
+#: numbers of tokens at which coefficients are compared, and the agreement asked of them
+SIZES, EXACT = (2, 3, 5, 8), 1e-12
 
 
 class Worked:
@@ -44,6 +50,43 @@ class Worked:
             parts += ["derivation", *(f"  {line}" for step in limit.steps for line in str(step).splitlines())]
         print("", *parts, "", limit, "", limit.latex(), "", sep="\n")
         return limit
+
+    def equation(self, block: tp.Program) -> tp.CovarianceSDE:
+        """The covariance SDE of a block, printed with its program, its steps and its LaTeX."""
+        sde = tp.derive(block, tp.Proportional())
+        steps = [f"  {line}" for step in sde.steps for line in str(step).splitlines()]
+        print("", repr(block), "derivation", *steps, "", sde, "", sde.latex(), "", sep="\n")
+        return sde
+
+    def coefficients(
+        self,
+        sde: tp.CovarianceSDE,
+        drift: Callable,
+        diffusion: Callable,
+        sizes: Sequence[int] = SIZES,
+        **constants: float,
+    ) -> None:
+        """b and Σ are the published ones at random covariances of several sizes."""
+        for m in sizes:
+            V = random_covariance(m)
+            b, sigma = sde.drift_at(V, **constants), sde.diffusion_at(V, **constants)
+            for what, found, wanted in (("b", b, drift(V)), ("Σ", sigma, packed(diffusion(V)))):
+                off = float(np.abs(found - wanted).max())
+                self._report(off <= EXACT * max(1.0, float(np.abs(wanted).max())), f"{what}, m = {m}: {off:.1e} apart")
+
+    def layers(
+        self,
+        sde: tp.CovarianceSDE,
+        why: str,
+        claims: Mapping[str, Any] | None = None,
+        accepted: bool = True,
+        **options: Any,
+    ) -> None:
+        """One layer of finite width accepts the derived coefficients, or what is claimed in their place."""
+        print(f"\n{why}")
+        settings: dict[str, Any] = {"widths": LAYER_WIDTHS, "draws": LAYER_DRAWS, "V0": V0, **options}
+        verdict = tp.check(sde, seed=SEED, level=LEVEL, claims=claims, progress=False, **settings)
+        self.judged(verdict, accepted)
 
     def same(self, what: str, found: sympy.Expr, by_hand: sympy.Expr) -> None:
         """Two expressions are one: their difference simplifies to zero."""
@@ -99,3 +142,20 @@ def without_dots(program: tp.Program) -> dict[str, float]:
     """The values that follow when W and Wᵀ are taken as independent: no dot-kets."""
     wrong = tp.WidthLimit(program, derive_width(program, with_dots=False))
     return {label: number.value for label, number in wrong.evaluate().items()}
+
+
+def random_covariance(m: int) -> np.ndarray:
+    """A covariance of m tokens, the same whenever it is asked for."""
+    X = np.random.default_rng(m).standard_normal((m, m + 2))
+    return X @ X.T / (m + 2)
+
+
+def packed(full: np.ndarray) -> np.ndarray:
+    """Σ^(αβ,δω) as (P, P) over the pairs α ≤ β."""
+    a, b = np.triu_indices(len(full))
+    return full[a[:, None], b[:, None], a[None, :], b[None, :]]
+
+
+def sigma_lin(V: np.ndarray) -> np.ndarray:
+    """V^αδ V^βω + V^αω V^βδ."""
+    return np.einsum("ad,bw->abdw", V, V) + np.einsum("aw,bd->abdw", V, V)

@@ -34,6 +34,11 @@ def check() -> ModuleType:
     return importlib.import_module("tplimits.check.verdict")
 
 
+def depth() -> ModuleType:
+    """tplimits.check.depth"""
+    return importlib.import_module("tplimits.check.depth")
+
+
 def plots() -> ModuleType:
     """tplimits.report.plots"""
     return importlib.import_module("tplimits.report.plots")

@@ -16,7 +16,7 @@ from tplimits.check.claims import Claim
 from tplimits.check.design import allocate, demand
 from tplimits.check.estimate import Series
 from tplimits.check.rows import Row, judge, moments_of
-from tplimits.check.sample import Draws, Sampler, sample
+from tplimits.check.sample import Draws, Source, sample
 from tplimits.progress import Report
 
 #: draws of the pilot at each width, and the least when they are expensive
@@ -37,7 +37,7 @@ _BEYOND_DOUBT = 1e-3
 class Inquiry:
     """What is asked: claims with the series they are fitted by, at which widths, judged at which level."""
 
-    sampler: Sampler
+    sampler: Source
     widths: tuple[int, ...]
     claims: tuple[Claim, ...]
     series: tuple[Series, ...]
@@ -45,24 +45,33 @@ class Inquiry:
     remarks: tuple[str, ...] = ()
 
     @property
+    def pilot(self) -> int:
+        """Draws of the pilot at each width."""
+        return _PILOT
+
+    @property
     def columns(self) -> dict[str, int]:
         """The place of each observable in the draws."""
-        return {o.label: i for i, o in enumerate(self.sampler.observables)}
+        return {label: i for i, label in enumerate(self.sampler.labels)}
 
     @property
     def costs(self) -> list[float]:
         """The work of one draw at each width."""
         return [self.sampler.work(n) for n in self.widths]
 
+    def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
+        """The draws with the columns that claims are about."""
+        return tuple(samples)
+
     def judged(self, samples: Sequence[Draws]) -> tuple[Row, ...]:
         """One row a claim."""
-        return judge(self.claims, self.series, self.columns, samples, self.level)
+        return judge(self.claims, self.series, self.columns, self.measured(samples), self.level)
 
     def required(self, samples: Sequence[Draws]) -> tuple[int, ...]:
         """Draws at each width that find every wrong claim, by the variances of the draws at hand."""
-        columns, many = self.columns, len(self.claims)
+        columns, many, samples = self.columns, len(self.claims), self.measured(samples)
         demands = [
-            demand(moments_of(claim, columns, samples), series, claim.value, claim.error, self.level, many)
+            demand(moments_of(claim, columns, samples), series, claim.value, claim.error, self.level, many, claim.size)
             for claim, series in zip(self.claims, self.series, strict=True)
         ]
         return allocate(demands, self.costs)
@@ -81,7 +90,7 @@ def sample_fixed(
 def sample_adaptively(inquiry: Inquiry, executor: Executor | None, report: Report) -> tuple[Draws, ...]:
     """Draws until every claim off by its tolerance would be found, or the work limit is reached."""
     costs = inquiry.costs
-    missing = [max(_LEAST, min(_PILOT, int(_PILOT_WORK / len(costs) / cost))) for cost in costs]
+    missing = [max(_LEAST, min(inquiry.pilot, int(_PILOT_WORK / len(costs) / cost))) for cost in costs]
     samples = _extended(inquiry, (), missing, executor, report, "pilot")
     for number in range(_ROUNDS):
         have = [len(s.values) for s in samples]

@@ -20,7 +20,8 @@ class Claim:
 
     `statistic="mean"` is about E[label]; `statistic="covariance"` about Cov(label, other) over draws
     (`other=None`: the variance), which is what a fluctuation scalar has in place of a limit.
-    `error` is the standard error of the stated value itself, from the evaluation of the limit.
+    `error` is the standard error of the stated value itself, from the evaluation of the limit; `size` is what errors
+    of the claim that have to be found are relative to, the value itself unless given.
 
     >>> Claim("return", 0.5).name, Claim("s", 1, statistic="covariance").name
     ('return', 'Var(s)')
@@ -31,6 +32,7 @@ class Claim:
     error: float = 0.0
     statistic: Statistic = "mean"
     other: str | None = None
+    size: float | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -42,12 +42,14 @@ _MOST = 1e12
 _ZERO = 1e-6
 
 
-def tolerance(value: float, error: float, scale: float) -> float:
-    """How far off a claim may be without being found.
+def tolerance(value: float, error: float, scale: float, size: float | None = None) -> float:
+    """How far off a claim may be without being found, relative to `size` where one is given.
 
     >>> tolerance(0.5, 0.0, 1.0), tolerance(0.0, 0.0, 2.0)
     (0.01, 0.1)
     """
+    if size:
+        return TOLERANCE * size
     if abs(value) <= max(3 * error, _ZERO * scale):
         return ZERO_TOLERANCE * scale
     return TOLERANCE * abs(value)
@@ -73,9 +75,17 @@ class Demand:
         return numpy.column_stack([self.series.design(widths), self.series.curvature(widths, self.moments.reach)])
 
 
-def demand(moments: Moments, series: Series, value: float, error: float, level: float, claims: int) -> Demand:
+def demand(
+    moments: Moments,
+    series: Series,
+    value: float,
+    error: float,
+    level: float,
+    claims: int,
+    size: float | None = None,
+) -> Demand:
     """The demand of one of `claims` claims."""
-    wanted = _MARGIN * tolerance(value, error, moments.scale) / quantiles(level, claims)
+    wanted = _MARGIN * tolerance(value, error, moments.scale, size) / quantiles(level, claims)
     left = wanted**2 - error**2
     # no draws help against the error of the claim itself: stay comparable with it
     return Demand(moments, series, math.sqrt(left) if left > 0.04 * wanted**2 else max(wanted, error))

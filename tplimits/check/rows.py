@@ -126,7 +126,7 @@ def judge(
             p_holm=p_holm,
             slope=_slope(claim, columns, samples),
             finds=apart * math.hypot(f.stderr, claim.error),
-            tolerance=tolerance(claim.value, claim.error, m.scale),
+            tolerance=tolerance(claim.value, claim.error, m.scale, claim.size),
             accepted=p_holm > level,
         )
         for claim, form, m, f, (z, p), p_holm in zip(claims, series, moments, fits, scores, adjusted, strict=True)

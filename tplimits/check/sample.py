@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import threadpoolctl
@@ -62,6 +62,30 @@ class Draws:
         return Draws(self.n, values, (weights * numpy.stack([d.squares for d in parts])).sum(axis=0))
 
 
+class Source(Protocol):
+    """What draws come from: batches of one row a draw and one column a label, at any width."""
+
+    @property
+    def program(self) -> Program:
+        """What is run."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the columns are."""
+
+    def prepare(self) -> None:
+        """What is the same for every batch, found once."""
+
+    def batch(self, n: int) -> int:
+        """Draws in a full batch at width n."""
+
+    def work(self, n: int) -> float:
+        """The work of one draw at width n."""
+
+    def run(self, n: int, index: int, draws: int) -> Draws:
+        """Batch number `index` at width n."""
+
+
 @dataclass(frozen=True)
 class Sampler:
     """Runs a program at finite widths and reads observables off it."""
@@ -79,6 +103,15 @@ class Sampler:
     def work(self, n: int) -> float:
         """The work of one draw at width n."""
         return work(self.program, n, self.ratios)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the observables."""
+        return tuple(o.label for o in self.observables)
+
+    def prepare(self) -> None:
+        """The magnitudes, once: copies of the sampler go to other processes."""
+        _ = self._magnitudes
 
     @cached_property
     def _magnitudes(self) -> Magnitudes:
@@ -112,7 +145,7 @@ class Task:
     batches: tuple[tuple[int, int], ...]
 
 
-def tasks(sampler: Sampler, n: int, first: int, draws: int) -> list[Task]:
+def tasks(sampler: Source, n: int, first: int, draws: int) -> list[Task]:
     """`draws` draws at width n, from batch number `first` on; the last batch may be smaller."""
     size = sampler.batch(n)
     sizes = [min(size, draws - start) for start in range(0, draws, size)]
@@ -120,7 +153,7 @@ def tasks(sampler: Sampler, n: int, first: int, draws: int) -> list[Task]:
     return [Task(n, tuple(batches[i : i + _BATCHES_PER_TASK])) for i in range(0, len(batches), _BATCHES_PER_TASK)]
 
 
-def _run_task(sampler: Sampler, task: Task, caller: int) -> list[Draws]:
+def _run_task(sampler: Source, task: Task, caller: int) -> list[Draws]:
     """What a worker does; a worker in another process keeps its linear algebra to one thread itself."""
     with nullcontext() if os.getpid() == caller else single_threaded():
         return [sampler.run(task.n, index, draws) for index, draws in task.batches]
@@ -134,13 +167,13 @@ def single_threaded() -> Iterator[None]:
 
 
 def sample(
-    sampler: Sampler, wanted: Mapping[int, tuple[int, int]], executor: Executor | None, report: Report
+    sampler: Source, wanted: Mapping[int, tuple[int, int]], executor: Executor | None, report: Report
 ) -> dict[int, Draws]:
     """Draws at several widths; `wanted` maps a width to (number of its first batch, draws).
 
     Raises CheckError, naming the observable and the width, where a draw is not finite.
     """
-    _ = sampler._magnitudes  # once, before copies of the sampler go to other processes
+    sampler.prepare()
     cost = {n: sampler.work(n) for n in wanted}
     jobs = [t for n, (first, draws) in wanted.items() for t in tasks(sampler, n, first, draws)]
     found: dict[int, list[Draws]] = {n: [] for n in wanted}
@@ -166,7 +199,7 @@ def _workers(executor: Executor | None) -> Iterator[Executor]:
         threads.shutdown(cancel_futures=True)
 
 
-def _in_order(workers: Executor, sampler: Sampler, jobs: Sequence[Task]) -> Iterator[list[Draws]]:
+def _in_order(workers: Executor, sampler: Source, jobs: Sequence[Task]) -> Iterator[list[Draws]]:
     """The results of all tasks in their order, with a bounded number waiting."""
     waiting: deque[Future[list[Draws]]] = deque()
     try:
@@ -181,14 +214,14 @@ def _in_order(workers: Executor, sampler: Sampler, jobs: Sequence[Task]) -> Iter
             future.cancel()
 
 
-def _finite(sampler: Sampler, batch: Draws) -> None:
+def _finite(sampler: Source, batch: Draws) -> None:
     finite = numpy.isfinite(batch.values) & numpy.isfinite(batch.squares)
     if finite.all():
         return
     column = int(numpy.argmin(finite.all(axis=0)))
     bad = int((~finite[:, column]).sum())
     raise CheckError(
-        f"`{sampler.observables[column].label}` is not finite in {bad} of {len(batch.values)} draws at width "
+        f"`{sampler.labels[column]}` is not finite in {bad} of {len(batch.values)} draws at width "
         f"n = {batch.n}: look for a division by zero, a logarithm or root of a negative number, or an overflow in "
         f"`{sampler.program.name}`; if only small widths fail, start from a larger one."
     )

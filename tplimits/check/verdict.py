@@ -87,7 +87,18 @@ def run_check(
     start = time.perf_counter()
     ratios, given = by_name(ratios, "ratios", CheckError), by_name(given, "constants", CheckError)
     working_executor(executor, CheckError)
-    inquiry = _inquiry(program, claims, widths, seed_number(seed, CheckError), _level(level), ratios, given)
+    inquiry = _inquiry(program, claims, widths, seed_number(seed, CheckError), checked_level(level), ratios, given)
+    return concluded(inquiry, draws, executor, progress, start)
+
+
+def concluded(
+    inquiry: Inquiry,
+    draws: int | Sequence[int] | None,
+    executor: Executor | None,
+    progress: Progress,
+    start: float,
+) -> Verdict:
+    """Sample what an inquiry asks for, and judge it; `start` is when the check began."""
     try:
         with reporting(progress) as report:
             rows, samples, remarks = _sampled(inquiry, draws, executor, report)
@@ -157,7 +168,8 @@ def _verdict(
     )
 
 
-def _level(level: float) -> float:
+def checked_level(level: float) -> float:
+    """A probability; CheckError for anything else."""
     try:
         value = float(level)
     except (TypeError, ValueError):

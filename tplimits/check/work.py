@@ -27,6 +27,8 @@ _PRODUCT = 0.1
 #: entries held by a batch of draws, about: small enough for the caches, large enough to hide Python
 _BATCH_ENTRIES = 1 << 20
 _MOST_DRAWS = 4096
+#: a layer of a block holds small arrays and many instructions: work beside the one counted
+_LAYER = 4.0
 #: entries of the largest array of one draw of an OuterNonlin of order 3 or more
 CAP_ENTRIES = 1 << 21
 #: entries of all arrays of one draw: 1 GB
@@ -110,3 +112,32 @@ def affordable(program: Program, widths: tuple[int, ...]) -> tuple[int, ...]:
     if cap is None or widths[-1] <= cap:
         return widths
     return tuple(max(1, round(w * cap / widths[-1])) for w in widths)
+
+
+def layer_work(program: Program, n: int, ratios: Ratios, by_products: bool) -> float:
+    """The work of one layer of a block; `by_products`: products with matrices are drawn, not the matrices.
+
+    The controls, products of all rows with each other, are counted in.
+    """
+    rows = _rows(program)
+    found = _PRODUCT * n * rows**2
+    for s in program.instructions:
+        if by_products and isinstance(s, MatMul):
+            found += _held(program, s, n, ratios) * (1 + 2 * _PRODUCT * _family(program, s))
+        elif not (by_products and isinstance(s, InitialMatrix)):
+            found += _spent(program, s, n, ratios)
+    return _LAYER * found
+
+
+def layer_batch(program: Program, n: int, ratios: Ratios, by_products: bool) -> int:
+    """Chains that run together at width n."""
+    held = sum(
+        _held(program, s, n, ratios) for s in program.instructions if not (by_products and isinstance(s, InitialMatrix))
+    )
+    return int(min(max(1, _BATCH_ENTRIES // held), _MOST_DRAWS))
+
+
+def _rows(program: Program) -> int:
+    """Vectors that meet a matrix, and those of the state."""
+    state = 0 if program.state is None else _family(program, program[program.state])
+    return state + sum(_family(program, s) for s in program.instructions if isinstance(s, MatMul))

@@ -11,6 +11,8 @@ from tplimits import stages
 from tplimits.errors import CheckError
 from tplimits.limit import targets
 from tplimits.program.given import by_name, named_once, seed_number, working_executor
+from tplimits.results.layer_claims import layer_claims
+from tplimits.results.proportional import CovarianceSDE
 from tplimits.results.width import WidthLimit
 
 if TYPE_CHECKING:
@@ -18,13 +20,16 @@ if TYPE_CHECKING:
 
 
 def check(
-    result: WidthLimit,
+    result: WidthLimit | CovarianceSDE,
     widths: Sequence[int] | None = None,
     draws: int | Sequence[int] | None = None,
     seed: int = 0,
     level: float = 1e-2,
-    claims: Mapping[str, float] | None = None,
+    claims: Mapping[str, Any] | None = None,
     *,
+    V0: Any = None,
+    layers: int = 1,
+    weights: str = "law",
     ratios: Mapping[str, float] | None = None,
     constants: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
@@ -42,14 +47,39 @@ def check(
     rejected with 95 % probability.  `claims={"return": 0.6}` judges your own values instead.  `method`,
     `particles` and `replicates` are those of `evaluate`; constants and scalars go by name.
 
+    Of a covariance SDE the block is run, from states of covariance `V0`: n·E[V′ − V] and n·Cov(V′) of one layer against
+    b and Σ, or V after `layers` layers (at the largest width, with the same depth/width at the others) against
+    `simulate`.  `weights="law"` draws products with matrices, which is exact, `"real"` the matrices themselves.
+    `claims` name entries, "b[0,1]" or "Σ[0,0;0,1]", or whole arrays, "drift" and "diffusion".
+
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
-    if not isinstance(result, WidthLimit):
-        raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     given = named_once(constants, named, "check()", CheckError)
     ratios = by_name(ratios, "ratios", CheckError)
     seed = seed_number(seed, CheckError)
     working_executor(executor, CheckError)
+    if isinstance(result, CovarianceSDE):
+        claimed = layer_claims(result, claims, V0, layers, widths, ratios, given, seed, method)
+        return stages.depth().run_layers(
+            result.program,
+            claimed,
+            V0,
+            layers,
+            widths,
+            draws,
+            seed,
+            level,
+            weights,
+            ratios,
+            given,
+            result.fixed,
+            executor,
+            progress,
+        )
+    if not isinstance(result, WidthLimit):
+        raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
+    if V0 is not None or layers != 1:
+        raise CheckError("V0= and layers= are for a covariance SDE; this is a limit of infinite width.")
     stage = stages.check()
     if claims is None:
         judged = _own_claims(result, stage, given, ratios, method, particles, replicates, seed, executor, progress)
