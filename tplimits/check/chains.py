@@ -19,7 +19,7 @@ from tplimits.check.adaptive import Inquiry
 from tplimits.check.controls import controls, enough, moments
 from tplimits.check.expected import Expectation
 from tplimits.check.layer import Layer, Weights
-from tplimits.check.sample import Draws
+from tplimits.check.sample import Draws, single_threaded
 from tplimits.check.states import Mirrored, Start, covariance
 from tplimits.check.work import layer_batch, layer_work
 from tplimits.program.program import Program
@@ -183,7 +183,8 @@ class LayerInquiry(Inquiry):
 
     def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
         """The columns b and Σ of each width."""
-        return tuple(measured(self.chain, s) for s in samples)
+        with single_threaded():
+            return tuple(measured(self.chain, s) for s in samples)
 
 
 def measured(sampler: ChainSampler, sample: Draws) -> Draws:
