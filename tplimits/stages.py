@@ -24,6 +24,11 @@ def covariance() -> ModuleType:
     return importlib.import_module("tplimits.numeric.covariance")
 
 
+def paths() -> ModuleType:
+    """tplimits.numeric.sde.simulation"""
+    return importlib.import_module("tplimits.numeric.sde.simulation")
+
+
 def check() -> ModuleType:
     """tplimits.check.verdict"""
     return importlib.import_module("tplimits.check.verdict")

@@ -7,24 +7,16 @@ by the interpreter is the twin that tests compare with.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import os
-import pathlib
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from types import ModuleType
 
 import numpy
-import platformdirs
 import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
 from sympy.printing.pycode import PythonCodePrinter
 
+from tplimits.numeric.generated import load
 from tplimits.program.evaluate import Array
 
 
@@ -130,39 +122,6 @@ def source(body: Expr, own: Sequence[Symbol], slots: Sequence[Sequence[Symbol]],
     )
 
 
-def cache_folder() -> pathlib.Path:
-    """Where generated modules live: $TPLIMITS_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("TPLIMITS_CACHE")
-    return pathlib.Path(chosen) if chosen else pathlib.Path(platformdirs.user_cache_dir("tplimits"))
-
-
-@lru_cache(maxsize=256)
-def load(text: str) -> ModuleType:
-    """The generated module, written to the cache folder under a name that is its content."""
-    name = f"outer_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    try:
-        path = _written(cache_folder(), name, text)
-    except OSError:  # a read-only home: compile for this process only
-        path = _written(pathlib.Path(tempfile.mkdtemp(prefix="tplimits-")), name, text)
-    spec = importlib.util.spec_from_file_location(f"tplimits_generated_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # Numba's cache refers to the module by name
-    spec.loader.exec_module(module)
-    return module
-
-
-def _written(folder: pathlib.Path, name: str, text: str) -> pathlib.Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.py"
-    if not path.exists():
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, path)  # never a half-written module
-    return path
-
-
 def slot_offsets(size: int, slots: int, most: int, rng: numpy.random.Generator) -> NDArray[numpy.int64]:
     """Which neurons are averaged, as offsets from α: all of them for one slot, a random sample beyond.
 
@@ -191,7 +150,7 @@ def mean_over_slots(
 ) -> Array:
     """y_α for α = 0 … size − 1; `interpreted` runs the same source without the compiler."""
     names = [list(own), [list(s) for s in slots], list(constants)]
-    module = load(source(body, names[0], names[1], names[2]))
+    module = load(source(body, names[0], names[1], names[2]), "outer")
     arrays = [*own.values(), *(a for s in slots for a in s.values())]
     rows = [numpy.ascontiguousarray(a, dtype=numpy.float64) for a in arrays]
     numbers = numpy.array([constants[c] for c in constants], dtype=numpy.float64)

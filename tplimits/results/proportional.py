@@ -21,8 +21,10 @@ from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.verdict import Verdict
 from tplimits.limit.depth.writing import M, expression
 from tplimits.limit.kets import Step
+from tplimits.numeric.sde.paths import Paths
 from tplimits.program.entries import constant_symbol, size_symbol, width_symbol
 from tplimits.program.program import Program
+from tplimits.progress import Progress
 from tplimits.report import citations, covariance
 
 
@@ -177,3 +179,56 @@ class CovarianceSDE:
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
         a, b = stage.pairs(V.shape[-1])
         return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
+
+    @cached_property
+    def _simulators(self) -> dict[str, Any]:
+        return {}
+
+    def simulate(
+        self,
+        V0: Any,
+        T: float = 1.0,
+        dt: float = 0.01,
+        paths: int = 4096,
+        seed: int = 0,
+        method: str = "psd",
+        stop: float | tuple[float | None, float] | None = None,
+        record: bool | int = False,
+        halve: bool = False,
+        threads: int | None = None,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        progress: Progress = False,
+        **named: Any,
+    ) -> Paths:
+        """Paths of dV = b(V) dt + Σ(V)^(1/2) dB from V0 to time T = depth/width, constants of the block by name.
+
+        V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
+        method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops negative
+        eigenvalues.  Both are of weak order 1; `halve=True` runs the same noise in steps half as long as well, for
+        `paths.step_error`.  A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an
+        eigenvalue leaves `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.
+        `record=True` keeps every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on `threads`
+        or on how many paths there are.
+
+        Raises EvaluationError for arguments out of range, a V0 that is no covariance, missing constants, a Σ that is not
+        positive, and where no structured root of Σ was found.
+
+        >>> import numpy as np, tplimits as tp
+        >>> @tp.block
+        ... def linear(x: tp.State["token"], W: tp.Matrix):
+        ...     return W @ x
+        >>> sde = tp.derive(linear, tp.Proportional())
+        >>> paths = sde.simulate(np.eye(2), T=0.5, dt=0.05, paths=100)
+        >>> paths.V.shape, paths.correlation(0, 1).shape, int(paths.stopped.sum())
+        ((100, 2, 2), (100,), 0)
+        """
+        stage = stages.paths()
+        V = stage.initial(V0)
+        settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
+        values = self.values(V.shape[-1], {**(constants or {}), **named}, ratios)
+        if method not in self._simulators:
+            self._simulators[method] = stage.simulator(self.limit, method)
+        compiled = stage.Compiled.at(self._simulators[method], values, self.limit.arrays, V.shape[-1])
+        found: Paths = stage.simulate(compiled, V, settings, progress)
+        return found

@@ -1,0 +1,160 @@
+"""Small dense matrices in compiled loops: products, Cholesky factors, eigenvalues by Jacobi rotations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+#: a pivot above −PIVOT·trace counts as zero, below it the matrix as not positive
+PIVOT = 1e-13
+#: sweeps of Jacobi rotations; convergence is quadratic
+_SWEEPS = 40
+
+_FAST = {"contract", "reassoc", "nsz"}
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def multiply(A: Any, B: Any, out: Any) -> None:
+    """A B."""
+    m = A.shape[0]
+    for i in range(m):
+        for j in range(m):
+            out[i, j] = 0.0
+        for k in range(m):
+            factor = A[i, k]
+            for j in range(m):
+                out[i, j] += factor * B[k, j]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def multiply_transposed(A: Any, B: Any, out: Any) -> None:
+    """A Bᵀ."""
+    m = A.shape[0]
+    for i in range(m):
+        for j in range(m):
+            total = 0.0
+            for k in range(m):
+                total += A[i, k] * B[j, k]
+            out[i, j] = total
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def gram(B: Any, out: Any) -> None:
+    """B Bᵀ."""
+    m = B.shape[0]
+    for i in range(m):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(m):
+                total += B[i, k] * B[j, k]
+            out[i, j] = total
+            out[j, i] = total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def cholesky(V: Any, shift: float, sign: float, L: Any) -> bool:
+    """L Lᵀ = shift + sign·V; False where that has a negative pivot.  Pivots of the size of rounding are zero."""
+    m = V.shape[0]
+    trace = 0.0
+    for i in range(m):
+        trace += abs(shift + sign * V[i, i])
+    least = PIVOT * trace
+    for j in range(m):
+        for i in range(j):
+            L[i, j] = 0.0
+        pivot = shift + sign * V[j, j]
+        for k in range(j):
+            pivot -= L[j, k] * L[j, k]
+        if not pivot >= -least:  # also NaN
+            return False
+        root = math.sqrt(pivot) if pivot > least else 0.0
+        L[j, j] = root
+        inverse = 1.0 / root if root > 0.0 else 0.0
+        for i in range(j + 1, m):
+            entry = sign * V[i, j]
+            for k in range(j):
+                entry -= L[i, k] * L[j, k]
+            if root == 0.0 and abs(entry) > math.sqrt(least * abs(shift + sign * V[i, i])):
+                return False
+            L[i, j] = entry * inverse
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def eigensystem(A: Any, U: Any) -> None:
+    """A = U diag Uᵀ by cyclic Jacobi rotations; the eigenvalues are left on the diagonal of A."""
+    m = A.shape[0]
+    for i in range(m):
+        for j in range(m):
+            U[i, j] = 1.0 if i == j else 0.0
+    for _ in range(_SWEEPS):
+        off, scale = 0.0, 0.0
+        for i in range(m):
+            scale += A[i, i] * A[i, i]
+            for j in range(i):
+                off += A[i, j] * A[i, j]
+        if not off > 1e-32 * scale:
+            return
+        for p in range(m - 1):
+            for q in range(p + 1, m):
+                if A[p, q] != 0.0:
+                    _rotate(A, U, p, q)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _rotate(A: Any, U: Any, p: int, q: int) -> None:
+    m = A.shape[0]
+    angle = (A[q, q] - A[p, p]) / (2.0 * A[p, q])
+    t = 1.0 / (abs(angle) + math.sqrt(angle * angle + 1.0))
+    if angle < 0.0:
+        t = -t
+    c = 1.0 / math.sqrt(t * t + 1.0)
+    s = t * c
+    for k in range(m):
+        x, y = A[k, p], A[k, q]
+        A[k, p], A[k, q] = c * x - s * y, s * x + c * y
+    for k in range(m):
+        x, y = A[p, k], A[q, k]
+        A[p, k], A[q, k] = c * x - s * y, s * x + c * y
+        x, y = U[k, p], U[k, q]
+        U[k, p], U[k, q] = c * x - s * y, s * x + c * y
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def root(V: Any, B: Any, spare: Any) -> bool:
+    """B Bᵀ = V, by Cholesky; where V is not positive, of V without its negative eigenvalues, and False."""
+    if cholesky(V, 0.0, 1.0, B):
+        return True
+    m = V.shape[0]
+    for i in range(m):
+        for j in range(m):
+            spare[i, j] = 0.5 * (V[i, j] + V[j, i])
+    eigensystem(spare, B)
+    for j in range(m):
+        size = math.sqrt(max(spare[j, j], 0.0))
+        for i in range(m):
+            B[i, j] *= size
+    return False
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def is_finite(V: Any) -> bool:
+    """Whether no entry is infinite or NaN."""
+    total = 0.0
+    for i in range(V.shape[0]):
+        for j in range(V.shape[1]):
+            total += V[i, j] * 0.0
+    return total == 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def is_outside(V: Any, low: float, high: float, spare: Any) -> bool:
+    """Whether an eigenvalue is outside [low, high]; a bound on the trace settles most cases."""
+    trace = 0.0
+    for i in range(V.shape[0]):
+        trace += V[i, i]
+    if trace > high and not cholesky(V, high, -1.0, spare):
+        return True
+    return low > 0.0 and not cholesky(V, -low, 1.0, spare)

@@ -1,0 +1,112 @@
+"""One step of a covariance: what is added, what multiplies, and isotropic noise from a root of V.
+
+Isotropic noise √(s/2) L (G + Gᵀ) Lᵀ dB comes as K = √(s h/2) (G + Gᵀ).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+from tplimits.numeric.sde.matrices import gram, multiply, multiply_transposed, root
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
+    """d_a = V_aa, and if asked for s_a = √V_aa and N_ab = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ)."""
+    m = V.shape[0]
+    for a in range(m):
+        d[a] = V[a, a]
+    if not rooted:
+        return
+    for a in range(m):
+        s[a] = math.sqrt(max(V[a, a], 0.0))
+    for a in range(m):
+        N[a, a] = 0.0
+        for b in range(a):
+            scale = s[a] * s[b]
+            rho = min(max(V[a, b] / scale, -1.0), 1.0) if scale > 0.0 else 1.0
+            sine = math.sqrt((1.0 - rho) * (1.0 + rho))
+            N[a, b] = N[b, a] = scale * (sine - rho * math.atan2(sine, rho))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
+    """scale · (G + Gᵀ) from m(m + 1)/2 normals."""
+    m = K.shape[0]
+    k = 0
+    for i in range(m):
+        for j in range(i):
+            K[i, j] = K[j, i] = normals[k] * scale * 1.4142135623730951
+            k += 1
+        K[i, i] = 2.0 * scale * normals[k]
+        k += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def response(B: Any, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
+    """R = B G Bᵀ with B Bᵀ = V, or B (G + Gᵀ) Bᵀ/√2."""
+    m = B.shape[0]
+    if symmetric:
+        symmetric_noise(normals, 0.7071067811865476, other)
+    else:
+        for i in range(m):
+            for j in range(m):
+                other[i, j] = normals[i * m + j]
+    multiply(B, other, spare)
+    multiply_transposed(spare, B, R)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, spare: Any, other: Any, fresh: Any) -> int:
+    """Euler: V + D + B K Bᵀ with B Bᵀ = V on entry, of the new V on return; 1 where V had to be made positive."""
+    m = V.shape[0]
+    for i in range(m):
+        for j in range(m):
+            fresh[i, j] = V[i, j] + D[i, j]
+    if noisy:
+        multiply(B, K, spare)
+        multiply_transposed(spare, B, other)
+        for i in range(m):
+            for j in range(m):
+                fresh[i, j] += 0.5 * (other[i, j] + other[j, i])
+    if root(fresh, B, spare):
+        return 0
+    gram(B, fresh)
+    return 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def multiply_and_add(
+    V: Any, D: Any, added: bool, X: Any, factored: bool, K: Any, noisy: bool, B: Any, spare: Any, other: Any, fresh: Any
+) -> int:
+    """(1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ with W Wᵀ = V + D and S = 1 + K/2 − K²/8, so that S Sᵀ = 1 + K + O(K³).
+
+    Positive whatever X and K are.  B Bᵀ = V on entry, of the new V on return; 1 where V + D had to be made positive.
+    """
+    m = V.shape[0]
+    clipped = 0
+    if added:
+        for i in range(m):
+            for j in range(m):
+                fresh[i, j] = V[i, j] + D[i, j]
+        if not root(fresh, B, spare):
+            clipped = 1
+    if noisy:
+        gram(K, spare)
+        for i in range(m):
+            for j in range(m):
+                spare[i, j] = 0.5 * K[i, j] - 0.125 * spare[i, j]
+        multiply(B, spare, other)
+        for i in range(m):
+            for j in range(m):
+                B[i, j] += other[i, j]
+    if factored:
+        multiply(X, B, other)
+        for i in range(m):
+            for j in range(m):
+                B[i, j] += other[i, j]
+    gram(B, fresh)
+    return clipped

@@ -1,0 +1,106 @@
+"""Standard normals from one stream a path: xoshiro256++ and the ziggurat of Marsaglia and Tsang with 256 layers.
+
+A path owns its stream, so that its numbers depend neither on the number of threads nor on other paths.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+from numba import njit
+from numpy.typing import NDArray
+
+_EDGE = 3.6541528853610088
+_BITS = 2.0**52
+
+
+def _tables() -> tuple[NDArray[numpy.float64], NDArray[numpy.uint64], NDArray[numpy.float64]]:
+    """Widths of the layers over 2^52, the part of each that lies wholly under the density, and densities at the edges."""
+    density = math.exp(-0.5 * _EDGE**2)
+    area = _EDGE * density + math.sqrt(math.pi / 2) * math.erfc(_EDGE / math.sqrt(2))
+    edges = numpy.zeros(256)
+    edges[255] = _EDGE
+    for i in range(254, 0, -1):
+        edges[i] = math.sqrt(-2.0 * math.log(area / edges[i + 1] + math.exp(-0.5 * edges[i + 1] ** 2)))
+    widths, inside = edges / _BITS, numpy.zeros(256)
+    widths[0] = area / density / _BITS  # the base layer with the tail
+    inside[0] = _EDGE * density / area * _BITS
+    inside[1:] = edges[:-1] / edges[1:] * _BITS
+    return widths, inside.astype(numpy.uint64), numpy.exp(-0.5 * edges**2)
+
+
+_WIDTHS, _INSIDE, _DENSITIES = _tables()
+_U1, _U8, _U11, _U17 = (numpy.uint64(k) for k in (1, 8, 11, 17))
+_U19, _U23, _U41, _U45 = (numpy.uint64(k) for k in (19, 23, 41, 45))
+_LAYER, _MANTISSA = numpy.uint64(255), numpy.uint64((1 << 52) - 1)
+
+
+def streams(seed: int, paths: int) -> NDArray[numpy.uint64]:
+    """The states of the streams of paths 0, 1, …: that of a path does not depend on how many there are."""
+    words: NDArray[numpy.uint64] = numpy.random.SeedSequence(seed).generate_state(4 * paths, numpy.uint64)
+    return words.reshape(paths, 4)
+
+
+@njit(nogil=True, cache=True)
+def _word(state: Any) -> Any:
+    """The next 64 bits (xoshiro256++)."""
+    mixed = state[0] + state[3]
+    found = ((mixed << _U23) | (mixed >> _U41)) + state[0]
+    shifted = state[1] << _U17
+    state[2] ^= state[0]
+    state[3] ^= state[1]
+    state[1] ^= state[2]
+    state[0] ^= state[3]
+    state[2] ^= shifted
+    state[3] = (state[3] << _U45) | (state[3] >> _U19)
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _uniform(state: Any) -> float:
+    """Uniform on (0, 1]."""
+    return (float(_word(state) >> _U11) + 1.0) * 2.0**-53
+
+
+@njit(nogil=True, cache=True)
+def _tail_or_wedge(state: Any, layer: int, x: float) -> tuple[bool, float]:
+    """What is not wholly under the density: accepted or not, and the number."""
+    if layer == 0:
+        while True:
+            beyond = -math.log(_uniform(state)) / _EDGE
+            if -2.0 * math.log(_uniform(state)) > beyond * beyond:
+                return True, (_EDGE + beyond if x > 0.0 else -_EDGE - beyond)
+    height = (_DENSITIES[layer - 1] - _DENSITIES[layer]) * _uniform(state) + _DENSITIES[layer]
+    return height < math.exp(-0.5 * x * x), x
+
+
+@njit(nogil=True, cache=True)
+def fill(state: Any, out: Any) -> None:
+    """Standard normals into an array of one dimension."""
+    for k in range(out.shape[0]):
+        while True:
+            bits = _word(state)
+            layer = numpy.int64(bits & _LAYER)
+            bits >>= _U8
+            part = (bits >> _U1) & _MANTISSA
+            x = float(part) * _WIDTHS[layer]
+            if bits & _U1:
+                x = -x
+            if part < _INSIDE[layer]:
+                break
+            accepted, x = _tail_or_wedge(state, layer, x)
+            if accepted:
+                break
+        out[k] = x
+
+
+@njit(nogil=True, cache=True)
+def draw(state: Any, halves: int, out: Any, spare: Any) -> None:
+    """The normals of one step; with two halves, the sum of those of two steps over √2, which a finer run would draw."""
+    fill(state, out)
+    if halves == 2:
+        fill(state, spare)
+        for k in range(out.shape[0]):
+            out[k] = (out[k] + spare[k]) * 0.7071067811865476

@@ -1,0 +1,132 @@
+"""Paths of a covariance: where they end, which were stopped, and statistics with their standard errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+
+Array = NDArray[numpy.float64]
+
+
+class Estimate(NamedTuple):
+    """A number, or an array of them, with standard errors: `value, error = paths.mean()`."""
+
+    value: Any
+    error: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Solutions of dV = b(V) dt + Σ(V)^(1/2) dB from V0.
+
+    V: where the paths end, (paths, m, m).  A path that left the allowed eigenvalues stays where it was then: `stopped`
+    (paths,) tells which, `stopping_time` (paths,) when, infinity where it did not.  `clipped` (paths,) counts the steps at
+    which a matrix lost negative eigenvalues.  `dt` is the step that was used, T divided into equal steps.  Where times were
+    recorded, `time` (times,) holds them and `history` (paths, times, m, m) the covariances, V0 first.
+    """
+
+    V: Array
+    T: float
+    dt: float
+    method: str
+    stopped: NDArray[numpy.bool_]
+    stopping_time: Array
+    clipped: NDArray[numpy.int64]
+    seed: int
+    time: Array | None = None
+    history: Array | None = field(default=None, repr=False)
+    halved: Paths | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        count, m = self.V.shape[:2]
+        return (
+            f"Paths: {count} of {m} × {m} covariances to T = {self.T:g} in steps of {self.dt:g} ({self.method}); "
+            f"{int(self.stopped.sum())} stopped, {int(self.clipped.sum())} steps clipped"
+        )
+
+    def correlation(self, a: int, b: int, recorded: bool = False) -> Array:
+        """ρ = V_ab/√(V_aa V_bb) where the paths end, (paths,), or at the recorded times, (paths, times).
+
+        NaN where a variance is zero.
+        """
+        V = self._recorded() if recorded else self.V
+        m = V.shape[-1]
+        if not all(-m <= i < m for i in (a, b)):
+            raise EvaluationError(f"correlation({a}, {b}): the tokens are 0 to {m - 1}.")
+        scale = numpy.sqrt(V[..., a, a] * V[..., b, b])
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            found = numpy.where(scale > 0, V[..., a, b] / scale, numpy.nan)
+        return numpy.asarray(numpy.clip(found, -1.0, 1.0))
+
+    def mean(self, values: Any = None) -> Estimate:
+        """Mean over the paths of V, or of `values` (paths, …), with its standard error."""
+        found = self._of_paths(values)
+        count = len(found)
+        error = found.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else numpy.full(found.shape[1:], numpy.nan)
+        return Estimate(found.mean(axis=0), error)
+
+    def std(self, values: Any = None) -> Estimate:
+        """Standard deviation over the paths of V, or of `values` (paths, …), with its standard error."""
+        found = self._of_paths(values)
+        count = len(found)
+        if count < 2:
+            raise EvaluationError("a standard deviation needs two paths.")
+        square = (found - found.mean(axis=0)) ** 2
+        deviation = numpy.sqrt(square.sum(axis=0) / (count - 1))
+        with numpy.errstate(divide="ignore", invalid="ignore"):
+            error = numpy.where(deviation > 0, square.std(axis=0) / (2 * deviation * math.sqrt(count)), 0.0)
+        return Estimate(deviation, error)
+
+    def quantile(self, q: float | Sequence[float], values: Any = None) -> Estimate:
+        """Quantiles over the paths of V, or of `values` (paths, …), first dimension those of `q`.
+
+        The error is half the distance of the order statistics one binomial deviation √(q(1−q)/paths) to either side.
+        """
+        found, wanted = self._of_paths(values), numpy.asarray(q, dtype=float)
+        if not ((wanted >= 0) & (wanted <= 1)).all():
+            raise EvaluationError(f"quantile({q}): a quantile lies between 0 and 1.")
+        deviation = numpy.sqrt(wanted * (1 - wanted) / len(found))
+        low, high = (numpy.quantile(found, numpy.clip(wanted + s * deviation, 0, 1), axis=0) for s in (-1, 1))
+        return Estimate(numpy.quantile(found, wanted, axis=0), (high - low) / 2)
+
+    def output(self, samples: int = 1, seed: int | None = None) -> Array:
+        """Outputs of the network, N(0, V ⊗ I) given each path's V: (paths, m, samples)."""
+        if samples < 1:
+            raise EvaluationError(f"samples={samples}: at least one.")
+        values, vectors = numpy.linalg.eigh(self.V)
+        root = vectors * numpy.sqrt(numpy.clip(values, 0.0, None))[:, None, :]
+        rng = numpy.random.default_rng([self.seed, 1] if seed is None else seed)
+        return numpy.asarray(root @ rng.standard_normal((*self.V.shape[:2], samples)))
+
+    def eigenvalues(self, recorded: bool = False) -> Array:
+        """Eigenvalues in ascending order, (paths, m) or (paths, times, m)."""
+        return numpy.asarray(numpy.linalg.eigvalsh(self._recorded() if recorded else self.V))
+
+    def step_error(self, statistic: Callable[[Paths], Any] | None = None) -> Estimate:
+        """Error of the mean of a statistic (paths, …), V unless given, that comes from the size of the step.
+
+        The same noise in steps half as long changes the mean by half of the error, for schemes of weak order 1: twice the
+        difference, with its standard error.  Needs `simulate(…, halve=True)`.
+        """
+        if self.halved is None:
+            raise EvaluationError("step_error compares with steps half as long: simulate(…, halve=True).")
+        coarse, fine = ((p.V if statistic is None else numpy.asarray(statistic(p))) for p in (self, self.halved))
+        return self.mean(2 * (coarse - fine))
+
+    def _recorded(self) -> Array:
+        if self.history is None:
+            raise EvaluationError("no times were recorded: simulate(…, record=True).")
+        return self.history
+
+    def _of_paths(self, values: Any) -> Array:
+        found = self.V if values is None else numpy.asarray(values, dtype=float)
+        if found.ndim == 0 or len(found) != len(self.V):
+            raise EvaluationError(f"values have shape {found.shape}; the first dimension is that of {len(self.V)} paths.")
+        return found

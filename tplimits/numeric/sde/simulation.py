@@ -1,0 +1,181 @@
+"""Paths of a covariance SDE: its coefficients compiled once, thousands of paths in parallel threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numba
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.depth.block import BlockLimit
+from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.splitting import splitting
+from tplimits.numeric import covariance, generated
+from tplimits.numeric.sde.normals import streams
+from tplimits.numeric.sde.paths import Paths
+from tplimits.numeric.sde.settings import Settings, initial, settings
+from tplimits.numeric.sde.source import Generated, Outputs
+from tplimits.numeric.sde.source import generated as generated_source
+from tplimits.progress import Progress, reporting
+
+Array = NDArray[numpy.float64]
+__all__ = ["Compiled", "Simulator", "initial", "settings", "simulate", "simulator"]
+METHODS = ("psd", "euler")
+#: the size of a step, as a symbol in coefficients
+_STEP = Symbol("(step)", positive=True)
+#: paths handed to a thread at once
+_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """One SDE and method: the generated module, and the coefficients of its terms as expressions."""
+
+    method: str
+    source: Generated
+    coefficients: Form
+    isotropic: Expr
+
+    @property
+    def module(self) -> ModuleType:
+        """The module, compiled at the first call of its functions."""
+        return generated.load(self.source.text, "sde")
+
+
+def simulator(limit: BlockLimit, method: str) -> Simulator:
+    """The simulator of a block's limit.
+
+    Raises EvaluationError for an unknown method, and where the diffusion has no structured root.
+    """
+    if method not in METHODS:
+        raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
+    if limit.root is None:
+        raise EvaluationError(
+            "paths need a square root of Σ that is linear in independent normals, and none was found: Σ is not a multiple "
+            "of V^αδ V^βω + V^αω V^βδ plus the noise of weights that enter through averages of two dense layers.  "
+            "drift_at and diffusion_at give the coefficients at any V."
+        )
+    noise = sympy.sqrt(_STEP)
+    if method == "euler":
+        added = [limit.drift.terms, *(_numbered(r.form, k) for k, r in enumerate(limit.root.responses))]
+        factor: list[Mapping] = []
+    else:
+        split = splitting(limit.drift, limit.root)
+        added = [split.drift.rest.terms, *(_numbered(r.rest, k) for k, r in enumerate(split.responses))]
+        factor = [split.drift.factor.terms, *(_numbered(r.factor, k) for k, r in enumerate(split.responses))]
+    outputs = Outputs(*(tuple(f for terms in part for f in terms) for part in (added, factor)))
+    scaled = [(_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()]
+    source = generated_source(outputs, method, [r.symmetric for r in limit.root.responses])
+    # numbered so that equal products of both outputs stay apart
+    coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
+    return Simulator(method, source, coefficients, limit.root.isotropic)
+
+
+def _numbered(form: Form, k: int) -> dict:
+    """The terms of a response with R called Rk."""
+    return {
+        tuple((f"R{k}", at, copy) if label == "R" else (label, at, copy) for label, at, copy in factors): c
+        for factors, c in form.terms.items()
+    }
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A simulator at given constants and step."""
+
+    simulator: Simulator
+    values: Mapping[Symbol, float]
+    arrays: tuple[Array, ...]
+    isotropic: float
+
+    @classmethod
+    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], arrays: Mapping[str, Array], m: int) -> Compiled:
+        """Numbers put in.
+
+        Raises EvaluationError where a constant is missing, a coefficient is not real, or Σ is not positive.
+        """
+        (isotropic,) = covariance.numbers(Form({(): simulator.isotropic}), values)
+        if isotropic < 0:
+            raise EvaluationError(
+                f"Σ is not positive: its isotropic part s·(V^αδ V^βω + V^αω V^βδ) has s = {simulator.isotropic} = "
+                f"{isotropic:.6g}; choose constants with s ≥ 0."
+            )
+        chosen = [numpy.ascontiguousarray(arrays[label], dtype=float) for label in simulator.source.arrays]
+        for array in chosen:
+            if set(array.shape) != {m}:
+                raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
+        return cls(simulator, values, tuple(chosen), isotropic)
+
+    def coefficients(self, h: float) -> Array:
+        """The coefficients of all terms for a step of size h."""
+        return numpy.array(covariance.numbers(self.simulator.coefficients, {**self.values, _STEP: h}))
+
+    def assembled(self, V: Array, h: float, noises: Sequence[Array] = (), interpreted: bool = False) -> tuple[Array, Array]:
+        """What is added to V and what multiplies it in a step of size h, at given R; for tests."""
+        function, moves = self.simulator.module.assemble, self.simulator.module.moves
+        function = function.py_func if interpreted else function
+        m, plan = len(V), self.simulator.source.plan
+        d, s, N, D, X = numpy.empty(m), numpy.empty(m), numpy.empty((m, m)), numpy.zeros((m, m)), numpy.zeros((m, m))
+        moves.kernels(V, True, d, s, N)
+        work = [numpy.empty((len(plan.intermediates) + 1, *(m,) * r)) for r in (1, 2, 3)]
+        function(V, d, s, N, *noises, *self.arrays, self.coefficients(h), *work, D, X)
+        return D, X
+
+    def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:
+        """The paths; `halves` is 2 for the coarse run of a pair with the same noise."""
+        steps = settings.steps if halves == 2 or not settings.halve else 2 * settings.steps
+        every = settings.every * (1 if steps == settings.steps else 2)
+        h = settings.T / steps
+        count, m = settings.paths, V0.shape[-1]
+        V = numpy.ascontiguousarray(numpy.broadcast_to(V0, (count, m, m))).copy()
+        times = steps // every + 1 if every else 1
+        history = numpy.empty((count, times, m, m)) if every else numpy.empty((count, 0, m, m))
+        stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
+        states, c = streams(settings.seed, count), self.coefficients(h)
+        spread = math.sqrt(self.isotropic * h / 2)
+        low, high = settings.interval(V0)
+        batch = self.simulator.module.batch
+
+        def chunk(start: int) -> int:
+            part = slice(start, start + _CHUNK)
+            batch(
+                *(V[part], states[part], steps, halves, c, spread, low, high, *self.arrays, every),
+                *(history[part], stopped[part], clipped[part]),
+            )
+            return len(V[part])
+
+        with reporting(progress) as report, ThreadPoolExecutor(settings.threads or numba.config.NUMBA_NUM_THREADS) as pool:
+            report.plan(count, "paths")
+            for done in pool.map(chunk, range(0, count, _CHUNK)):
+                report.advance(done)
+        return Paths(
+            V,
+            settings.T,
+            h,
+            self.simulator.method,
+            stopped >= 0,
+            numpy.where(stopped >= 0, stopped * h, numpy.inf),
+            clipped,
+            settings.seed,
+            numpy.arange(times) * every * h if every else None,
+            history if every else None,
+        )
+
+
+def simulate(compiled: Compiled, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
+    """Paths from V0, with those of half the step where a step error is asked for."""
+    run = partial(compiled.run, V0, settings)
+    if not settings.halve:
+        return run(1, progress)
+    fine, coarse = run(1, progress), run(2, progress)
+    return Paths(**{**coarse.__dict__, "halved": fine})

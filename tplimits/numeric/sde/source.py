@@ -1,0 +1,215 @@
+"""Source of one covariance SDE: its coefficients as plain loops, and the loop over paths and steps."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from tplimits.limit.depth.algebra import Factors
+from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.forms import Form
+from tplimits.numeric.sde import matrices, moves, normals
+from tplimits.numeric.sde.contraction import At, Intermediate, Plan, Product
+
+#: what the compiled text is linked with: its content is part of the name under which the compiled code is kept
+_LINKED: tuple[ModuleType, ...] = (matrices, moves, normals)
+
+_MODULE = '''"""Generated: the coefficients of one covariance SDE, and paths made from them.
+
+linked with {digest}
+"""
+import numpy as np
+from numba import njit
+
+from tplimits.numeric.sde import matrices, moves, normals
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz"}})
+def assemble(V, d, s, N, {given}c, w1, w2, w3, D, X):
+    m = V.shape[0]
+{body}
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, history, stopped, clipped):
+    m = V.shape[1]
+    d, s, N = np.empty(m), np.empty(m), np.empty((m, m))
+    w1, w2, w3 = np.empty(({n1}, m)), np.empty(({n2}, m, m)), np.empty(({n3}, m, m, m))
+    D, X, K, B = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m)), np.empty((m, m))
+    spare, other, fresh = np.empty((m, m)), np.empty((m, m)), np.empty((m, m))
+    R = np.empty(({responses}, m, m))
+    noisy = spread > 0.0
+    isotropic = m * (m + 1) // 2 if noisy else 0
+    gaussians = np.empty(isotropic + {counts})
+    more = np.empty(gaussians.shape[0])
+    for path in range(V.shape[0]):
+        W = V[path]
+        state = streams[path]
+        stopped[path] = -1
+        clipped[path] = 0
+        if matrices.is_outside(W, low, high, spare):
+            stopped[path] = 0
+        elif not matrices.root(W, B, spare):
+            clipped[path] += 1
+        if every > 0:
+            history[path, 0] = W
+        for step in range(1, steps + 1):
+            if stopped[path] < 0:
+                normals.draw(state, halves, gaussians, more)
+                if noisy:
+                    moves.symmetric_noise(gaussians, spread, K)
+{draws}
+                moves.kernels(W, {rooted}, d, s, N)
+                assemble(W, d, s, N, {passed}c, w1, w2, w3, D, X)
+                clipped[path] += {move}
+                if matrices.is_finite(fresh):
+                    W[:] = fresh
+                    if matrices.is_outside(W, low, high, spare):
+                        stopped[path] = step
+                else:
+                    stopped[path] = step
+            if every > 0 and step % every == 0:
+                history[path, step // every] = W
+'''
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a step needs: terms added to V (symmetric) and terms that multiply it, coefficients left out."""
+
+    added: tuple[Factors, ...]
+    factor: tuple[Factors, ...]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The text of a module, the labels of the arrays it takes, and how often each is looped over."""
+
+    text: str
+    arrays: tuple[str, ...]
+    plan: Plan
+
+
+def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Generated:
+    """The module of one SDE and method; `symmetric` tells the law of each response R0, R1, …"""
+    plan = Plan()
+    used = dict.fromkeys(f[0] for factors in (*outputs.added, *outputs.factor) for f in factors)
+    arrays = [label for label in used if label[0] in ARRAYS]
+    names = {label: f"P{i}" for i, label in enumerate(arrays)}
+    plan.symmetric |= {names[label] for label in arrays if label[0] == "S"}
+    added = [plan.product(factors, names) for factors in outputs.added]
+    factor = [plan.product(factors, names) for factors in outputs.factor]
+    ranks = [sum(t.rank == r for t in plan.intermediates) for r in range(4)]
+    if any(t.rank > 3 for t in plan.intermediates):
+        raise AssertionError("an intermediate of more than three tokens")
+    parameters = "".join(f"{name}, " for name in names.values())
+    responses = [f"R{k}" for k in range(len(symmetric))]
+    counts = [f"{'m * (m + 1) // 2' if each else 'm * m'}" for each in symmetric]
+    draws = [
+        f"                moves.response(B, gaussians[isotropic + {' + '.join(['0', *counts[:k]])} :], {each}, R[{k}], spare, other)"
+        for k, each in enumerate(symmetric)
+    ]
+
+    move = (
+        "moves.add(W, D, K, noisy, B, spare, other, fresh)"
+        if method == "euler"
+        else f"moves.multiply_and_add(W, D, {bool(added)}, X, {bool(factor)}, K, noisy, B, spare, other, fresh)"
+    )
+    text = _MODULE.format(
+        digest=_digest(),
+        given="".join(f"{r}, " for r in responses) + parameters,
+        passed="".join(f"R[{k}], " for k in range(len(responses))) + parameters,
+        arrays=parameters,
+        body=_body(plan, added, factor),
+        n1=max(ranks[1], 1),
+        n2=max(ranks[2], 1),
+        n3=max(ranks[3], 1),
+        responses=max(len(responses), 1),
+        counts=" + ".join(["0", *counts]),
+        draws="\n".join(draws),
+        rooted=bool(used.keys() & {"N", "s"}),
+        move=move,
+    )
+    return Generated(text, tuple(arrays), plan)
+
+
+def _digest() -> str:
+    return hashlib.sha256("".join(inspect.getsource(m) for m in _LINKED).encode()).hexdigest()[:16]
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+
+def _body(plan: Plan, added: Sequence[Product], factor: Sequence[Product]) -> str:
+    place: dict[str, str] = {}
+    count = [0, 0, 0, 0]
+    for tensor in plan.intermediates:
+        place[tensor.name] = f"w{tensor.rank}[{count[tensor.rank]}" if tensor.rank else tensor.name
+        count[tensor.rank] += 1
+    lines = [line for tensor in plan.intermediates for line in _intermediate(tensor, place)]
+    lines += _output("D", added, 0, place, symmetric=True)
+    lines += _output("X", factor, len(added), place, symmetric=False)
+    return "\n".join(f"    {line}" for line in lines or ["pass"])
+
+
+def _entry(at: At, letters: Mapping[int, str], place: Mapping[str, str]) -> str:
+    name, indices = at
+    inside = ", ".join(letters[i] for i in indices)
+    known = place.get(name, name)
+    if not inside:
+        return known
+    return f"{known}, {inside}]" if name in place else f"{known}[{inside}]"
+
+
+def _intermediate(tensor: Intermediate, place: Mapping[str, str]) -> list[str]:
+    """name[i0, …] = Σ_k Π factors."""
+    letters = {i: f"i{i}" for i in range(tensor.rank)} | {tensor.rank: "k"}
+    product = " * ".join(_entry(f, letters, place) for f in tensor.factors)
+    lines, indent = [], ""
+    for i in range(tensor.rank):
+        start = "i0, m" if tensor.symmetric and i == 1 else "m"
+        lines.append(f"{indent}for i{i} in range({start}):")
+        indent += "    "
+    own = _entry((tensor.name, tuple(range(tensor.rank))), letters, place)
+    lines += [f"{indent}total = 0.0", f"{indent}for k in range(m):", f"{indent}    total += {product}"]
+    lines.append(f"{indent}{own} = total")
+    if tensor.symmetric:
+        lines.append(f"{indent}{_entry((tensor.name, (1, 0)), letters, place)} = total")
+    return lines
+
+
+def _output(name: str, products: Sequence[Product], first: int, place: Mapping[str, str], symmetric: bool) -> list[str]:
+    """name[a, b] = Σ c · Π factors: numbers and scalars once, then what depends on a, then on b."""
+    if not products:
+        return []
+    letters = {-4: "a", -3: "b"}
+    lines, inner, outer, diagonal = [], [], [], []
+    for k, product in enumerate(products, start=first):
+        scalars = [_entry(f, letters, place) for f in product.factors if not f[1]]
+        lines.append(f"g{k} = {' * '.join([f'c[{k}]', *scalars])}")
+        row = [_entry(f, letters, place) for f in product.factors if set(f[1]) == {-4}]
+        rest = [_entry(f, letters, place) for f in product.factors if f[1] and set(f[1]) != {-4}]
+        if product.diagonal:
+            on_diagonal = [_entry(f, {-4: "a", -3: "a"}, place) for f in product.factors if f[1] and set(f[1]) != {-4}]
+            diagonal.append(" * ".join([f"g{k}", *row, *on_diagonal]))
+            continue
+        outer.append(f"h{k} = {' * '.join([f'g{k}', *row])}")
+        inner.append(" * ".join([f"h{k}", *rest]))
+    lines.append("for a in range(m):")
+    lines += [f"    {line}" for line in outer]
+    lines.append(f"    for b in range({'a, m' if symmetric else 'm'}):")
+    lines.append("        total = 0.0")
+    lines += [f"        total += {term}" for term in inner]
+    lines.append(f"        {name}[a, b] = total")
+    if symmetric:
+        lines.append(f"        {name}[b, a] = total")
+    lines += [f"    {name}[a, a] += {term}" for term in diagonal]
+    return lines
+
+
+def terms(*forms: Form) -> tuple[Factors, ...]:
+    """The products of several forms, each once."""
+    return tuple(dict.fromkeys(factors for form in forms for factors in form.terms))
