@@ -16,10 +16,13 @@ import numpy
 from tplimits.check.rows import Row
 from tplimits.check.verdict import Verdict
 from tplimits.errors import EvaluationError
+from tplimits.numeric.sde.paths import Paths
 
 #: panels of one figure: the claims with the smallest p-values
 _PANELS = 6
 _COLUMNS = 3
+#: paths that are drawn one by one
+_TRAJECTORIES = 30
 _DATA, _ACCEPTED, _REJECTED = "#1f4e79", "#2e7d32", "#c62828"
 
 
@@ -50,6 +53,31 @@ def plot_verdict(verdict: Verdict, path: str | Path | None = None) -> Any:
     for panel in panels[len(rows) :]:
         panel.set_axis_off()
     figure.suptitle(_title(verdict, len(rows)), fontsize=10)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def plot_paths(paths: Paths, a: int, b: int, path: str | Path | None = None) -> Any:
+    """The correlation of two tokens: a few paths and quantiles in time, where recorded, and a histogram at the end."""
+    figures = _matplotlib().figure
+    recorded = paths.history is not None
+    figure = figures.Figure(figsize=(8.4 if recorded else 4.6, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2 if recorded else 1, squeeze=False)[0]
+    if recorded:
+        rho = paths.correlation(a, b, recorded=True)
+        panels[0].plot(paths.time, rho[:_TRAJECTORIES].T, color=_DATA, linewidth=0.5, alpha=0.3)
+        for q, style in ((0.05, ":"), (0.5, "-"), (0.95, ":")):
+            panels[0].plot(
+                paths.time, numpy.nanquantile(rho, q, axis=0), color=_REJECTED, linestyle=style, label=f"{q:g}"
+            )
+        panels[0].set_xlabel("depth / width")
+        panels[0].set_ylabel(f"ρ[{a}, {b}]")
+        panels[0].legend(fontsize=7, title="quantile", title_fontsize=7)
+    found = paths.correlation(a, b)
+    panels[-1].hist(found[numpy.isfinite(found)], bins=60, range=(-1, 1), density=True, color=_DATA)
+    panels[-1].set_xlabel(f"ρ[{a}, {b}] at depth / width = {paths.T:g}")
+    figure.suptitle(f"{len(paths.V)} paths, {int(paths.stopped.sum())} stopped", fontsize=10)
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure

@@ -204,15 +204,15 @@ class CovarianceSDE:
         """Paths of dV = b(V) dt + Σ(V)^(1/2) dB from V0 to time T = depth/width, constants of the block by name.
 
         V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
-        method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops negative
-        eigenvalues.  Both are of weak order 1; `halve=True` runs the same noise in steps half as long as well, for
+        method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
+        negative eigenvalues.  Both are of weak order 1; `halve=True` runs the same noise in steps half as long as well, for
         `paths.step_error`.  A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an
         eigenvalue leaves `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.
-        `record=True` keeps every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on `threads`
-        or on how many paths there are.
+        `record=True` keeps every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on
+        `threads` or on how many paths there are.
 
-        Raises EvaluationError for arguments out of range, a V0 that is no covariance, missing constants, a Σ that is not
-        positive, and where no structured root of Σ was found.
+        Raises EvaluationError for arguments out of range, a V0 that is no covariance, missing constants, a Σ that is
+        not positive, and where no structured root of Σ was found.
 
         >>> import numpy as np, tplimits as tp
         >>> @tp.block

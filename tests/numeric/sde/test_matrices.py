@@ -44,7 +44,9 @@ def test_negative_eigenvalues_are_dropped_and_told():
     assert np.allclose(B @ B.T, (vectors * values.clip(0)) @ vectors.T, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize(("low", "high", "outside"), [(0.0, 3.0, False), (0.0, 2.0, True), (0.4, 9.0, False), (0.6, 9.0, True)])
+@pytest.mark.parametrize(
+    ("low", "high", "outside"), [(0.0, 3.0, False), (0.0, 2.0, True), (0.4, 9.0, False), (0.6, 9.0, True)]
+)
 def test_eigenvalues_in_an_interval(low, high, outside):
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
     V = Q @ np.diag([0.5, 1.0, 2.5]) @ Q.T

@@ -1,8 +1,8 @@
 """Drift and noise of a step split into what multiplies V and what is added to it.
 
-A symmetric form X V + V Xᵀ, where X is a form in the first token and one more, can be applied as V ← (1 + X) V (1 + X)ᵀ,
-which keeps V positive whatever X is.  The response of weights to noise R has mean zero, so that doing this to √h E(R)
-adds h E[E V Eᵀ] to the drift, which is taken out of it beforehand.
+A symmetric form X V + V Xᵀ, where X is a form in the first token and one more, can be applied as
+V ← (1 + X) V (1 + X)ᵀ, which keeps V positive whatever X is.  The response of weights to noise R has mean zero, so that
+doing this to √h E(R) adds h E[E V Eᵀ] to the drift, which is taken out of it beforehand.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def _second_moment(response: Response, factor: Form) -> Form:
         beyond += 2
         change = {i: i + beyond for _, at, _ in right for i in at if i >= 0} | {ALPHA: BETA, BETA: y}
         second = renamed(right, change)
-        (t, k), (u, l) = (f[1] for f in (*first, *second) if f[0] == "R")
+        (t, k), (u, v) = (f[1] for f in (*first, *second) if f[0] == "R")
         rest = (*(f for f in (*first, *second) if f[0] != "R"), ("V", (x, y), 0))
-        pairs = [((t, u), (k, l))] + ([((t, l), (k, u))] if response.symmetric else [])
+        pairs = [((t, u), (k, v))] + ([((t, v), (k, u))] if response.symmetric else [])
         for one, two in pairs:
             found.append((without_identities((*rest, ("V", one, 0), ("V", two, 0))), a * b))
     return collected(found)
@@ -119,4 +119,3 @@ def without_identities(factors: Factors) -> Factors:
             kept, gone = sorted((a, more[0]))
             return without_identities(renamed(rest, {gone: kept} if gone >= 0 else {}))
     return factors
-

@@ -1,7 +1,7 @@
 """Sums of products over tokens as a list of small sums: bucket elimination with shared intermediates.
 
-A product Σ_{νκ} T[α,ν] U[ν,κ] W[κ,β] is computed one summed token at a time: all factors that hold it are multiplied and
-summed to a new tensor.  Of all orders the cheapest is taken, where a tensor that another product has made already costs
+A product Σ_{νκ} T[α,ν] U[ν,κ] W[κ,β] is computed one summed token at a time: all factors that hold it are
+multiplied and summed to a new tensor.  Of all orders the cheapest is taken, where a tensor that another product has made already costs
 nothing; tensors are recognised by the graph of what they are made of.
 """
 
@@ -80,7 +80,7 @@ class Plan:
         bucket = [f for f in factors if summed in f[1]]
         rest = [f for f in factors if summed not in f[1]]
         open_ = sorted({i for _, at in bucket for i in at} - {summed})
-        forms = {}
+        forms: dict[tuple[At, ...], list[tuple[int, ...]]] = {}
         for order in itertools.permutations(open_):
             change = {i: k for k, i in enumerate(order)} | {summed: len(open_)}
             form = self._sorted((name, tuple(change[i] for i in at)) for name, at in bucket)
@@ -94,7 +94,11 @@ class Plan:
             self.intermediates.append(known)
             if symmetric:
                 self.symmetric.add(known.name)
-        name = known.name if known is not None else (made if made is not None else {}).setdefault(key, f"?{len(made or ())}")
+        name = (
+            known.name
+            if known is not None
+            else (made if made is not None else {}).setdefault(key, f"?{len(made or ())}")
+        )
         result = tuple(self._sorted([*rest, (name, forms[key][0])]))
         return result, len(open_) + 1, known is None or keep
 
@@ -105,4 +109,3 @@ class Plan:
 def _diagonals(factors: Iterable[At]) -> Iterable[At]:
     """V[i, i] as d[i]: a vector is read faster than a diagonal."""
     return (("d", at[:1]) if name == "V" and at[0] == at[1] else (name, at) for name, at in factors)
-

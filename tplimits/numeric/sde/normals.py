@@ -17,7 +17,7 @@ _BITS = 2.0**52
 
 
 def _tables() -> tuple[NDArray[numpy.float64], NDArray[numpy.uint64], NDArray[numpy.float64]]:
-    """Widths of the layers over 2^52, the part of each that lies wholly under the density, and densities at the edges."""
+    """Widths of the layers over 2^52, the part of each that is wholly under the density, and densities at the edges."""
     density = math.exp(-0.5 * _EDGE**2)
     area = _EDGE * density + math.sqrt(math.pi / 2) * math.erfc(_EDGE / math.sqrt(2))
     edges = numpy.zeros(256)
@@ -39,8 +39,8 @@ _LAYER, _MANTISSA = numpy.uint64(255), numpy.uint64((1 << 52) - 1)
 
 def streams(seed: int, paths: int) -> NDArray[numpy.uint64]:
     """The states of the streams of paths 0, 1, …: that of a path does not depend on how many there are."""
-    words: NDArray[numpy.uint64] = numpy.random.SeedSequence(seed).generate_state(4 * paths, numpy.uint64)
-    return words.reshape(paths, 4)
+    words = numpy.random.SeedSequence(seed).generate_state(4 * paths, numpy.uint64)
+    return numpy.asarray(words.reshape(paths, 4), dtype=numpy.uint64)
 
 
 @njit(nogil=True, cache=True)
@@ -65,7 +65,7 @@ def _uniform(state: Any) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _tail_or_wedge(state: Any, layer: int, x: float) -> tuple[bool, float]:
+def _tail_or_wedge(state: Any, layer: Any, x: float) -> tuple[bool, float]:
     """What is not wholly under the density: accepted or not, and the number."""
     if layer == 0:
         while True:

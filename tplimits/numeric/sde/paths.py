@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
 
+from tplimits import stages
 from tplimits.errors import EvaluationError
 
 Array = NDArray[numpy.float64]
@@ -27,9 +29,9 @@ class Paths:
     """Solutions of dV = b(V) dt + Σ(V)^(1/2) dB from V0.
 
     V: where the paths end, (paths, m, m).  A path that left the allowed eigenvalues stays where it was then: `stopped`
-    (paths,) tells which, `stopping_time` (paths,) when, infinity where it did not.  `clipped` (paths,) counts the steps at
-    which a matrix lost negative eigenvalues.  `dt` is the step that was used, T divided into equal steps.  Where times were
-    recorded, `time` (times,) holds them and `history` (paths, times, m, m) the covariances, V0 first.
+    (paths,) tells which, `stopping_time` (paths,) when, infinity where it did not.  `clipped` (paths,) counts the steps
+    at which a matrix lost negative eigenvalues.  `dt` is the step that was used, T divided into equal steps.  Where times
+    were recorded, `time` (times,) holds them and `history` (paths, times, m, m) the covariances, V0 first.
     """
 
     V: Array
@@ -112,13 +114,20 @@ class Paths:
     def step_error(self, statistic: Callable[[Paths], Any] | None = None) -> Estimate:
         """Error of the mean of a statistic (paths, …), V unless given, that comes from the size of the step.
 
-        The same noise in steps half as long changes the mean by half of the error, for schemes of weak order 1: twice the
-        difference, with its standard error.  Needs `simulate(…, halve=True)`.
+        The same noise in steps half as long changes the mean by half of the error, for schemes of weak order 1: twice
+        the difference, with its standard error.  Needs `simulate(…, halve=True)`.
         """
         if self.halved is None:
             raise EvaluationError("step_error compares with steps half as long: simulate(…, halve=True).")
         coarse, fine = ((p.V if statistic is None else numpy.asarray(statistic(p))) for p in (self, self.halved))
         return self.mean(2 * (coarse - fine))
+
+    def plot(self, a: int = 0, b: int = 1, path: str | Path | None = None) -> Any:
+        """ρ_ab: quantiles in time where times were recorded, and a histogram where the paths end; needs Matplotlib.
+
+        Returns the Figure; with a `path` it is saved there too.
+        """
+        return stages.plots().plot_paths(self, a, b, path)
 
     def _recorded(self) -> Array:
         if self.history is None:
@@ -128,5 +137,7 @@ class Paths:
     def _of_paths(self, values: Any) -> Array:
         found = self.V if values is None else numpy.asarray(values, dtype=float)
         if found.ndim == 0 or len(found) != len(self.V):
-            raise EvaluationError(f"values have shape {found.shape}; the first dimension is that of {len(self.V)} paths.")
+            raise EvaluationError(
+                f"values have shape {found.shape}; the first dimension is that of {len(self.V)} paths."
+            )
         return found

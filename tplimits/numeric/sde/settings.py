@@ -60,8 +60,8 @@ def settings(
     every = int(record) if isinstance(record, bool) else _whole("record", record, 1)
     if every and (steps // every + 1) * count * m * m * 8 * (3 if halve else 1) > _MEMORY:
         raise EvaluationError(
-            f"record={record!r} holds {steps // every + 1} times of {count} paths, more than {_MEMORY >> 30} GB; record=k keeps "
-            "every k-th step."
+            f"record={record!r} holds {steps // every + 1} times of {count} paths, more than {_MEMORY >> 30} GB; "
+            "record=k keeps every k-th step."
         )
     if threads is not None:
         threads = _whole("threads", threads, 1)

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import Any
 
 import numba
 import numpy
@@ -61,8 +60,8 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
         raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
     if limit.root is None:
         raise EvaluationError(
-            "paths need a square root of Σ that is linear in independent normals, and none was found: Σ is not a multiple "
-            "of V^αδ V^βω + V^αω V^βδ plus the noise of weights that enter through averages of two dense layers.  "
+            "paths need a square root of Σ that is linear in independent normals, and none was found: Σ is not a "
+            "multiple of V^αδ V^βω + V^αω V^βδ plus the noise of weights that enter through averages of two dense layers.  "
             "drift_at and diffusion_at give the coefficients at any V."
         )
     noise = sympy.sqrt(_STEP)
@@ -74,7 +73,9 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
         added = [split.drift.rest.terms, *(_numbered(r.rest, k) for k, r in enumerate(split.responses))]
         factor = [split.drift.factor.terms, *(_numbered(r.factor, k) for k, r in enumerate(split.responses))]
     outputs = Outputs(*(tuple(f for terms in part for f in terms) for part in (added, factor)))
-    scaled = [(_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()]
+    scaled = [
+        (_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
+    ]
     source = generated_source(outputs, method, [r.symmetric for r in limit.root.responses])
     # numbered so that equal products of both outputs stay apart
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
@@ -120,7 +121,9 @@ class Compiled:
         """The coefficients of all terms for a step of size h."""
         return numpy.array(covariance.numbers(self.simulator.coefficients, {**self.values, _STEP: h}))
 
-    def assembled(self, V: Array, h: float, noises: Sequence[Array] = (), interpreted: bool = False) -> tuple[Array, Array]:
+    def assembled(
+        self, V: Array, h: float, noises: Sequence[Array] = (), interpreted: bool = False
+    ) -> tuple[Array, Array]:
         """What is added to V and what multiplies it in a step of size h, at given R; for tests."""
         function, moves = self.simulator.module.assemble, self.simulator.module.moves
         function = function.py_func if interpreted else function
@@ -154,7 +157,10 @@ class Compiled:
             )
             return len(V[part])
 
-        with reporting(progress) as report, ThreadPoolExecutor(settings.threads or numba.config.NUMBA_NUM_THREADS) as pool:
+        with (
+            reporting(progress) as report,
+            ThreadPoolExecutor(settings.threads or numba.get_num_threads()) as pool,
+        ):
             report.plan(count, "paths")
             for done in pool.map(chunk, range(0, count, _CHUNK)):
                 report.advance(done)
@@ -167,7 +173,7 @@ class Compiled:
             numpy.where(stopped >= 0, stopped * h, numpy.inf),
             clipped,
             settings.seed,
-            numpy.arange(times) * every * h if every else None,
+            numpy.arange(times, dtype=numpy.float64) * (every * h) if every else None,
             history if every else None,
         )
 

@@ -108,9 +108,10 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
     parameters = "".join(f"{name}, " for name in names.values())
     responses = [f"R{k}" for k in range(len(symmetric))]
     counts = [f"{'m * (m + 1) // 2' if each else 'm * m'}" for each in symmetric]
+    starts = [" + ".join(["isotropic", *counts[:k]]) for k in range(len(counts))]
     draws = [
-        f"                moves.response(B, gaussians[isotropic + {' + '.join(['0', *counts[:k]])} :], {each}, R[{k}], spare, other)"
-        for k, each in enumerate(symmetric)
+        f"                moves.response(B, gaussians[{start} :], {each}, R[{k}], spare, other)"
+        for k, (start, each) in enumerate(zip(starts, symmetric, strict=True))
     ]
 
     move = (

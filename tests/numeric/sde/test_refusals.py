@@ -1,0 +1,100 @@
+"""What cannot be simulated: what was found, and the repair."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import shaped
+
+import tplimits as tp
+
+V0 = np.array([[1.0, 0.2], [0.2, 1.0]])
+GOOD = {"V0": V0, "T": 0.1, "dt": 0.01, "paths": 4, "γ": 0.5, "τ0": 1.0}
+
+
+@pytest.fixture(scope="module")
+def attention():
+    return tp.derive(shaped.shaped_attention, tp.Proportional())
+
+
+def refused(sde, pattern, **change):
+    given = {k: v for k, v in {**GOOD, **change}.items() if v is not ...}
+    with pytest.raises(tp.EvaluationError, match=pattern):
+        sde.simulate(**given)
+
+
+@pytest.mark.parametrize(
+    ("V", "pattern"),
+    [
+        (np.array([[1.0, 0.5], [0.2, 1.0]]), "not symmetric"),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), "not positive semidefinite: it has the eigenvalue -1"),
+        (np.array([[-1.0, 0.0], [0.0, 1.0]]), "negative variance"),
+        (np.ones((2, 3)), r"shape \(2, 3\)"),
+        (np.array([[np.nan, 0], [0, 1.0]]), "NaN"),
+        (np.ones((3, 2, 2)), r"shape \(3, 2, 2\); it is \(m, m\), or \(paths, m, m\) with paths=4"),
+        (np.ones((1, 4, 2, 2)), r"shape \(1, 4, 2, 2\)"),
+        ("V", "value of type str"),
+    ],
+)
+def test_no_covariance(attention, V, pattern):
+    refused(attention, pattern, V0=V)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "x", None])
+def test_times_are_positive(attention, value):
+    refused(attention, "dt=", dt=value)
+    refused(attention, "^T=", T=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, True, None])
+def test_paths_are_a_positive_number(attention, value):
+    refused(attention, "paths=", paths=value)
+
+
+@pytest.mark.parametrize(
+    ("change", "pattern"),
+    [
+        ({"seed": -1}, "seed=-1"),
+        ({"method": "milstein"}, "method='milstein': the methods are psd, euler"),
+        ({"stop": (2.0, 1.0)}, "0 ≤ low < high"),
+        ({"stop": -3.0}, "stop=-3.0"),
+        ({"stop": (1, 2, 3)}, "radius, or"),
+        ({"record": -2}, "record=-2"),
+        ({"record": True, "paths": 10**9}, "record=k keeps"),
+        ({"threads": 0}, "threads=0"),
+        ({"dt": 1e-12}, "choose a larger dt"),
+        ({"γ": ...}, "the constant `γ` has no value: give γ="),
+        ({"γ": float("nan")}, "γ=nan: give a finite number"),
+        ({"τ0": 0}, "τ0|not a real number"),
+        ({"σ": 1}, "`σ` is not a constant of `shaped_attention`"),
+        ({"γ": 1.5}, "Σ is not positive: .* s = .* choose constants with s ≥ 0"),
+    ],
+)
+def test_arguments(attention, change, pattern):
+    refused(attention, pattern, **change)
+
+
+def test_another_number_of_tokens_than_the_block_has():
+    masked = tp.derive(shaped.masked_attention(np.tril(np.ones((3, 3)))), tp.Proportional())
+    refused(masked, "2 tokens")
+
+
+def test_a_diffusion_without_a_structured_root(attention):
+    bare = dataclasses.replace(attention, limit=dataclasses.replace(attention.limit, root=None))
+    refused(bare, "need a square root of Σ .* none was found")
+
+
+def test_statistics_of_what_was_not_asked_for(attention):
+    paths = attention.simulate(**GOOD)
+    for call, pattern in (
+        (lambda: paths.step_error(), "halve=True"),
+        (lambda: paths.correlation(0, 1, recorded=True), "record=True"),
+        (lambda: paths.correlation(0, 2), "tokens are 0 to 1"),
+        (lambda: paths.quantile(1.5), "between 0 and 1"),
+        (lambda: paths.mean(np.zeros(3)), "4 paths"),
+        (lambda: paths.output(samples=0), "at least one"),
+    ):
+        with pytest.raises(tp.EvaluationError, match=pattern):
+            call()
