@@ -205,9 +205,9 @@ class CovarianceSDE:
 
         V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
         method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
-        negative eigenvalues.  Both are of weak order 1; `halve=True` runs the same noise in steps half as long as well, for
-        `paths.step_error`.  A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an
-        eigenvalue leaves `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.
+        negative eigenvalues.  Both are of weak order 1; `halve=True` runs the same noise in steps half as long as well,
+        for `paths.step_error`.  A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or
+        an eigenvalue leaves `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.
         `record=True` keeps every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on
         `threads` or on how many paths there are.
 

@@ -14,7 +14,7 @@ def test_products_and_factors(size):
     rng = np.random.default_rng(size)
     A, B = rng.standard_normal((2, size, size))
     out, U = np.empty((size, size)), np.empty((size, size))
-    matrices.multiply(A, B, out)
+    matrices.multiply(A, B, out, U)
     assert np.allclose(out, A @ B, rtol=0, atol=1e-13)
     matrices.multiply_transposed(A, B, out)
     assert np.allclose(out, A @ B.T, rtol=0, atol=1e-13)

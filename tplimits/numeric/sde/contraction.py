@@ -1,8 +1,8 @@
 """Sums of products over tokens as a list of small sums: bucket elimination with shared intermediates.
 
 A product Σ_{νκ} T[α,ν] U[ν,κ] W[κ,β] is computed one summed token at a time: all factors that hold it are
-multiplied and summed to a new tensor.  Of all orders the cheapest is taken, where a tensor that another product has made already costs
-nothing; tensors are recognised by the graph of what they are made of.
+multiplied and summed to a new tensor.  Of all orders the cheapest is taken, where a tensor that another product has
+made already costs nothing; tensors are recognised by the graph of what they are made of.
 """
 
 from __future__ import annotations

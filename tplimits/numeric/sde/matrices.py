@@ -16,16 +16,12 @@ _FAST = {"contract", "reassoc", "nsz"}
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def multiply(A: Any, B: Any, out: Any) -> None:
-    """A B."""
-    m = A.shape[0]
-    for i in range(m):
-        for j in range(m):
-            out[i, j] = 0.0
-        for k in range(m):
-            factor = A[i, k]
-            for j in range(m):
-                out[i, j] += factor * B[k, j]
+def multiply(A: Any, B: Any, out: Any, spare: Any) -> None:
+    """A B, by way of Bᵀ: sums over adjacent entries are several times as fast."""
+    for i in range(B.shape[0]):
+        for j in range(B.shape[0]):
+            spare[j, i] = B[i, j]
+    multiply_transposed(A, spare, out)
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
@@ -53,7 +49,7 @@ def gram(B: Any, out: Any) -> None:
             out[j, i] = total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def cholesky(V: Any, shift: float, sign: float, L: Any) -> bool:
     """L Lᵀ = shift + sign·V; False where that has a negative pivot.  Pivots of the size of rounding are zero."""
     m = V.shape[0]
@@ -139,7 +135,7 @@ def root(V: Any, B: Any, spare: Any) -> bool:
     return False
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def is_finite(V: Any) -> bool:
     """Whether no entry is infinite or NaN."""
     total = 0.0

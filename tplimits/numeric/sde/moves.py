@@ -47,15 +47,13 @@ def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def response(B: Any, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
-    """R = B G Bᵀ with B Bᵀ = V, or B (G + Gᵀ) Bᵀ/√2."""
+    """R = B Gᵀ Bᵀ with B Bᵀ = V, or B (G + Gᵀ) Bᵀ/√2."""
     m = B.shape[0]
     if symmetric:
         symmetric_noise(normals, 0.7071067811865476, other)
+        multiply_transposed(B, other, spare)
     else:
-        for i in range(m):
-            for j in range(m):
-                other[i, j] = normals[i * m + j]
-    multiply(B, other, spare)
+        multiply_transposed(B, normals[: m * m].reshape(m, m), spare)
     multiply_transposed(spare, B, R)
 
 
@@ -67,7 +65,7 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, spare: Any, other: Any, fre
         for j in range(m):
             fresh[i, j] = V[i, j] + D[i, j]
     if noisy:
-        multiply(B, K, spare)
+        multiply_transposed(B, K, spare)
         multiply_transposed(spare, B, other)
         for i in range(m):
             for j in range(m):
@@ -99,12 +97,12 @@ def multiply_and_add(
         for i in range(m):
             for j in range(m):
                 spare[i, j] = 0.5 * K[i, j] - 0.125 * spare[i, j]
-        multiply(B, spare, other)
+        multiply_transposed(B, spare, other)
         for i in range(m):
             for j in range(m):
                 B[i, j] += other[i, j]
     if factored:
-        multiply(X, B, other)
+        multiply(X, B, other, spare)
         for i in range(m):
             for j in range(m):
                 B[i, j] += other[i, j]

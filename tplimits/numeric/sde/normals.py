@@ -79,21 +79,33 @@ def _tail_or_wedge(state: Any, layer: Any, x: float) -> tuple[bool, float]:
 @njit(nogil=True, cache=True)
 def fill(state: Any, out: Any) -> None:
     """Standard normals into an array of one dimension."""
+    a, b, c, d = state[0], state[1], state[2], state[3]  # kept in registers: _word written out
     for k in range(out.shape[0]):
         while True:
-            bits = _word(state)
+            mixed = a + d
+            bits = ((mixed << _U23) | (mixed >> _U41)) + a
+            shifted = b << _U17
+            c ^= a
+            d ^= b
+            b ^= c
+            a ^= d
+            c ^= shifted
+            d = (d << _U45) | (d >> _U19)
             layer = numpy.int64(bits & _LAYER)
             bits >>= _U8
             part = (bits >> _U1) & _MANTISSA
-            x = float(part) * _WIDTHS[layer]
+            x = float(numpy.int64(part)) * _WIDTHS[layer]
             if bits & _U1:
                 x = -x
             if part < _INSIDE[layer]:
                 break
+            state[0], state[1], state[2], state[3] = a, b, c, d
             accepted, x = _tail_or_wedge(state, layer, x)
+            a, b, c, d = state[0], state[1], state[2], state[3]
             if accepted:
                 break
         out[k] = x
+    state[0], state[1], state[2], state[3] = a, b, c, d
 
 
 @njit(nogil=True, cache=True)

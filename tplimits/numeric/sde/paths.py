@@ -30,8 +30,8 @@ class Paths:
 
     V: where the paths end, (paths, m, m).  A path that left the allowed eigenvalues stays where it was then: `stopped`
     (paths,) tells which, `stopping_time` (paths,) when, infinity where it did not.  `clipped` (paths,) counts the steps
-    at which a matrix lost negative eigenvalues.  `dt` is the step that was used, T divided into equal steps.  Where times
-    were recorded, `time` (times,) holds them and `history` (paths, times, m, m) the covariances, V0 first.
+    at which a matrix lost negative eigenvalues.  `dt` is the step that was used, T divided into equal steps.  Where
+    times were recorded, `time` (times,) holds them and `history` (paths, times, m, m) the covariances, V0 first.
     """
 
     V: Array

@@ -61,8 +61,8 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
     if limit.root is None:
         raise EvaluationError(
             "paths need a square root of Σ that is linear in independent normals, and none was found: Σ is not a "
-            "multiple of V^αδ V^βω + V^αω V^βδ plus the noise of weights that enter through averages of two dense layers.  "
-            "drift_at and diffusion_at give the coefficients at any V."
+            "multiple of V^αδ V^βω + V^αω V^βδ plus the noise of weights that enter through averages of two dense "
+            "layers.  drift_at and diffusion_at give the coefficients at any V."
         )
     noise = sympy.sqrt(_STEP)
     if method == "euler":
