@@ -8,7 +8,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate particles bench clean
+.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate particles paths bench clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -42,6 +42,9 @@ calibrate: $(VENV)/.dev  ## how often check rejects true limits and finds wrong 
 
 particles: $(VENV)/.dev  ## how fast errors of particles fall, whether stated ones are honest, how quiet white ones are
 	$(ONE_THREAD) $(RUN) benchmarks/particles.py
+
+paths: $(VENV)/.dev  ## paths of the shaped-attention SDE beside the usual NumPy routes
+	$(ONE_THREAD) $(RUN) benchmarks/covariance.py
 
 bench: $(VENV)/.dev  ## times of import, derivation and evaluation
 	$(ONE_THREAD) $(RUN) -m pytest benchmarks/test_speed.py --benchmark-only -p no:xdist

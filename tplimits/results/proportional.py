@@ -198,7 +198,7 @@ class CovarianceSDE:
         threads: int | None = None,
         ratios: Mapping[str, float] | None = None,
         constants: Mapping[str, Any] | None = None,
-        progress: Progress = False,
+        progress: Progress = None,
         **named: Any,
     ) -> Paths:
         """Paths of dV = b(V) dt + Σ(V)^(1/2) dB from V0 to time T = depth/width, constants of the block by name.

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.linalg
 import shaped
 
@@ -106,6 +107,30 @@ def test_both_methods_agree_on_attention(attention):
     for power in (1, 2):
         (u, du), (v, dv) = (p.mean(p.correlation(0, 1) ** power) for p in (psd, euler))
         assert abs(u - v) < 4 * math.hypot(du, dv)
+
+
+@tp.block
+def small_branch(x: tp.State["token"], W1: tp.Matrix, W2: tp.Matrix, *, g):
+    """A branch of size 1/√depth: an ODE."""
+    return x + g / tp.sqrt(tp.n) * (W2 @ tp.relu(W1 @ x))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_limit_without_noise_is_an_ode(method):
+    sde = tp.derive(small_branch, PROPORTIONAL)
+    paths = sde.simulate(correlated(3), T=0.5, dt=0.001, paths=2, method=method, halve=True, g=1.2)
+    solved = scipy.integrate.solve_ivp(
+        lambda t, v: sde.drift_at(v.reshape(3, 3), g=1.2).ravel(),
+        (0, 0.5),
+        correlated(3).ravel(),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+    wanted = solved.y[:, -1].reshape(3, 3)
+    assert (paths.V[0] == paths.V[1]).all()
+    assert np.abs(paths.V[0] - wanted).max() < 1e-3
+    # one step of extrapolation removes the error of order dt
+    assert np.abs(paths.V[0] - paths.step_error().value - wanted).max() < 2e-6
 
 
 # -- positivity -----------------------------------------------------------------------------------

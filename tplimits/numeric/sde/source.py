@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
+from tplimits.errors import EvaluationError
 from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.arrays import ARRAYS
-from tplimits.limit.depth.forms import Form
 from tplimits.numeric.sde import matrices, moves, normals
 from tplimits.numeric.sde.contraction import At, Intermediate, Plan, Product
 
@@ -104,7 +104,7 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
     factor = [plan.product(factors, names) for factors in outputs.factor]
     ranks = [sum(t.rank == r for t in plan.intermediates) for r in range(4)]
     if any(t.rank > 3 for t in plan.intermediates):
-        raise AssertionError("an intermediate of more than three tokens")
+        raise EvaluationError("a term of the drift or the noise needs sums over more than four tokens at once.")
     parameters = "".join(f"{name}, " for name in names.values())
     responses = [f"R{k}" for k in range(len(symmetric))]
     counts = [f"{'m * (m + 1) // 2' if each else 'm * m'}" for each in symmetric]
@@ -209,8 +209,3 @@ def _output(name: str, products: Sequence[Product], first: int, place: Mapping[s
         lines.append(f"        {name}[b, a] = total")
     lines += [f"    {name}[a, a] += {term}" for term in diagonal]
     return lines
-
-
-def terms(*forms: Form) -> tuple[Factors, ...]:
-    """The products of several forms, each once."""
-    return tuple(dict.fromkeys(factors for form in forms for factors in form.terms))
