@@ -65,6 +65,7 @@ def test_paths_are_a_positive_number(attention, value):
         ({"record": True, "paths": 10**9}, "record=k keeps"),
         ({"threads": 0}, "threads=0"),
         ({"dt": 1e-12}, "choose a larger dt"),
+        ({"γ": 1.0, "dt": 0.7, "T": 1.4}, "dt=0.7 is too large for 2 tokens: .* choose dt ≤ 0.5"),
         ({"γ": ...}, "the constant `γ` has no value: give γ="),
         ({"γ": float("nan")}, "γ=nan: give a finite number"),
         ({"τ0": 0}, "τ0|not a real number"),

@@ -1,6 +1,8 @@
 """One step of a covariance: what is added, what multiplies, and isotropic noise from a root of V.
 
-Isotropic noise √(s/2) L (G + Gᵀ) Lᵀ dB comes as K = √(s h/2) (G + Gᵀ).
+Isotropic noise √(s/2) L (G + Gᵀ) Lᵀ dB comes as K = √(s h/2) (G + Gᵀ) where it is added.  Where it multiplies it is
+L S Sᵀ Lᵀ with a lower triangular S like the one Bartlett gives for a Wishart matrix, S Sᵀ of mean 1 and covariance that
+of K up to O(h²): S_ij = √(s h) g below the diagonal, S_ii = √(1 − s h (i + ½)) + √(s h/2) g on it, i = 0, 1, …
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 
 from numba import njit
 
-from tplimits.numeric.sde.matrices import gram, multiply, multiply_transposed, root
+from tplimits.numeric.sde.matrices import gram, multiply_transposed, root
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -42,6 +44,19 @@ def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
             K[i, j] = K[j, i] = normals[k] * scale * 1.4142135623730951
             k += 1
         K[i, i] = 2.0 * scale * normals[k]
+        k += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def triangular_noise(normals: Any, scale: float, U: Any) -> None:
+    """Sᵀ, upper triangular, with scale = √(s h/2)."""
+    m = U.shape[0]
+    k = 0
+    for i in range(m):
+        for j in range(i):
+            U[j, i] = normals[k] * scale * 1.4142135623730951
+            k += 1
+        U[i, i] = math.sqrt(max(1.0 - (2 * i + 1) * scale * scale, 0.0)) + scale * normals[k]
         k += 1
 
 
@@ -78,11 +93,11 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, spare: Any, other: Any, fre
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def multiply_and_add(
-    V: Any, D: Any, added: bool, X: Any, factored: bool, K: Any, noisy: bool, B: Any, spare: Any, other: Any, fresh: Any
+    V: Any, D: Any, added: bool, X: Any, factored: bool, U: Any, noisy: bool, B: Any, spare: Any, other: Any, fresh: Any
 ) -> int:
-    """(1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ with W Wᵀ = V + D and S = 1 + K/2 − K²/8, so that S Sᵀ = 1 + K + O(K³).
+    """(1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ with W Wᵀ = V + D and U = Sᵀ: positive whatever X and S are.
 
-    Positive whatever X and K are.  B Bᵀ = V on entry, of the new V on return; 1 where V + D had to be made positive.
+    B Bᵀ = V on entry, of the new V on return; 1 where V + D had to be made positive.
     """
     m = V.shape[0]
     clipped = 0
@@ -93,16 +108,13 @@ def multiply_and_add(
         if not root(fresh, B, spare):
             clipped = 1
     if noisy:
-        gram(K, spare)
-        for i in range(m):
-            for j in range(m):
-                spare[i, j] = 0.5 * K[i, j] - 0.125 * spare[i, j]
-        multiply_transposed(B, spare, other)
-        for i in range(m):
-            for j in range(m):
-                B[i, j] += other[i, j]
+        multiply_transposed(B, U, other)
+        B[:] = other
     if factored:
-        multiply(X, B, other, spare)
+        for i in range(m):
+            for j in range(m):
+                spare[j, i] = B[i, j]
+        multiply_transposed(X, spare, other)
         for i in range(m):
             for j in range(m):
                 B[i, j] += other[i, j]

@@ -146,6 +146,11 @@ class Compiled:
         stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
         states, c = streams(settings.seed, count), self.coefficients(h)
         spread = math.sqrt(self.isotropic * h / 2)
+        if self.simulator.method == "psd" and self.isotropic * h * m > 1:
+            raise EvaluationError(
+                f"dt={h:g} is too large for {m} tokens: steps of method='psd' need s·dt·m ≤ 1, where "
+                f"s = {self.isotropic:g}; choose dt ≤ {1 / (self.isotropic * m):.3g}."
+            )
         low, high = settings.interval(V0)
         batch = self.simulator.module.batch
 

@@ -60,7 +60,7 @@ def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, histor
             if stopped[path] < 0:
                 normals.draw(state, halves, gaussians, more)
                 if noisy:
-                    moves.symmetric_noise(gaussians, spread, K)
+                    moves.{noise}(gaussians, spread, K)
 {draws}
                 moves.kernels(W, {rooted}, d, s, N)
                 assemble(W, d, s, N, {passed}c, w1, w2, w3, D, X)
@@ -133,6 +133,7 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
         draws="\n".join(draws),
         rooted=bool(used.keys() & {"N", "s"}),
         move=move,
+        noise="symmetric_noise" if method == "euler" else "triangular_noise",
     )
     return Generated(text, tuple(arrays), plan)
 
