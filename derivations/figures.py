@@ -3,7 +3,7 @@
     python derivations/figures.py [--full] [--out FOLDER]
 
 Networks are run layer by layer; where this version simulates SDEs, their paths are drawn beside them.  By default
-samples are small (about 20 s); --full takes those of the paper.  The paper does not state the number of tokens, n_k or
+samples are small (about 20 s); --full takes those of the paper, which does not state the number of tokens, n_k or
 the variances at depth 0 in Figures 1 and 3: here m = 4 and 2, n_k = n and 1.
 """
 

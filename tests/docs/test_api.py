@@ -48,6 +48,7 @@ def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
 
 def test_attributes_that_are_listed_exist():
     known = set()
-    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry):
+    parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry)
+    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, *parts):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known == set()

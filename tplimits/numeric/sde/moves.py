@@ -109,14 +109,15 @@ def multiply_and_add(
             clipped = 1
     if noisy:
         multiply_transposed(B, U, other)
-        B[:] = other
+    else:
+        other[:] = B
     if factored:
         for i in range(m):
             for j in range(m):
-                spare[j, i] = B[i, j]
-        multiply_transposed(X, spare, other)
-        for i in range(m):
-            for j in range(m):
-                B[i, j] += other[i, j]
+                spare[j, i] = other[i, j]
+            X[i, i] += 1.0
+        multiply_transposed(X, spare, B)
+    else:
+        B[:] = other
     gram(B, fresh)
     return clipped

@@ -198,13 +198,15 @@ def _output(name: str, products: Sequence[Product], first: int, place: Mapping[s
             on_diagonal = [_entry(f, {-4: "a", -3: "a"}, place) for f in product.factors if f[1] and set(f[1]) != {-4}]
             diagonal.append(" * ".join([f"g{k}", *row, *on_diagonal]))
             continue
-        outer.append(f"h{k} = {' * '.join([f'g{k}', *row])}")
-        inner.append(" * ".join([f"h{k}", *rest]))
+        if rest:
+            outer.append(f"h{k} = {' * '.join([f'g{k}', *row])}")
+            inner.append(" * ".join([f"h{k}", *rest]))
+        else:
+            outer.append(f"base += {' * '.join([f'g{k}', *row])}")
     lines.append("for a in range(m):")
-    lines += [f"    {line}" for line in outer]
+    lines += [f"    {line}" for line in ("base = 0.0", *outer)]
     lines.append(f"    for b in range({'a, m' if symmetric else 'm'}):")
-    lines.append("        total = 0.0")
-    lines += [f"        total += {term}" for term in inner]
+    lines.append(f"        total = {' + '.join(['base', *inner])}")
     lines.append(f"        {name}[a, b] = total")
     if symmetric:
         lines.append(f"        {name}[b, a] = total")
