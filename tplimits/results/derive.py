@@ -58,7 +58,7 @@ def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:
             f"`{program.name}` is no block: tp.Proportional() takes one layer of a deep network, made by @tp.block "
             "from a function of a tp.State."
         )
-    fixed = (regime.fixed,) if isinstance(regime.fixed, str) else tuple(regime.fixed)
+    fixed = (regime.fixed,) if isinstance(regime.fixed, str) else tuple(regime.fixed or ())
     for width in fixed:
         if width == "n" or width not in program.widths:
             others = ", ".join(w for w in program.widths if w != "n") or "none"

@@ -8,24 +8,23 @@ from functools import cached_property
 from typing import Any
 
 import numpy
-import sympy
 from sympy import Expr, Symbol
 
 from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit, derive_block
-from tplimits.limit.depth.coefficients import ratio_symbol
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.verdict import Verdict
 from tplimits.limit.depth.writing import M, expression
 from tplimits.limit.kets import Step
 from tplimits.numeric.sde.paths import Paths
-from tplimits.program.entries import constant_symbol, size_symbol, width_symbol
+from tplimits.program.given import named_once
 from tplimits.program.program import Program
 from tplimits.progress import Progress
 from tplimits.report import citations, covariance
+from tplimits.results.block_numbers import block_numbers
 
 
 @dataclass(frozen=True)
@@ -144,38 +143,20 @@ class CovarianceSDE:
         tokens = self.tokens
         if tokens.is_Integer and tokens != m:
             raise EvaluationError(f"V is for {m} tokens; `{self.program.name}` is for {tokens}.")
-        found: dict[Symbol, float] = {M: float(m)}
-        given = {**{c: v for c, v in self.program.constants.items() if v is not None}, **(constants or {})}
-        for name, value in given.items():
-            number = sympy.sympify(value)
-            if not number.is_number or not number.is_finite or not number.is_real:
-                raise EvaluationError(f"{name}={value!r}: give a finite number.")
-            if name in self.program.constants:
-                found[constant_symbol(name)] = float(number)
-            elif name in self.program.all_axes:
-                found[size_symbol(self.program.root_axis(name))] = float(number)
-            elif name in self.fixed:
-                found[width_symbol(name)] = float(number)
-            else:
-                known = ", ".join([*self.program.constants, *self.fixed]) or "none"
-                raise EvaluationError(f"`{name}` is not a constant of `{self.program.name}`; it has {known}.")
-        for width in self.program.widths:
-            if width != "n" and width not in self.fixed:
-                found[ratio_symbol(width)] = float((ratios or {}).get(width, 1.0))
-        return found
+        return block_numbers(self.program, self.fixed, m, constants, ratios)
 
-    def drift_at(self, V: Any, ratios: Mapping[str, float] | None = None, **constants: Any) -> numpy.ndarray:
+    def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """b at covariance matrices of shape (…, m, m), in the same shape; constants by name."""
         stage = stages.covariance()
         V = stage.covariances(V)
-        values = self.values(V.shape[-1], constants, ratios)
+        values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
 
-    def diffusion_at(self, V: Any, ratios: Mapping[str, float] | None = None, **constants: Any) -> numpy.ndarray:
+    def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order."""
         stage = stages.covariance()
         V = stage.covariances(V)
-        values = self.values(V.shape[-1], constants, ratios)
+        values = self.values(V.shape[-1], named_once(constants, named, "diffusion_at", EvaluationError), ratios)
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
         a, b = stage.pairs(V.shape[-1])
         return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
@@ -226,7 +207,7 @@ class CovarianceSDE:
         stage = stages.paths()
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
-        values = self.values(V.shape[-1], {**(constants or {}), **named}, ratios)
+        values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
         if method not in self._simulators:
             self._simulators[method] = stage.simulator(self.limit, method)
         compiled = stage.Compiled.at(self._simulators[method], values, self.limit.arrays, V.shape[-1])

@@ -70,4 +70,10 @@ class Data:
         if not expr.args:
             axis = {size_symbol(a): a for a in self.program.all_axes}.get(expr)
             return float(self._size(axis) if axis else expr)
-        return float(expr.func(*(sympy.Float(self._value(a, at), 17) for a in expr.args)))
+        value = expr.func(*(sympy.Float(self._value(a, at), 17) for a in expr.args))
+        if not (value.is_real and value.is_finite):
+            raise NoLimitError(
+                f"an array of `{self.program.name}` is not finite: `{value}` at {dict(at) or 'its only entry'}. A row "
+                "of a mask without any key has no mean: let every token see itself."
+            )
+        return float(value)

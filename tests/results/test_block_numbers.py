@@ -1,0 +1,60 @@
+"""Constants, sizes and ratios of a block: what is no number for them is refused before anything is computed."""
+
+import numpy as np
+import pytest
+from shaped import masked_attention, relu_resnet, shaped_attention
+
+import tplimits as tp
+
+V = np.eye(2) + 0.2
+
+
+@pytest.fixture(scope="module")
+def resnet():
+    return tp.derive(relu_resnet, tp.Proportional())
+
+
+@pytest.mark.parametrize(
+    "value", ["0.5", "__import__('os').getpid()", None, [0.1, 0.2], True, 1j, float("nan"), 10**400]
+)
+def test_what_is_no_finite_number(resnet, value):
+    with pytest.raises(tp.EvaluationError, match="give a finite number"):
+        resnet.drift_at(V, γ=value, c_plus=0, c_minus=-1)
+
+
+def test_a_root_of_the_block_has_to_be_real(resnet):
+    with pytest.raises(tp.EvaluationError, match=r"sqrt\(1 - γ\*\*2\)` of `relu_resnet` is not real"):
+        resnet.diffusion_at(V, γ=1.5, c_plus=0, c_minus=-1)
+
+
+def test_constants_by_keyword_or_together(resnet):
+    together = resnet.drift_at(V, constants={"γ": 0.5, "c_plus": 0, "c_minus": -1})
+    np.testing.assert_array_equal(together, resnet.drift_at(V, γ=0.5, c_plus=0, c_minus=-1))
+    with pytest.raises(tp.EvaluationError, match="give names and numbers"):
+        resnet.simulate(V, T=0.1, dt=0.01, paths=2, constants=3)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        ({"z": 1}, "the widths besides n that grow are"),
+        ({"k": -1}, "is positive"),
+        ({"k": "a"}, "finite"),
+        (3, "names"),
+    ],
+)
+def test_ratios_of_widths(ratios, words):
+    sde = tp.derive(shaped_attention, tp.Proportional())
+    with pytest.raises(tp.EvaluationError, match=words):
+        sde.drift_at(V, ratios=ratios, γ=0.5, τ0=1)
+
+
+def test_a_number_of_tokens_that_is_not_that_of_V(resnet):
+    with pytest.raises(tp.EvaluationError, match="V is for 2 tokens"):
+        resnet.drift_at(V, token=3, γ=0.5, c_plus=0, c_minus=-1)
+
+
+def test_a_row_of_a_mask_without_a_key():
+    empty = np.array([[0.0, 0, 0], [1, 1, 0], [1, 1, 1]])
+    with pytest.raises(tp.NoLimitError, match="without any key"):
+        tp.derive(masked_attention(empty), tp.Proportional())

@@ -1,0 +1,86 @@
+"""Numbers for the constants, sizes and width ratios of a block, as its coefficients need them."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.depth.coefficients import ratio_symbol
+from tplimits.limit.depth.writing import M
+from tplimits.program.entries import Entry, constant_symbol, size_symbol, width_symbol
+from tplimits.program.given import by_name
+from tplimits.program.nodes import OuterNonlin, ScalarNonlin
+from tplimits.program.program import Program
+
+
+def finite_number(name: str, value: Any) -> float:
+    """A finite real number; EvaluationError for anything else (text is never read as a formula)."""
+    if isinstance(value, (numbers.Real, Expr)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    raise EvaluationError(f"{name}={value!r}: give a finite number.")
+
+
+def block_numbers(
+    program: Program, fixed: tuple[str, ...], m: int, constants: Any = None, ratios: Any = None
+) -> dict[Symbol, float]:
+    """Numbers for the symbols of the coefficients at m tokens.
+
+    Raises EvaluationError for a name the program does not have, for what is no number, for a size or ratio that is not
+    positive, and for constants at which a root of the block is not real.
+    """
+    found: dict[Symbol, float] = {M: float(m)}
+    given = {**{c: v for c, v in program.constants.items() if v is not None}}
+    for name, value in {**given, **by_name(constants or {}, "constants", EvaluationError)}.items():
+        number = finite_number(name, value)
+        if name in program.constants:
+            found[constant_symbol(name)] = number
+        elif name in program.all_axes or name in fixed:
+            if number < 1 or number != int(number):
+                raise EvaluationError(f"{name}={value!r}: a size is a whole number from 1.")
+            axis = name in program.all_axes
+            tokens = program[program.state or 0].axes[0]
+            if axis and program.root_axis(name) == program.root_axis(tokens) and number != m:
+                raise EvaluationError(f"{name}={value!r}: V is for {m} tokens.")
+            found[size_symbol(program.root_axis(name)) if axis else width_symbol(name)] = number
+        else:
+            known = ", ".join([*program.constants, *fixed]) or "none"
+            raise EvaluationError(f"`{name}` is not a constant of `{program.name}`; it has {known}.")
+    relative = by_name(ratios or {}, "ratios", EvaluationError)
+    growing = [w for w in program.widths if w != "n" and w not in fixed]
+    for name, value in relative.items():
+        if name not in growing:
+            raise EvaluationError(f"ratios={{{name!r}: …}}: the widths besides n that grow are {growing}.")
+        if finite_number(f"ratios[{name!r}]", value) <= 0:
+            raise EvaluationError(f"ratios={{{name!r}: {value!r}}}: a ratio of widths is positive.")
+    found.update({ratio_symbol(w): float(relative.get(w, 1.0)) for w in growing})
+    _refuse_imaginary_roots(program, found)
+    return found
+
+
+def _refuse_imaginary_roots(program: Program, found: Mapping[Symbol, float]) -> None:
+    """√(1 − γ²) at γ = 1.5 is no coefficient of a real network, even where only its square enters the limit."""
+    for power in _roots_of_constants(program):
+        value = power.base.xreplace({s: sympy.Float(v, 17) for s, v in found.items()})
+        if value.is_number and value.is_real and value < -1e-12:
+            raise EvaluationError(f"`{power}` of `{program.name}` is not real: {power.base} = {float(value):.6g} < 0.")
+
+
+def _roots_of_constants(program: Program) -> Iterator[sympy.Pow]:
+    parts = program.parts or (program,)
+    for part in parts:
+        for instruction in part.instructions:
+            if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+                for power in instruction.body.atoms(sympy.Pow):
+                    if power.exp.is_Rational and not power.exp.is_Integer and not power.base.has(Entry):
+                        yield power
