@@ -311,3 +311,16 @@ def test_causal_attention_without_centring_is_refused_with_its_array():
         return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(A * v.rename(token="key"), over="key"))
 
     assert "Σ_ν" in str(refusal(uncentred))
+
+
+@pytest.mark.parametrize("bound", [{}, {"θ": 0.3}], ids=["symbol", "number"])
+def test_branches_on_a_circle(bound):
+    """cos² + sin² = 1 is seen, in symbols and in numbers: Σ = (1 − cos⁴θ) Σ_lin."""
+
+    @tp.block
+    def circle(x: tp.State["token"], W: tp.Matrix, *, θ):
+        return tp.cos(θ) * x + tp.sin(θ) * (W @ x)
+
+    sde = tp.derive(circle.bind(**bound) if bound else circle, tp.Proportional())
+    given = {} if bound else {"θ": 0.3}
+    assert sde.diffusion_at(np.eye(2), **given)[0, 0] == pytest.approx(2 * (1 - np.cos(0.3) ** 4), rel=1e-12)

@@ -71,6 +71,8 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
 def settle(expr: Expr) -> Expr:
     """A coefficient in a form in which zero is seen to be zero."""
     expanded = _snapped(sympy.expand(expr))
+    if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
+        expanded = sympy.expand(sympy.trigsimp(expanded))
     if expanded.is_number or not expanded.has(sympy.Pow):
         return sympy.nsimplify(expanded) if expanded.is_Float else expanded
     together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
