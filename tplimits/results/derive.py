@@ -39,6 +39,11 @@ def derive(program: Program, regime: Width | Proportional | None = None) -> Widt
             f"`{program.name}` is a block, one layer of a deep network; say in which regime: "
             f"tp.derive({program.name}, tp.Proportional()) for depth proportional to width."
         )
+    if program.is_network:
+        raise ProgramError(
+            f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the kernels "
+            "at initialisation and of training by gradient descent."
+        )
     if isinstance(regime, Proportional):
         return _proportional(program, regime)
     regime = regime if regime is not None else Width()
