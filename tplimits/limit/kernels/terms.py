@@ -1,0 +1,114 @@
+"""Kets as sums of products: Σ over finite axes of (coefficient × random factors)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.limit.kernels.leaves import Kron, Of
+from tplimits.program.entries import AxisSum, axis_symbol
+
+#: powers of sums up to this exponent are multiplied out
+_HIGHEST_POWER = 8
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Term:
+    """Σ over `bounds` of coefficient × Π factors; the coefficient is deterministic, every factor random."""
+
+    coefficient: Expr
+    bounds: tuple[tuple[Symbol, Symbol], ...]
+    factors: tuple[Expr, ...]
+
+    def times(self, other: Term) -> Term:
+        """The product; bound indices are different by construction."""
+        return Term(self.coefficient * other.coefficient, self.bounds + other.bounds, self.factors + other.factors)
+
+
+ONE = Term(S.One, (), ())
+
+
+def is_random(expr: Expr) -> bool:
+    """Whether an expression depends on kets."""
+    return bool(expr.has(Of)) and any(type(leaf) is Of for leaf in expr.atoms(Of))
+
+
+def fresh_index(bound: Symbol) -> Symbol:
+    """A new running index for a sum."""
+    base = bound.name.partition("′")[0]
+    mark = "‴" if "‴" in bound.name and "‴" not in base else ""
+    return axis_symbol(f"{base}{mark}′{next(_numbers)}")
+
+
+def freshened(expr: Expr) -> Expr:
+    """The same expression with new names for all bound indices, so that substitution captures nothing."""
+    if not expr.args or not expr.has(AxisSum):
+        return expr
+    rebuilt = expr.func(*map(freshened, expr.args))
+    if isinstance(rebuilt, AxisSum):
+        new = fresh_index(rebuilt.bound)
+        return AxisSum(rebuilt.summand.xreplace({rebuilt.bound: new}), new, rebuilt.args[2])
+    return rebuilt
+
+
+def at(expr: Expr, places: Mapping[Expr, Expr]) -> Expr:
+    """An expression with its free running indices put at places."""
+    moved = {a: b for a, b in places.items() if a != b}
+    return freshened(expr).xreplace(moved)
+
+
+def terms(expr: Expr) -> list[Term]:
+    """The expression as a sum of terms, with fresh bound indices."""
+    if not is_random(expr):
+        return [] if expr == 0 else [Term(expr, (), ())]
+    if isinstance(expr, sympy.Add):
+        return [t for a in expr.args for t in terms(a)]
+    if isinstance(expr, sympy.Mul):
+        return products([terms(a) for a in expr.args])
+    if isinstance(expr, AxisSum):
+        new = fresh_index(expr.bound)
+        summand = expr.summand.xreplace({expr.bound: new})
+        return [Term(t.coefficient, ((new, expr.args[2]), *t.bounds), t.factors) for t in terms(summand)]
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= _HIGHEST_POWER:
+        return products([terms(expr.base) for _ in range(int(expr.exp))])
+    return [Term(S.One, (), (expr,))]
+
+
+def products(lists: Iterable[list[Term]]) -> list[Term]:
+    """All products of one term from each list."""
+    found = [ONE]
+    for one in lists:
+        found = [a.times(b) for a in found for b in one]
+    return found
+
+
+def collapsed(value: Expr, bounds: Iterable[tuple[Symbol, Symbol]]) -> Expr:
+    """Σ over bounds of a value, with sums over equal indices done: Σ_j δ_ij f_j = f_i."""
+    from_outside = list(bounds)
+    if not from_outside or not value.has(Kron):
+        return summed(value, from_outside)
+    return sympy.Add(*(_collapsed(v, from_outside) for v in sympy.Add.make_args(sympy.expand_mul(value))))
+
+
+def _collapsed(value: Expr, bounds: list[tuple[Symbol, Symbol]]) -> Expr:
+    for kron in (f for f in sympy.Mul.make_args(value) if isinstance(f, Kron)):
+        for gone, kept in (kron.args[::-1], kron.args):
+            rest = [b for b in bounds if b[0] != gone]
+            if len(rest) < len(bounds):
+                return _collapsed(value.xreplace({gone: kept}), rest)
+    return summed(value, bounds)
+
+
+def summed(value: Expr, bounds: Iterable[tuple[Symbol, Symbol]]) -> Expr:
+    """Σ over bounds of a value; an index the value does not have counts the size of its axis."""
+    from_inside = list(bounds)
+    for index, axis in reversed(from_inside):
+        value = AxisSum(value, index, axis)
+    return value
+
+

@@ -1,0 +1,213 @@
+"""Tables of a kernel derivation as arrays: for inputs against themselves, and for blocks of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.kernels.derivation import KernelTables
+from tplimits.limit.kernels.leaves import SECOND, Data, Kron, Moment, TableEntry, plain_axis, second
+from tplimits.limit.kernels.nodes import Table
+from tplimits.numeric.kernels.labelled import Labelled, contracted, mapped
+from tplimits.numeric.kernels.moment import evaluated_moment
+from tplimits.program.entries import ArrayEntry, AxisSum, GaussMean, Lookup, axis_symbol
+from tplimits.program.evaluate import ARRAY_FUNCTIONS, evaluate
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of one side: the arrays of each data instruction, (N, *axes), and the sizes of their axes."""
+
+    arrays: Mapping[int, Array]
+    sizes: Mapping[str, int]
+    many: int
+
+    def some(self, part: slice) -> Inputs:
+        """A few of them."""
+        arrays = {p: a[part] for p, a in self.arrays.items()}
+        return Inputs(arrays, self.sizes, len(range(*part.indices(self.many))))
+
+
+@dataclass
+class Tables:
+    """Values of the tables for two batches of inputs, computed when asked for."""
+
+    derivation: KernelTables
+    sides: Sequence[Inputs]
+    constants: Mapping[Expr, float]
+    same: bool = False
+    known: dict[tuple[int, int, int], Labelled] = field(default_factory=dict)
+    error: float = 0.0
+
+    def value(self, number: int, left: int, right: int) -> Labelled:
+        """A table between inputs `left` and `right` (1 or 2)."""
+        table = self.derivation.tables[number]
+        if table.single:
+            right = left
+        key = (number, left, right)
+        if key not in self.known:
+            found = Frame(self, left, right).value(table.definition)
+            self.known[key] = _complete(found, self, table, left, right)
+        return self.known[key]
+
+
+def _complete(found: Labelled, tables: Tables, table: Table, left: int, right: int) -> Labelled:
+    """The array over all inputs and axes of its table, in order."""
+    labels = [_batch(left)] + ([] if left == right else [_batch(right)])
+    sizes = {_batch(s): tables.sides[s - 1].many for s in (left, right)}
+    for axes, side, mark in ((table.left, left, False), (table.right, right, True)):
+        for a in axes:
+            name = second(axis_symbol(a)).name if mark else a
+            labels.append(name)
+            sizes[name] = tables.sides[side - 1].sizes[plain_axis(a)]
+    return Labelled(numpy.broadcast_to(found.at(labels), [sizes[x] for x in labels]), tuple(labels))
+
+
+def _batch(side: int) -> str:
+    return f"input {side}"
+
+
+class Frame:
+    """Expressions in the running indices of one table, with inputs `left` and `right` for its sides 1 and 2."""
+
+    def __init__(self, tables: Tables, left: int, right: int) -> None:
+        self.tables, self.input = tables, {1: left, 2: right}
+        self.memo: dict[Expr, Labelled] = {}
+        self.program = tables.derivation.recursion.program
+
+    def side(self, name: str) -> Inputs:
+        return self.tables.sides[self.input[2 if SECOND in name else 1] - 1]
+
+    def size(self, name: str) -> int:
+        return self.side(name).sizes[plain_axis(name)]
+
+    def value(self, expr: Expr) -> Labelled:
+        if expr not in self.memo:
+            self.memo[expr] = self._compute(expr)
+        return self.memo[expr]
+
+    def _compute(self, expr: Expr) -> Labelled:
+        if expr in self.tables.constants:
+            return Labelled(numpy.asarray(self.tables.constants[expr]))
+        if isinstance(expr, (Data, TableEntry)):
+            return self._leaf(expr)
+        if isinstance(expr, ArrayEntry):
+            return self._read(Labelled(self.program.arrays[expr.array].values, tuple("abcdefgh"[: len(expr.indices)])), expr.indices)
+        if isinstance(expr, Kron):
+            return self._kron(expr)
+        if isinstance(expr, AxisSum):
+            return self._sum(expr)
+        if isinstance(expr, Moment):
+            return self._moment(expr)
+        if isinstance(expr, sympy.Symbol) and expr.name.startswith("|"):
+            return Labelled(numpy.asarray(float(self.size(expr.name[1:-1]))))
+        if expr.is_number or isinstance(expr, GaussMean):
+            return Labelled(numpy.asarray(float(evaluate(expr, self.tables.constants))))
+        if isinstance(expr, sympy.Mul):
+            return contracted([self.value(a) for a in expr.args], set())
+        if isinstance(expr, sympy.Add):
+            found = [self.value(a) for a in expr.args]
+            return mapped(lambda *arrays: sum(arrays[1:], arrays[0]), found)
+        if isinstance(expr, sympy.Pow):
+            base = self.value(expr.base)
+            return mapped(_power(expr.exp), [base])
+        if type(expr) in ARRAY_FUNCTIONS:
+            return mapped(ARRAY_FUNCTIONS[type(expr)], [self.value(a) for a in expr.args])
+        raise EvaluationError(f"`{expr}` has no value; give {expr}=….")
+
+    def _leaf(self, leaf: Data | TableEntry) -> Labelled:
+        if isinstance(leaf, Data):
+            side = self.input[leaf.side]
+            array = self.tables.sides[side - 1].arrays[leaf.source]
+            axes = self.program[leaf.source].axes
+            return self._read(Labelled(array, (_batch(side), *axes)), leaf.indices, batch=1)
+        left, right = (self.input[s] for s in leaf.sides)
+        value = self.tables.value(leaf.table, left, right)
+        return self._read(value, leaf.indices, batch=len(value.labels) - len(leaf.indices))
+
+    def _positions(self, index: Expr) -> tuple[Array | int, tuple[str, ...]]:
+        """An index expression as integers over the running indices it depends on."""
+        if index.is_Integer:
+            return int(index), ()
+        if isinstance(index, Lookup):
+            table = self.program.tables[index.table].values
+            inner = [self._positions(i) for i in index.indices]
+            labels = tuple(dict.fromkeys(x for _, own in inner for x in own))
+            places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in inner]
+            return numpy.broadcast_to(table[tuple(places)], [self.size(x) for x in labels]), labels
+        return numpy.arange(self.size(index.name)), (index.name,)
+
+    def _read(self, value: Labelled, indices: Sequence[Expr], batch: int = 0) -> Labelled:
+        """Entries of an array at index expressions; −1 reads zero."""
+        names = [i.name for i in indices if isinstance(i, sympy.Symbol)]
+        front = value.labels[:batch]
+        if len(names) == len(indices) and len(set(names)) == len(names):
+            return Labelled(value.array, (*front, *names))
+        found = [self._positions(i) for i in indices]
+        labels = tuple(dict.fromkeys(x for _, own in found for x in own))
+        places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
+        picked = value.array[(*(slice(None),) * batch, *places)]
+        if any(numpy.min(p) < 0 for p in places):
+            present = numpy.logical_and.reduce(numpy.broadcast_arrays(*(p >= 0 for p in places)))
+            picked = numpy.where(present, picked, 0.0)
+        shape = (*picked.shape[:batch], *(self.size(x) for x in labels))
+        return Labelled(numpy.broadcast_to(picked, shape), (*front, *labels))
+
+    def _kron(self, kron: Kron) -> Labelled:
+        (a, mine), (b, theirs) = map(self._positions, kron.args)
+        one, other = Labelled(numpy.asarray(a), mine), Labelled(numpy.asarray(b), theirs)
+        return mapped(lambda x, y: (x == y).astype(numpy.float64), [one, other])
+
+    def _sum(self, expr: AxisSum) -> Labelled:
+        bounds, body = {expr.bound.name}, expr.summand
+        while isinstance(body, AxisSum):
+            bounds.add(body.bound.name)
+            body = body.summand
+        if isinstance(body, sympy.Add):
+            return self.value(sympy.Add(*(_summed(a, expr) for a in body.args)))
+        factors = [self.value(a) for a in sympy.Mul.make_args(body)]
+        present = {x for f in factors for x in f.labels}
+        missing = bounds - present
+        times = Labelled(numpy.asarray(float(numpy.prod([self.size(x) for x in missing])))) if missing else None
+        return contracted([*factors, *([times] if times else [])], bounds & present)
+
+    def _moment(self, moment: Moment) -> Labelled:
+        covariances = [self.value(c) for c in moment.covariances]
+        values = [self.value(v) for v in moment.values]
+        many = [*covariances, *values]
+
+        def function(*arrays: Array) -> Array:
+            value, error = evaluated_moment(moment, arrays[: len(covariances)], arrays[len(covariances) :], self.tables.constants)
+            self.tables.error = max(self.tables.error, error)
+            return value
+
+        return mapped(function, many)
+
+
+def _summed(addend: Expr, template: AxisSum) -> Expr:
+    """One addend under all sums of a template."""
+    if isinstance(template.summand, AxisSum):
+        addend = _summed(addend, template.summand)
+    return AxisSum(addend, template.bound, template.args[2])
+
+
+def _power(exponent: Expr) -> Any:
+    if exponent == 2:
+        return numpy.square
+    if exponent == -1:
+        return lambda x: 1.0 / x
+    if exponent == sympy.S.Half:
+        return numpy.sqrt
+    if exponent == -sympy.S.Half:
+        return lambda x: 1.0 / numpy.sqrt(x)
+    number = float(exponent)
+    return lambda x: numpy.power(x, number)
