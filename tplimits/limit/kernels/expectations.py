@@ -11,7 +11,7 @@ from sympy import DiracDelta, Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.infinite import with_infinite_axes
 from tplimits.limit.kernels.isserlis import gaussian_polynomial
-from tplimits.limit.kernels.leaves import Data, Kron, Moment, Of, Slot, TableEntry, on_second, second
+from tplimits.limit.kernels.leaves import Data, DrawMean, Kron, Moment, Of, Slot, TableEntry, free_indices, on_second, plain_axis, second
 from tplimits.limit.kernels.nodes import Node, overlap
 from tplimits.limit.kernels.terms import Term, at, collapsed, is_random, products, summed, terms
 from tplimits.program.entries import ArrayEntry, AxisSum, axis_symbol
@@ -58,6 +58,8 @@ class Expectations:
         """E of a product of random factors."""
         if sum(self.degree(f) for f in factors) % 2:
             return S.Zero  # the law of δθ does not notice its sign
+        if not factors:
+            return S.One
         result = S.One
         for group in self._groups(factors):
             result *= self._group(group)
@@ -101,7 +103,38 @@ class Expectations:
             if isinstance(factor, Of) and not self.nodes[factor.node].gaussian:
                 rest = [Term(S.One, (), (*factors[:i], *factors[i + 1 :]))]
                 return self.mean_of_terms(products([terms(self.opened(factor)), rest]))
+        moving = [f for f in factors if self._logit_tangent(f)]
+        if moving and len(moving) < len(factors):  # even and odd Gaussians are independent
+            return self._group([f for f in factors if f not in moving]) * self._group(moving)
+        if self._needs_draws(factors):
+            return self._draw_means(factors)
         return self._moment(factors)
+
+    def _logit_tangent(self, factor: Expr) -> bool:
+        return isinstance(factor, Of) and bool(self.nodes[factor.node].degree) and self.nodes[factor.node].is_fluctuation
+
+    def _needs_draws(self, factors: list[Expr]) -> bool:
+        """Whether functions couple logits along an axis, as a softmax does: a mean over as many variables as tokens."""
+        leaves = self.leaves(sympy.Mul(*factors))
+        for leaf in leaves:
+            node = self.nodes[leaf.node]
+            if node.degree or any(kind != "√n" for kind, *_ in node.sources):
+                return False
+        return len(leaves) > MOST_VARIABLES or any(is_random(s) for f in factors for s in f.atoms(AxisSum))
+
+    def _draw_means(self, factors: list[Expr]) -> Expr:
+        """Means over draws, one for each member of an infinite family: members are independent."""
+        members: dict[frozenset[Symbol], list[Expr]] = {}
+        for factor in factors:
+            mine = frozenset(i for i in free_indices(factor) if plain_axis(i.name) in self.infinite)
+            members.setdefault(mine, []).append(self._in_logits(factor))
+        first = {i: S.Zero for member in members for i in member}
+        return sympy.Mul(*(DrawMean(sympy.Mul(*group).xreplace(first)) for group in members.values()))
+
+    def _in_logits(self, expr: Expr) -> Expr:
+        """Functions of logits written through the logits themselves."""
+        swap = {x: self._in_logits(self.opened(x)) for x in self.leaves(expr) if self.nodes[x.node].body is not None}
+        return expr.xreplace(swap)
 
     def opened(self, leaf: Of) -> Expr:
         """A node written through the nodes it is made of."""

@@ -132,6 +132,18 @@ class Moment(_Leaf):
         return set().union(*(e.free_symbols for e in (*self.covariances, *self.values)))
 
 
+class DrawMean(_Leaf):
+    """The mean of a product of functions of logits, which is taken over draws: (product,)."""
+
+    @property
+    def product(self) -> Expr:
+        return self.args[0]
+
+
+class Given(Data):
+    """A logit that a kernel is conditional on: (fluctuation, side, *indices)."""
+
+
 def second(symbol: Symbol) -> Symbol:
     """The running index of input 2 that goes with one of input 1."""
     return axis_symbol(symbol.name + SECOND)
@@ -157,7 +169,7 @@ def on_second(expr: Expr) -> Expr:
     if isinstance(expr, Of):
         return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
     if isinstance(expr, Data):
-        return Data(expr.args[0], Integer(2), *map(on_second, expr.indices))
+        return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
     if isinstance(expr, TableEntry):
         return TableEntry(expr.args[0], Integer(2), Integer(2), *map(on_second, expr.indices))
     if isinstance(expr, AxisSum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import sympy
 from sympy import Expr, Integer, S, Symbol
@@ -11,10 +11,10 @@ from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.dots import dot_part
 from tplimits.limit.kernels.expectations import Expectations
 from tplimits.limit.kernels.infinite import different
-from tplimits.limit.kernels.leaves import Data, Kron, Of, TableEntry, free_indices, on_first, on_second, plain_axis, second
+from tplimits.limit.kernels.leaves import Data, Given, Kron, Of, TableEntry, free_indices, on_first, on_second, plain_axis, second
 from tplimits.limit.kernels.nodes import Node, Source, Table, View
 from tplimits.limit.kernels.safety import refuse_unsafe
-from tplimits.limit.kernels.terms import Term, at, fresh_index, is_random, products, terms
+from tplimits.limit.kernels.terms import Term, at, is_random, products, settled, terms
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
@@ -55,6 +55,7 @@ class Recursion(Expectations):
         self.tables: list[Table] = []
         self.data = {p: Data for p in network.inputs}
         self._inner: dict[tuple[int, int], Expr] = {}
+        self.given: set[int] = set()  # logits the kernels are conditional on
         self._known: dict[tuple, int] = {}
         self._forms: dict[tuple, int] = {}
         self._scaled = any(s.body.has(N) for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))) or any(
@@ -123,7 +124,8 @@ class Recursion(Expectations):
             return
         self.nodes[position] = Node(s.name, s.axes, self._degree(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over)
         root = sympy.sqrt(width_ratio(s.over) * N)
-        self.scalars[position] = value + Of(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
+        logit = Of if self._degree(position) or any(a in self.infinite for a in s.axes) else Given
+        self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
 
     def _given_random(self, leaf: Of) -> bool:
         return any(kind == "√n" for kind, *_ in self.nodes[leaf.node].sources)
@@ -223,7 +225,7 @@ class Recursion(Expectations):
                 side = Integer(10 + int(entry.neuron.name[1:]))
                 boxes.add(side)
                 swap[entry] = Of(Integer(source), side, *entry.indices)
-        found = expr.xreplace(swap)
+        found = settled(expr.xreplace(swap))
         return self._boxed(found, s) if boxes else found
 
     def _boxed(self, expr: Expr, s: Instruction | None) -> Expr:
@@ -260,10 +262,10 @@ class Recursion(Expectations):
                 "times a power of n has a limit only where its mean vanishes and the power is ½. "
                 "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
             ) from None
-        for leaf in self.leaves(limit):
-            node = self.nodes[leaf.node]
-            if node.is_fluctuation:
-                refuse_unsafe(self, leaf.node, position)
+        for number in {leaf.node for leaf in self.leaves(limit)} | {leaf.source for leaf in limit.atoms(Given)}:
+            if self.nodes[number].is_fluctuation:
+                refuse_unsafe(self, number, position)
+        self.given.update(leaf.source for leaf in limit.atoms(Given))
         return body if keep else limit
 
     def _shown(self, text: str) -> str:
@@ -335,21 +337,17 @@ class Recursion(Expectations):
     def table(self, p: int, q: int) -> Expr:
         """E[|p⟩(ξ) |q⟩(ξ′)] in the running indices of both: an entry of a table, or something shorter."""
         if (p, q) not in self._inner:
-            self._inner[p, q] = self._tabled(p, q, self._pair(p, q))
+            self._inner[p, q] = self._tabled(p, q)
         return self._inner[p, q]
 
-    def _tabled(self, p: int, q: int, value: Expr) -> Expr:
+    def _tabled(self, p: int, q: int) -> Expr:
         left, right = self.nodes[p].axes, self.nodes[q].axes
-        heads = [a for a in left if a in self.infinite]
-        if not heads and not any(a in self.infinite for a in right):
-            return self._short_or_entry(p, q, left, right, value)
-        if heads != [a for a in right if a in self.infinite] or len(heads) > 1:
-            if any(a in self.infinite for a in (*left, *right)) and value != 0 and not value.is_number:
-                return value
-            return value
+        heads = [a for a in left if a in self.infinite and a in right]
+        if not heads:
+            return self._short_or_entry(p, q, left, right, self._pair(p, q))
         (head,) = heads
         i, j = axis_symbol(head), second(axis_symbol(head))
-        same, others = value.xreplace({j: i}), different(value, [i, j])
+        same, others = self._pair(p, q, {j: i}), different(self._pair(p, q), [i, j])
         if i in free_indices(same) or {i, j} & free_indices(others):
             raise NoLimitError(f"members of the infinite axis `{head}` differ; they have to be independent and alike.")
         short = [tuple(a for a in side if a != head) for side in (left, right)]
@@ -366,39 +364,42 @@ class Recursion(Expectations):
         names = [self.nodes[i].name for i in (p, q)]
         return self._entry("|".join(names), left, right, value, single=False, rule="bracket")
 
-    def _pair(self, p: int, q: int) -> Expr:
+    def _pair(self, p: int, q: int, same: Mapping[Expr, Expr] | None = None) -> Expr:
+        """The bracket, for equal members of an infinite family if `same` says so."""
+        same = same or {}
         a, b = self.nodes[p], self.nodes[q]
         left = Of(Integer(p), ONE_SIDE, *map(axis_symbol, a.axes))
         right = Of(Integer(q), OTHER_SIDE, *(second(axis_symbol(x)) for x in b.axes))
         if a.body is None and b.body is None:
-            return self._primitive(p, q)
+            return self._primitive(p, q, same)
         if a.over != b.over and a.over and b.over:
             raise NoLimitError(f"`{a.name}` and `{b.name}` live on different widths and are multiplied.")
         if a.gaussian and b.gaussian and not _overlapping(a, b):
             return S.Zero
         mine = terms(a.body) if a.body is not None else terms(left)
-        theirs = terms(on_second(b.body)) if b.body is not None else terms(right)
+        theirs = terms((on_second(b.body) if b.body is not None else right).xreplace(same))
         return self.mean_of_terms(products([mine, theirs]))
 
-    def _primitive(self, p: int, q: int) -> Expr:
+    def _primitive(self, p: int, q: int, merge: Mapping[Expr, Expr]) -> Expr:
         """Brackets of initial vectors, of hats of one matrix, of fluctuations."""
         a, b = self.nodes[p], self.nodes[q]
         if a.initial and p == q:
-            return sympy.Mul(*(Kron(axis_symbol(x), second(axis_symbol(x))) for x in a.axes))
+            return sympy.Mul(*(Kron(axis_symbol(x), second(axis_symbol(x)).xreplace(merge)) for x in a.axes))
         if a.view is not None and b.view is not None:
             assert a.operand is not None and b.operand is not None
             if (a.view.matrix, a.view.transposed) != (b.view.matrix, b.view.transposed):
                 return S.Zero
-            same = sympy.Mul(*(Kron(i, on_second(j)) for i, j in zip(a.view.indices, b.view.indices, strict=True)))
+            theirs = [on_second(j).xreplace(merge) for j in b.view.indices]
+            same = sympy.Mul(*(Kron(i, j) for i, j in zip(a.view.indices, theirs, strict=True)))
             if same == 0:
                 return S.Zero
-            bracket = self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand))]))
+            bracket = self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
             return self.factor_of(a.view) * same * bracket
         if a.is_fluctuation and b.is_fluctuation:
             assert a.operand is not None and b.operand is not None
             if a.over != b.over:
                 return S.Zero
-            return self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand))]))
+            return self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
         return S.Zero
 
 
@@ -418,7 +419,7 @@ def sided(expr: Expr, left: int, right: int) -> Expr:
         sides = tuple(Integer({1: left, 2: right}[s]) for s in entry.sides)
         swap[entry] = TableEntry(entry.args[0], *sides, *entry.indices)
     for entry in expr.atoms(Data):
-        swap[entry] = Data(entry.args[0], Integer({1: left, 2: right}[entry.side]), *entry.indices)
+        swap[entry] = type(entry)(entry.args[0], Integer({1: left, 2: right}[entry.side]), *entry.indices)
     return expr.xreplace(swap)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.limit.kernels.leaves import Kron, Of
+from tplimits.limit.kernels.leaves import Kron, Of, free_indices
 from tplimits.program.entries import AxisSum, axis_symbol
 
 #: powers of sums up to this exponent are multiplied out
@@ -106,9 +106,31 @@ def _collapsed(value: Expr, bounds: list[tuple[Symbol, Symbol]]) -> Expr:
 
 def summed(value: Expr, bounds: Iterable[tuple[Symbol, Symbol]]) -> Expr:
     """Σ over bounds of a value; an index the value does not have counts the size of its axis."""
-    from_inside = list(bounds)
-    for index, axis in reversed(from_inside):
-        value = AxisSum(value, index, axis)
+    for index, axis in reversed(list(bounds)):
+        value = axis_sum(value, index, axis)
     return value
+
+
+def axis_sum(value: Expr, index: Symbol, axis: Symbol) -> Expr:
+    """Σ over one axis, with what does not depend on the index in front.
+
+    >>> a, c = axis_symbol("a"), sympy.Symbol("c")
+    >>> axis_sum(2 * c, a, Symbol("a")), axis_sum(S.Zero, a, Symbol("a"))
+    (2*c*AxisSum(1, a, a), 0)
+    """
+    outside, inside = [], []
+    for factor in sympy.Mul.make_args(value):
+        (inside if index in free_indices(factor) else outside).append(factor)
+    if value == 0:
+        return S.Zero
+    return sympy.Mul(*outside, AxisSum(sympy.Mul(*inside), index, axis))
+
+
+def settled(expr: Expr) -> Expr:
+    """The expression without sums of zeros."""
+    if not expr.args or not expr.has(AxisSum):
+        return expr
+    rebuilt = expr.func(*map(settled, expr.args))
+    return S.Zero if isinstance(rebuilt, AxisSum) and rebuilt.summand == 0 else rebuilt
 
 

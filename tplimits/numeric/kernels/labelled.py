@@ -42,6 +42,13 @@ def mapped(function: Callable[..., Array], values: Sequence[Labelled]) -> Labell
     return Labelled(numpy.asarray(function(*(v.at(order) for v in values))), order)
 
 
+def averaged(value: Labelled, label: str) -> Labelled:
+    """The mean over one dimension, if there is one of this name."""
+    if label not in value.labels:
+        return value
+    return Labelled(value.array.mean(axis=value.labels.index(label)), tuple(x for x in value.labels if x != label))
+
+
 def contracted(factors: Sequence[Labelled], over: set[str]) -> Labelled:
     """The sum over some labels of a product, two factors at a time, by matrix products."""
     left = [f for f in factors if f.labels] or [Labelled(numpy.ones(()))]

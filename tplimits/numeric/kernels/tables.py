@@ -13,9 +13,10 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.derivation import KernelTables
-from tplimits.limit.kernels.leaves import SECOND, Data, Kron, Moment, TableEntry, plain_axis, second
+from tplimits.limit.kernels.leaves import SECOND, Data, DrawMean, Given, Kron, Moment, Of, TableEntry, plain_axis, second
 from tplimits.limit.kernels.nodes import Table
-from tplimits.numeric.kernels.labelled import Labelled, contracted, mapped
+from tplimits.numeric.kernels.draws import LogitDraws
+from tplimits.numeric.kernels.labelled import Labelled, averaged, contracted, mapped
 from tplimits.numeric.kernels.moment import evaluated_moment
 from tplimits.program.entries import ArrayEntry, AxisSum, GaussMean, Lookup, axis_symbol
 from tplimits.program.evaluate import ARRAY_FUNCTIONS, evaluate
@@ -44,7 +45,8 @@ class Tables:
     derivation: KernelTables
     sides: Sequence[Inputs]
     constants: Mapping[Expr, float]
-    same: bool = False
+    draws: LogitDraws | None = None
+    places: tuple[slice, slice] = (slice(None), slice(None))
     known: dict[tuple[int, int, int], Labelled] = field(default_factory=dict)
     error: float = 0.0
 
@@ -55,9 +57,12 @@ class Tables:
             right = left
         key = (number, left, right)
         if key not in self.known:
-            found = Frame(self, left, right).value(table.definition)
-            self.known[key] = _complete(found, self, table, left, right)
+            self.known[key] = _complete(self.frame(left, right).mean(table.definition), self, table, left, right)
         return self.known[key]
+
+    def frame(self, left: int, right: int) -> Frame:
+        """Where expressions are evaluated for two of the inputs."""
+        return Frame(self, left, right)
 
 
 def _complete(found: Labelled, tables: Tables, table: Table, left: int, right: int) -> Labelled:
@@ -90,7 +95,14 @@ class Frame:
     def size(self, name: str) -> int:
         return self.side(name).sizes[plain_axis(name)]
 
+    def mean(self, expr: Expr) -> Labelled:
+        """An expression as an array, with the mean over draws of random logits taken."""
+        if expr.has(DrawMean) and not _linear_in_draws(expr):
+            raise EvaluationError("a nonlinear function of a mean over random logits is needed, which is not offered.")
+        return averaged(self.value(expr), "draw")
+
     def value(self, expr: Expr) -> Labelled:
+        """An expression as an array; functions of random logits have a dimension for their draws."""
         if expr not in self.memo:
             self.memo[expr] = self._compute(expr)
         return self.memo[expr]
@@ -98,8 +110,12 @@ class Frame:
     def _compute(self, expr: Expr) -> Labelled:
         if expr in self.tables.constants:
             return Labelled(numpy.asarray(self.tables.constants[expr]))
+        if isinstance(expr, (Of, Given)):
+            return self._logit(expr)
         if isinstance(expr, (Data, TableEntry)):
             return self._leaf(expr)
+        if isinstance(expr, DrawMean):
+            return self.value(expr.product)
         if isinstance(expr, ArrayEntry):
             return self._read(Labelled(self.program.arrays[expr.array].values, tuple("abcdefgh"[: len(expr.indices)])), expr.indices)
         if isinstance(expr, Kron):
@@ -133,6 +149,19 @@ class Frame:
         left, right = (self.input[s] for s in leaf.sides)
         value = self.tables.value(leaf.table, left, right)
         return self._read(value, leaf.indices, batch=len(value.labels) - len(leaf.indices))
+
+    def _logit(self, leaf: Of | Given) -> Labelled:
+        """Draws of a random logit at its inputs and places."""
+        node, side = (leaf.node, leaf.side) if isinstance(leaf, Of) else (leaf.source, leaf.side)
+        draws, side = self.tables.draws, self.input[side]
+        assert draws is not None
+        recursion = self.tables.derivation.recursion
+        value = draws.of(node, side)
+        picked = Labelled(value.array[self.tables.places[side - 1]], (_batch(side), *value.labels[1:]))
+        axes = recursion.nodes[node].axes
+        indices = [i for i, a in zip(leaf.indices, axes, strict=True) if a not in recursion.infinite]
+        front = Labelled(numpy.moveaxis(picked.array, -1, 1), (picked.labels[0], "draw", *picked.labels[1:-1]))
+        return self._read(front, indices, batch=2)
 
     def _positions(self, index: Expr) -> tuple[Array | int, tuple[str, ...]]:
         """An index expression as integers over the running indices it depends on."""
@@ -191,6 +220,17 @@ class Frame:
             return value
 
         return mapped(function, many)
+
+
+def _linear_in_draws(expr: Expr) -> bool:
+    """Whether means over draws stand in an expression linearly, one in a term."""
+    if isinstance(expr, DrawMean) or not expr.has(DrawMean):
+        return True
+    if isinstance(expr, sympy.Mul) and sum(a.has(DrawMean) for a in expr.args) > 1:
+        return False
+    if not isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
+        return False
+    return all(_linear_in_draws(a) for a in expr.args if isinstance(a, Expr))
 
 
 def _summed(addend: Expr, template: AxisSum) -> Expr:
