@@ -103,15 +103,17 @@ class Expectations:
             if isinstance(factor, Of) and not self.nodes[factor.node].gaussian:
                 rest = [Term(S.One, (), (*factors[:i], *factors[i + 1 :]))]
                 return self.mean_of_terms(products([terms(self.opened(factor)), rest]))
-        moving = [f for f in factors if self._logit_tangent(f)]
-        if moving and len(moving) < len(factors):  # even and odd Gaussians are independent
-            return self._group([f for f in factors if f not in moving]) * self._group(moving)
+        moving = [f for f in factors if self._is_tangent(f)]
+        still = [f for f in factors if not self._is_tangent(f)]
+        if moving and still and not any(map(self.degree, still)):  # uncorrelated Gaussians are independent
+            return self.expect(still) * self.expect(moving)
         if self._needs_draws(factors):
             return self._draw_means(factors)
         return self._moment(factors)
 
-    def _logit_tangent(self, factor: Expr) -> bool:
-        return isinstance(factor, Of) and bool(self.nodes[factor.node].degree) and self.nodes[factor.node].is_fluctuation
+    def _is_tangent(self, factor: Expr) -> bool:
+        """Whether a factor is a Gaussian tangent: uncorrelated with all that is no tangent."""
+        return isinstance(factor, Of) and self.nodes[factor.node].degree == 1 and self.nodes[factor.node].gaussian
 
     def _needs_draws(self, factors: list[Expr]) -> bool:
         """Whether functions couple logits along an axis, as a softmax does: a mean over as many variables as tokens."""
