@@ -65,6 +65,8 @@ from tplimits.program.serial import to_json as to_json
 from tplimits.program.trace import program as program
 from tplimits.results.check import check as check
 from tplimits.results.derive import derive as derive
+from tplimits.results.kernels import KernelLimit as KernelLimit
+from tplimits.results.kernels import Kernels as Kernels
 from tplimits.results.proportional import CovarianceSDE as CovarianceSDE
 from tplimits.results.proportional import Proportional as Proportional
 from tplimits.results.width import Width as Width

@@ -24,6 +24,11 @@ def covariance() -> ModuleType:
     return importlib.import_module("tplimits.numeric.covariance")
 
 
+def kernels() -> ModuleType:
+    """Gram matrices of kernel limits."""
+    return importlib.import_module("tplimits.numeric.kernels.evaluation")
+
+
 def paths() -> ModuleType:
     """tplimits.numeric.sde.simulation"""
     return importlib.import_module("tplimits.numeric.sde.simulation")

@@ -9,14 +9,14 @@ import networkx
 import sympy
 from sympy import Expr, Integer, S
 
-from tplimits.errors import NoLimitError, ProgramError
-from tplimits.limit.kernels.leaves import Of, TableEntry, second
+from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.leaves import DrawMean, Kron, Of, TableEntry, free_indices, second
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kernels.recursion import ONE_SIDE, OTHER_SIDE, Recursion
 from tplimits.limit.kernels.safety import is_safe
-from tplimits.program.entries import Entry, axis_symbol
+from tplimits.program.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.network import parameters
-from tplimits.program.nodes import InitialScalar
+from tplimits.program.nodes import InitialScalar, ScalarNonlin
 from tplimits.program.program import Program
 from tplimits.program.tangent import tangent
 
@@ -33,6 +33,22 @@ class KernelTables:
     axes: tuple[str, ...]
     infinite: tuple[str, ...]
     recursion: Recursion
+
+    @property
+    def needed(self) -> tuple[Table, ...]:
+        """The tables that the two kernels rest on, in order."""
+        wanted, stack = set(), [self.nngp, self.ntk]
+        while stack:
+            for entry in stack.pop().atoms(TableEntry, DrawMean):
+                if isinstance(entry, TableEntry) and entry.table not in wanted:
+                    wanted.add(entry.table)
+                    stack.append(self.tables[entry.table].definition)
+        return tuple(t for t in self.tables if t.number in wanted)
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """Output axes along which outputs are independent and have the same kernels."""
+        return tuple(a for a in self.axes if _independent(self, a))
 
 
 def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
@@ -74,26 +90,23 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
     """What the scalar added to the output brings: Var Σ c_b b and Σ c_b² over trained b."""
     if len(network.returns) == 1:
         return S.Zero, S.Zero
-    shift = network[network.returns[1]]
     position = network.returns[1]
-    body: Expr = shift.body if hasattr(shift, "body") else Entry(Integer(position), *())
-    if position in free:
-        own = Entry(Integer(position), sympy.Symbol("·", integer=True), *map(axis_symbol, shift.axes))
-        body = own
-    nngp = ntk = S.Zero
-    from tplimits.limit.kernels.leaves import Kron  # noqa: PLC0415
-
+    shift = network[position]
+    body = shift.body if isinstance(shift, ScalarNonlin) else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
+    nngp, ntk, constant = S.Zero, S.Zero, body
     for entry in body.atoms(Entry):
-        if entry.source not in free:
-            raise ProgramError(f"{network.where(position)}: only scalar parameters may be added to a readout.")
-        slope = body.diff(sympy.Symbol("x")) if False else _slope(body, entry, network, position)
-        same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
         scalar = network[entry.source]
+        if entry.source not in free:
+            raise NoLimitError(
+                f"{network.where(position)}: `{scalar.name}` is added to the readout, but only scalar parameters that stand "
+                "nowhere else may be."
+            )
         assert isinstance(scalar, InitialScalar)
-        if scalar.value is None:
-            nngp += slope**2 * same
-        if scalar.name in trained:
-            ntk += slope**2 * same
+        slope = _slope(body, entry, network, position)
+        constant = constant.xreplace({entry: S.Zero})
+        same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
+        nngp += slope**2 * same if scalar.value is None else S.Zero
+        ntk += slope**2 * same if scalar.name in trained else S.Zero
     return nngp, ntk
 
 
@@ -101,8 +114,15 @@ def _slope(body: Expr, entry: Entry, network: Program, position: int) -> Expr:
     dummy = sympy.Dummy()
     slope = body.xreplace({entry: dummy}).diff(dummy)
     if slope.has(dummy) or slope.atoms(Entry):
-        raise ProgramError(f"{network.where(position)}: scalars added to a readout enter linearly.")
+        raise NoLimitError(f"{network.where(position)}: scalars added to a readout enter linearly.")
     return slope
 
 
-__all__ = ["KernelTables", "TableEntry", "derive_kernels"]
+def _independent(kernels: KernelTables, axis: str) -> bool:
+    i = axis_symbol(axis)
+    same = Kron(i, second(i))
+    for kernel in (kernels.nngp, kernels.ntk):
+        without = kernel.xreplace({same: S.Zero})
+        if without != 0 or {i, second(i)} & free_indices(kernel.xreplace({same: S.One})):
+            return False
+    return True

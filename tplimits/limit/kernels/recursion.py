@@ -362,7 +362,13 @@ class Recursion(Expectations):
             if sum(isinstance(a, TableEntry) for a in value.args) == 1 and len(value.args) == 2:
                 return value
         names = [self.nodes[i].name for i in (p, q)]
-        return self._entry("|".join(names), left, right, value, single=False, rule="bracket")
+        apart, rest = _without_kronecker(value)
+        free = free_indices(rest)
+        left = tuple(a for a in left if axis_symbol(a) in free)
+        right = tuple(a for a in right if second(axis_symbol(a)) in free)
+        if rest.is_number or isinstance(rest, TableEntry):
+            return apart * rest
+        return apart * self._entry("|".join(names), left, right, rest, single=False, rule="bracket")
 
     def _pair(self, p: int, q: int, same: Mapping[Expr, Expr] | None = None) -> Expr:
         """The bracket, for equal members of an infinite family if `same` says so."""
@@ -401,6 +407,14 @@ class Recursion(Expectations):
                 return S.Zero
             return self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
         return S.Zero
+
+
+def _without_kronecker(value: Expr) -> tuple[Expr, Expr]:
+    """δ factors that all terms share, and the rest."""
+    addends = sympy.Add.make_args(value)
+    shared = set.intersection(*({f for f in sympy.Mul.make_args(a) if isinstance(f, Kron)} for a in addends))
+    apart = sympy.Mul(*shared)
+    return apart, sympy.Add(*(sympy.Mul(*(f for f in sympy.Mul.make_args(a) if f not in shared)) for a in addends))
 
 
 def _overlapping(a: Node, b: Node) -> bool:

@@ -76,15 +76,19 @@ class LogitDraws:
         return sides[0], sides[1]
 
     def _offset(self, group: Sequence[str], side: int) -> int:
-        if side == 1:
+        inputs, other = self.tables[1, 2].sides
+        if side == 1 or inputs is other:
             return 0
-        inputs = self.tables[1, 2].sides[0]
         return inputs.many * math.prod(inputs.sizes[plain_axis(a)] for a in group)
 
     def _root(self, expr: Expr, group: Sequence[str]) -> Array:
         """A root of the covariance over all (input, place) of both sides."""
-        blocks = {key: self._block(expr, group, *key) for key in ((1, 1), (1, 2), (2, 2))}
-        whole = numpy.block([[blocks[1, 1], blocks[1, 2]], [blocks[1, 2].T, blocks[2, 2]]])
+        first, second_side = self.tables[1, 2].sides
+        keys = ((1, 1),) if first is second_side else ((1, 1), (1, 2), (2, 2))
+        blocks = {key: self._block(expr, group, *key) for key in keys}
+        whole = blocks[1, 1]
+        if len(keys) > 1:
+            whole = numpy.block([[blocks[1, 1], blocks[1, 2]], [blocks[1, 2].T, blocks[2, 2]]])
         if len(whole) > _LARGEST:
             raise EvaluationError(
                 f"random logits of {len(whole)} (input, token) places would have to be drawn together; the most is {_LARGEST}: "

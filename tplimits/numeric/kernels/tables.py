@@ -16,26 +16,13 @@ from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import SECOND, Data, DrawMean, Given, Kron, Moment, Of, TableEntry, plain_axis, second
 from tplimits.limit.kernels.nodes import Table
 from tplimits.numeric.kernels.draws import LogitDraws
+from tplimits.numeric.kernels.inputs import Inputs
 from tplimits.numeric.kernels.labelled import Labelled, averaged, contracted, mapped
 from tplimits.numeric.kernels.moment import evaluated_moment
 from tplimits.program.entries import ArrayEntry, AxisSum, GaussMean, Lookup, axis_symbol
 from tplimits.program.evaluate import ARRAY_FUNCTIONS, evaluate
 
 Array = NDArray[numpy.float64]
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Inputs of one side: the arrays of each data instruction, (N, *axes), and the sizes of their axes."""
-
-    arrays: Mapping[int, Array]
-    sizes: Mapping[str, int]
-    many: int
-
-    def some(self, part: slice) -> Inputs:
-        """A few of them."""
-        arrays = {p: a[part] for p, a in self.arrays.items()}
-        return Inputs(arrays, self.sizes, len(range(*part.indices(self.many))))
 
 
 @dataclass
@@ -46,7 +33,8 @@ class Tables:
     sides: Sequence[Inputs]
     constants: Mapping[Expr, float]
     draws: LogitDraws | None = None
-    places: tuple[slice, slice] = (slice(None), slice(None))
+    places: tuple[int, int] = (1, 2)
+    conditional: bool = False
     known: dict[tuple[int, int, int], Labelled] = field(default_factory=dict)
     error: float = 0.0
 
@@ -67,8 +55,10 @@ class Tables:
 
 def _complete(found: Labelled, tables: Tables, table: Table, left: int, right: int) -> Labelled:
     """The array over all inputs and axes of its table, in order."""
-    labels = [_batch(left)] + ([] if left == right else [_batch(right)])
+    labels = [_batch(left)] + ([] if left == right else [_batch(right)]) + [x for x in found.labels if x == "draw"]
     sizes = {_batch(s): tables.sides[s - 1].many for s in (left, right)}
+    if tables.draws is not None:
+        sizes["draw"] = tables.draws.many
     for axes, side, mark in ((table.left, left, False), (table.right, right, True)):
         for a in axes:
             name = second(axis_symbol(a)).name if mark else a
@@ -99,7 +89,8 @@ class Frame:
         """An expression as an array, with the mean over draws of random logits taken."""
         if expr.has(DrawMean) and not _linear_in_draws(expr):
             raise EvaluationError("a nonlinear function of a mean over random logits is needed, which is not offered.")
-        return averaged(self.value(expr), "draw")
+        found = self.value(expr)
+        return found if self.tables.conditional else averaged(found, "draw")
 
     def value(self, expr: Expr) -> Labelled:
         """An expression as an array; functions of random logits have a dimension for their draws."""
@@ -156,8 +147,8 @@ class Frame:
         draws, side = self.tables.draws, self.input[side]
         assert draws is not None
         recursion = self.tables.derivation.recursion
-        value = draws.of(node, side)
-        picked = Labelled(value.array[self.tables.places[side - 1]], (_batch(side), *value.labels[1:]))
+        value = draws.of(node, self.tables.places[side - 1])
+        picked = Labelled(value.array, (_batch(side), *value.labels[1:]))
         axes = recursion.nodes[node].axes
         indices = [i for i, a in zip(leaf.indices, axes, strict=True) if a not in recursion.infinite]
         front = Labelled(numpy.moveaxis(picked.array, -1, 1), (picked.labels[0], "draw", *picked.labels[1:-1]))
