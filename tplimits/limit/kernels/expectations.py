@@ -20,8 +20,6 @@ from tplimits.program.functions import elementary
 
 #: a moment of more correlated variables than this is not offered
 MOST_VARIABLES = 6
-#: what makes a coefficient depend on inputs or places
-_PLACED = (Data, TableEntry, ArrayEntry, Kron, AxisSum, Moment, Slot)
 
 
 class Expectations:
@@ -255,7 +253,7 @@ class Forms:
         return z
 
     def parameter(self, value: Expr) -> Expr:
-        if not value.has(*_PLACED):
+        if value.is_number and not value.has(Slot):
             return value
         for p, known in self.parameters.items():
             if known == value:
@@ -273,12 +271,14 @@ class Forms:
             return self.variable(expr) if node.gaussian else self.factor(self.engine.opened(expr))
         if isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
             return self._sum(expr)
+        if isinstance(expr, sympy.Pow) and not is_random(expr.exp):
+            return self.factor(expr.base) ** expr.exp
         return expr.func(*map(self.factor, expr.args))
 
     def _sum(self, expr: Expr) -> Expr:
         """Linear terms joined in one form; the other terms one by one."""
         linear, rest = [], []
-        for term in self._opened(terms(expr)):
+        for term in self._opened(terms(expr, powers=False)):
             single = len(term.factors) == 1 and isinstance(term.factors[0], Of)
             (linear if single else rest).append(term)
         parts = [self._product(t) for t in rest]
@@ -311,7 +311,7 @@ class Forms:
     def _form(self, linear: list[Term], alone: bool) -> Expr:
         if len(linear) == 1 and not linear[0].bounds:
             coefficient, leaf = linear[0].coefficient, linear[0].factors[0]
-            if not coefficient.has(*_PLACED):
+            if coefficient.is_number:
                 return coefficient * self.variable(leaf)
             if not self.absorb or not alone:
                 return self.parameter(coefficient) * self.variable(leaf)

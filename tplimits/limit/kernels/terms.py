@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.limit.kernels.leaves import Kron, Of, free_indices
+from tplimits.limit.kernels.leaves import Kron, Of, Slot, free_indices
 from tplimits.program.entries import AxisSum, axis_symbol
 
 #: powers of sums up to this exponent are multiplied out
@@ -62,21 +62,36 @@ def at(expr: Expr, places: Mapping[Expr, Expr]) -> Expr:
     return freshened(expr).xreplace(moved)
 
 
-def terms(expr: Expr) -> list[Term]:
-    """The expression as a sum of terms, with fresh bound indices."""
+def terms(expr: Expr, powers: bool = True) -> list[Term]:
+    """The expression as a sum of terms, with fresh bound indices; without `powers`, powers are functions."""
     if not is_random(expr):
         return [] if expr == 0 else [Term(expr, (), ())]
     if isinstance(expr, sympy.Add):
-        return [t for a in expr.args for t in terms(a)]
+        return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
     if isinstance(expr, sympy.Mul):
-        return products([terms(a) for a in expr.args])
+        return products([terms(a, powers) for a in expr.args])
     if isinstance(expr, AxisSum):
         new = fresh_index(expr.bound)
         summand = expr.summand.xreplace({expr.bound: new})
-        return [Term(t.coefficient, ((new, expr.args[2]), *t.bounds), t.factors) for t in terms(summand)]
-    if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= _HIGHEST_POWER:
+        return [Term(t.coefficient, ((new, expr.args[2]), *t.bounds), t.factors) for t in terms(summand, powers)]
+    if powers and isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= _HIGHEST_POWER:
         return products([terms(expr.base) for _ in range(int(expr.exp))])
     return [Term(S.One, (), (expr,))]
+
+
+def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
+    return [t for a in expr.args for t in terms(a, powers)]
+
+
+def is_one_function(expr: sympy.Add) -> bool:
+    """Whether a sum is one nonlinear function of one set of kets, as the derivative of gelu: one moment, not nine."""
+    random = [a for a in expr.args if is_random(a)]
+    reads = {frozenset(x for x in a.atoms(Of) if type(x) is Of) for a in random}
+    if len(reads) != 1 or expr.has(Slot):
+        return False
+    found = [t for a in random for t in terms(a, powers=False)]
+    functions = [t for t in found if len(t.factors) != 1 or not isinstance(t.factors[0], Of)]
+    return bool(functions) and not any(t.bounds for t in functions)
 
 
 def products(lists: Iterable[list[Term]]) -> list[Term]:
@@ -92,7 +107,7 @@ def collapsed(value: Expr, bounds: Iterable[tuple[Symbol, Symbol]]) -> Expr:
     from_outside = list(bounds)
     if not from_outside or not value.has(Kron):
         return summed(value, from_outside)
-    return sympy.Add(*(_collapsed(v, from_outside) for v in sympy.Add.make_args(sympy.expand_mul(value))))
+    return sympy.Add(*(_collapsed(v, from_outside) for v in sympy.Add.make_args(sympy.expand_mul(value, deep=False))))
 
 
 def _collapsed(value: Expr, bounds: list[tuple[Symbol, Symbol]]) -> Expr:
