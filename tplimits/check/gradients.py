@@ -155,14 +155,18 @@ def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:
             )
         X = {names[0]: X}
     if set(X) != set(names):
-        raise EvaluationError(f"{name} has {', '.join(map(str, X)) or 'nothing'}; `{network.name}` takes {', '.join(names)}.")
+        raise EvaluationError(
+            f"{name} has {', '.join(map(str, X)) or 'nothing'}; `{network.name}` takes {', '.join(names)}."
+        )
     found = {key: real_array(f"{name}[{key}]" if len(names) > 1 else name, X[key]) for key in names}
     counts = set()
     for position in network.inputs:
         s, array = network[position], found[network[position].name]
         if array.ndim != 1 + len(s.axes):
             expected = ", ".join(("N", *s.axes))
-            raise EvaluationError(f"{name} has shape {array.shape}; `{s.name}` takes ({expected}), one row for each input.")
+            raise EvaluationError(
+                f"{name} has shape {array.shape}; `{s.name}` takes ({expected}), one row for each input."
+            )
         for axis, length in zip(s.axes, array.shape[1:], strict=True):
             size = network.size(axis)
             if size is not None and size != length:
@@ -269,14 +273,20 @@ class _Products:
     def _factors(self, name: str, readout: bool = True) -> _Factors | None:
         """The rows of all uses of a parameter; gradients of the shift weigh n₀^(−1/2) beside those of the readout."""
         backward = self.sampler.backward
-        weighted = [(u, backward.shift_outputs, self.n0**-0.5 if readout else 1.0) for u in backward.shift_gradients[name]]
+        weighted = [
+            (u, backward.shift_outputs, self.n0**-0.5 if readout else 1.0) for u in backward.shift_gradients[name]
+        ]
         if readout:
             weighted += [(u, backward.outputs, 1.0) for u in backward.gradients[name]]
         found = [self._rows(name, use, outputs, weight) for use, outputs, weight in weighted]
         found = [f for f in found if len(f.family)]
         if not found:
             return None
-        right = None if found[0].right is None else numpy.concatenate([f.right for f in found if f.right is not None], axis=2)
+        right = (
+            None
+            if found[0].right is None
+            else numpy.concatenate([f.right for f in found if f.right is not None], axis=2)
+        )
         return _Factors(
             numpy.concatenate([f.left for f in found], axis=2),
             right,

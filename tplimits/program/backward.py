@@ -17,7 +17,7 @@ have gradients of their own (`tplimits.program.placing`), so an instruction may 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import sympy
 from sympy import Expr, Symbol
@@ -256,7 +256,14 @@ class _Pass:
         return self._widths(over, self._readout) * mean
 
     def _with_slots(
-        self, s: OuterNonlin, expr: Expr, axes: tuple[str, ...], over: str, widths: list[str], names: list[str], hint: str
+        self,
+        s: OuterNonlin,
+        expr: Expr,
+        axes: tuple[str, ...],
+        over: str,
+        widths: list[str],
+        names: list[str],
+        hint: str,
     ) -> Expr:
         """The mean over those slots that the expression depends on."""
         used = [i for i, slot in enumerate(s.slots) if slot in expr.free_symbols]

@@ -9,7 +9,15 @@ from dataclasses import replace
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.entries import NO_NEURON, OWN, Entry, axis_symbol, bound_axis_symbol, canonical_bound_axes, size_symbol
+from tplimits.program.entries import (
+    NO_NEURON,
+    OWN,
+    Entry,
+    axis_symbol,
+    bound_axis_symbol,
+    canonical_bound_axes,
+    size_symbol,
+)
 from tplimits.program.nodes import Instruction, Line, OuterNonlin, ScalarNonlin, Table
 from tplimits.program.program import Program
 from tplimits.program.spec import verify

@@ -54,7 +54,7 @@ def placed(
 ) -> tuple[Expr, Place] | None:
     """The gradient `expr` of one entry of `source`, on the axes of its place; None where there is no entry.
 
-    `running` are its running indices with their axes, `kept` names the axes, those of the output, that are never summed.
+    `running` are its running indices with their axes; `kept` names the axes of the output, which are never summed.
     """
     swap: dict[Expr, Expr] = {}
     indices = [_resolved(growing, i) for i in entry.indices]
@@ -140,9 +140,7 @@ def _by_reader(growing: Growing, expr: Expr, index: Lookup, axis: str) -> Expr |
             lists[:, entry, rank] = point
     if most == 1:
         numbers = [growing.table(Table(one[:, 0].copy(), (axis,))) for one in lists]
-        return expr.xreplace(
-            {s: Lookup(number, axis_symbol(axis)) for s, number in zip(inside, numbers, strict=True)}
-        )
+        return expr.xreplace({s: Lookup(number, axis_symbol(axis)) for s, number in zip(inside, numbers, strict=True)})
     reader = growing.axis(f"{axis}_reader")
     growing.sizes[reader] = sympy.Integer(most)
     rank = growing.running(reader)
