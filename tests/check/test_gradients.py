@@ -51,7 +51,7 @@ def squares(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
 
 
 @tp.network
-def last_matmul(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "class"]):
+def last_matmul(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "unit"]):
     return W @ tp.sin(tp.sum(U * ξ, over="d"))
 
 
@@ -62,9 +62,7 @@ def gated(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Matrix, W: tp.Matrix, v: t
 
 
 @tp.network
-def layer_norm(
-    ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, γ: tp.Vector = 1, β: tp.Vector = tp.init(0, 2)
-):
+def layer_norm(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, γ: tp.Vector = 1, β: tp.Vector = 2):
     h = W @ tp.erf(tp.sum(U * ξ, over="d"))
     h = h - tp.avg(h)
     return v * tp.sigmoid(γ * h / tp.sqrt(tp.avg(h * h) + 0.01) + β)
@@ -153,8 +151,8 @@ def outputs(
     ξ: tp.Input["token", "d"],
     U: tp.Vector["d"],
     W: tp.Matrix,
-    v: tp.Vector["class"],
-    b: tp.Scalar["class"],
+    v: tp.Vector["unit"],
+    b: tp.Scalar["unit"],
     e: tp.Scalar["other"],
     g: tp.Vector = 1,
 ):
@@ -174,7 +172,7 @@ CASES = {
     "tied RNN": (tied_rnn.bind(t=3), {"d": 2}),
     "a matrix and its transpose": (transposed, {"d": 2}),
     "squares": (squares, {"d": 2}),
-    "a matrix last": (last_matmul.bind(**{"class": 2}), {"d": 2}),
+    "a matrix last": (last_matmul.bind(unit=2), {"d": 2}),
     "gated": (gated, {"d": 2}),
     "layer norm": (layer_norm, {"d": 2}),
     "attention": (attention.bind(token=3, qkv=3), {"d": 2}),
@@ -183,7 +181,7 @@ CASES = {
     "2-d convolution": (two_dimensional.bind(r=3, c=3), {}),
     "look-ups": (looked_up.bind(p=5), {}),
     "outer nonlinearities": (outer, {"d": 2}),
-    "outputs": (outputs.bind(**{"class": 2, "other": 2}), {"d": 2, "token": 2}),
+    "outputs": (outputs.bind(unit=2, other=2), {"d": 2, "token": 2}),
     "two inputs": (two_inputs, {"d": 2, "e": 3}),
 }
 RATIOS = {"k": 0.75, "m": 1.5}

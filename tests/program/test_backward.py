@@ -78,18 +78,18 @@ def test_matrices_used_both_ways_and_twice():
 
 def test_outputs_stay_axes_under_new_names():
     @tp.network
-    def several(ξ: tp.Input["token"], U: tp.Vector, W: tp.Matrix, v: tp.Vector["class"]):
+    def several(ξ: tp.Input["token"], U: tp.Vector, W: tp.Matrix, v: tp.Vector["unit"]):
         h = W @ (U * ξ)
         return v * tp.tanh(h)
 
     backward = backpropagation(several)
-    assert backward.outputs == {"token_out": "token", "class_out": "class"}
-    assert named(backward, "dh").axes == ("token_out", "class_out")  # the gradient of h[token_out] alone
+    assert backward.outputs == {"token_out": "token", "unit_out": "unit"}
+    assert named(backward, "dh").axes == ("token_out", "unit_out")  # the gradient of h[token_out] alone
     (use,) = backward.adjoints[several.position("h")]
     assert use.indices == (axis_symbol("token_out"),)
     assert backward.program.root_axis("token_out") == "token"
     (use,) = backward.gradients["v"]
-    assert use.indices == (axis_symbol("class_out"),)
+    assert use.indices == (axis_symbol("unit_out"),)
 
 
 def test_selected_entries_have_gradients_of_their_own_whatever_the_size():
