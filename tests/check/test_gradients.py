@@ -166,7 +166,20 @@ def two_inputs(ξ: tp.Input["d"], η: tp.Input["e"], U: tp.Vector["d"], V: tp.Ve
     return v * (W @ tp.where(x, x + y, tp.exp(x) * y)) + tp.maximum(x, y) * tp.abs(y) + tp.leaky_relu(x * y, 0.1)
 
 
+@tp.network
+def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+    return U * ξ
+
+
+@tp.network
+def constant(ξ: tp.Input["d"], U: tp.Vector, b: tp.Scalar):
+    """The scalars' gradients do not depend on a neuron."""
+    return tp.exp(tp.sum(ξ, over="d")) * b * (U * 0 + 1) + tp.avg(U)
+
+
 CASES = {
+    "linear": (linear.bind(d=2), {}),
+    "constant": (constant, {"d": 2}),
     "mlp": (mlp, {"d": 2}),
     "residual": (residual.bind(layer=2), {"d": 2}),
     "tied RNN": (tied_rnn.bind(t=3), {"d": 2}),

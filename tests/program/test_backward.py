@@ -134,9 +134,20 @@ def test_averages_carry_ratios_of_widths():
         return v * tp.exp(tp.avg(h * h))
 
     backward = backpropagation(wide)
-    ratio = tp.n / tp.width("k")
-    (factor,) = (s for s in backward.program if isinstance(s, OuterNonlin) and s.name.startswith("dh"))
-    assert factor.body.has(ratio.base if hasattr(ratio, "base") else sympy.Symbol("k", positive=True))
+    k = sympy.Symbol("k", positive=True)
+    (average,) = (s for s in wide if isinstance(s, Avg))
+    (factor,) = (s for s in backward.program if isinstance(s, OuterNonlin) and s.body.has(k))
+    assert average.over == factor.over == "k" and factor.body.coeff(sympy.Symbol("n", positive=True)) != 0
+
+
+def test_the_gradient_of_a_vector_is_a_vector():
+    @tp.network
+    def direct(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+        return W @ tp.sum(U * ξ, over="d") + tp.sum(U * ξ, over="d")
+
+    backward = backpropagation(direct)
+    for uses in (*backward.gradients.values(), *backward.adjoints.values()):
+        assert all(backward.program[use.gradient.source].width == "n" for use in uses)
 
 
 def test_neurons_of_slots_change_places():

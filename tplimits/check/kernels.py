@@ -1,7 +1,7 @@
 """Kernels of a network judged at finite widths: K[i,j] for the covariance of outputs, Θ[i,j] for the tangent kernel.
 
-Both are means over draws of `tplimits.check.gradients`; i counts the inputs X1 and j those of X2.  A network with output
-axes has one of each for every pair of outputs, `K[i,j;a,b]` with outputs numbered in row order.
+Both are means over draws of `tplimits.check.gradients`; i counts the inputs X1 and j those of X2.  A network with
+output axes has one of each for every pair of outputs, `K[i,j;a,b]` with outputs numbered in row order.
 """
 
 from __future__ import annotations

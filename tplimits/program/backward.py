@@ -34,6 +34,7 @@ from tplimits.program.nodes import (
     InitialScalar,
     InitialVector,
     Instruction,
+    Line,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -156,13 +157,18 @@ class _Pass:
     def _instruction(self, position: int, place: Place, gradient: Expr) -> Entry:
         """The gradient at a place as an entry of an instruction, under the name of what it is a gradient of."""
         s = self.program[position]
-        entry = gradient
-        if not isinstance(entry, Entry) or any(isinstance(i, Lookup) for i in entry.indices):
-            entry = self.growing.body(gradient, place.axes, s.width, s.line, "")
+        entry = self._entry(gradient, place.axes, s.width, s.line, "")
         indices = entry.indices
         if all(isinstance(i, Symbol) for i in indices) and len(set(indices)) == len(indices) == len(place.axes):
             self.growing.call(entry, self._name(position, place))
         return entry
+
+    def _entry(self, expr: Expr, axes: tuple[str, ...], over: str | None, line: Line, hint: str) -> Entry:
+        """An expression as an entry of a vector over a width, or of a scalar, that others may index."""
+        if isinstance(expr, Entry) and (expr.neuron == NO_NEURON) == (over is None):
+            if not any(isinstance(i, Lookup) for i in expr.indices):
+                return expr
+        return self.growing.body(expr, axes, over, line, hint)
 
     def _running(self, place: Place) -> dict[Symbol, str]:
         return {axis_symbol(a): a for a in place.axes if a not in self.kept}
@@ -230,8 +236,7 @@ class _Pass:
         if isinstance(s, OuterNonlin):
             expr = self._averaged(s, entry, expr, there.axes, hint)
         if there.looks_up and not isinstance(source, _DATA):
-            if not isinstance(expr, Entry) or any(isinstance(i, Lookup) for i in expr.indices):
-                expr = self.growing.body(expr, there.axes, source.width, s.line, hint)
+            expr = self._entry(expr, there.axes, source.width, s.line, hint)
             inverted = gathered(self.growing, expr, there, source)
             if inverted is None:
                 return
@@ -250,8 +255,7 @@ class _Pass:
         expr = self._with_slots(s, expr * factor, axes, over, widths, names, hint)
         if entry.neuron != NO_NEURON:
             return expr
-        if not isinstance(expr, Entry) or any(isinstance(i, Lookup) for i in expr.indices):
-            expr = self.growing.body(expr, axes, over, s.line, hint)
+        expr = self._entry(expr, axes, over, s.line, hint)
         mean = self.growing.emit(Avg("", axes, s.line, operand=expr, over=over), f"mean {hint}")
         return self._widths(over, self._readout) * mean
 
