@@ -24,8 +24,12 @@ def block(function: Callable[..., Any]) -> Program:
     >>> linear.run(n=2, W=[[1, 1], [0, 1]], x=[[1, 2]])["return"].tolist()
     [[3.0, 2.0]]
     """
-    found = traced(function, "@tp.block")
     place = definition(function)
+    return traced(function, "@tp.block", refuse=lambda found: _refuse_no_block(found, place))
+
+
+def _refuse_no_block(found: Program, place: str) -> None:
+    """ProgramError unless a traced function takes one state and returns the next."""
     if found.state is None:
         raise ProgramError(f'{place}: a block takes one state; annotate an argument tp.State["token"].')
     if found.inputs:
@@ -40,7 +44,6 @@ def block(function: Callable[..., Any]) -> Program:
             f"{place} returns {kind} with axes ({', '.join(result.axes)}); the next state is a vector over "
             f"`{state.width}` with axes ({', '.join(state.axes)}), as `{state.name}`."
         )
-    return found
 
 
 def stack(*blocks: Program) -> Program:

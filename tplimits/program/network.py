@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.program import Program
 from tplimits.program.refusals import Refusals
 from tplimits.program.signatures import stated
-from tplimits.program.trace import definition, traced
+from tplimits.program.trace import definition, returned_values, traced
 from tplimits.program.tracing import fail
 from tplimits.program.values import Value
 
@@ -28,6 +28,7 @@ class Readout(Refusals):
 
     vector: Value
     shift: Value | None = None
+    takes_scalars: ClassVar[bool] = True
 
     def __add__(self, other: Any) -> Readout:
         if isinstance(other, Readout):
@@ -38,6 +39,12 @@ class Readout(Refusals):
         return Readout(self.vector, other if self.shift is None else self.shift + other)
 
     __radd__ = __add__
+
+    def _no_arithmetic(self, *_: Any) -> NoReturn:
+        fail("arithmetic with a readout", "only scalars are added to it; multiply the vector: tp.readout(2 * x)")
+
+    __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
+    __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __matmul__ = __rmatmul__ = _no_arithmetic
 
     def describe(self) -> str:
         return "a readout"
@@ -74,29 +81,32 @@ def network(function: Callable[..., Any]) -> Program:
 
     Raises ProgramError where the function is no network.
     """
-    found = traced(function, "@tp.network", _parts)
     place = definition(function)
+    return traced(function, "@tp.network", _parts, lambda found: _refuse_no_network(found, place))
+
+
+def _refuse_no_network(found: Program, place: str) -> None:
+    """ProgramError unless a traced function takes data and returns one vector, and maybe a scalar to add."""
     if found.state is not None:
         raise ProgramError(f"{place} takes a tp.State; decorate it by @tp.block, or annotate the argument tp.Input.")
     if not found.inputs:
         raise ProgramError(f'{place} takes no data; annotate an argument tp.Input["d"].')
     if found.returns_tuple:
         raise ProgramError(
-            f"{place} returns {len(found.returns)} values; a network returns one vector, or tp.readout(vector) + scalar. "
-            "Several outputs are axes of that vector."
+            f"{place} returns {len(found.returns)} values; a network returns one vector, or tp.readout(vector) + a "
+            "scalar. Several outputs are axes of that vector."
         )
     vector = found[found.returns[0]]
     if vector.width is None:
         raise ProgramError(
             f"{place} returns a scalar; a network returns the vector whose entries are summed, without tp.avg."
         )
-    return found
 
 
 def _parts(result: Any) -> dict[str, Any]:
     """What a network returns as named values: the readout vector, and the scalar added to it."""
     if not isinstance(result, Readout):
-        return {"return": result}
+        return returned_values(result)
     return {"return": result.vector, **({} if result.shift is None else {"shift": result.shift})}
 
 

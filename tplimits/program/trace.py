@@ -80,16 +80,22 @@ def program(function: Callable[..., Any]) -> Program:
 
 
 def traced(
-    function: Callable[..., Any], decorator: str, parts: Callable[[Any], dict[str, Any]] | None = None
+    function: Callable[..., Any],
+    decorator: str,
+    parts: Callable[[Any], dict[str, Any]] | None = None,
+    refuse: Callable[[Program], None] | None = None,
 ) -> Program:
-    """The Program of a function; messages call the `decorator` by its name, `parts` names the values of its result."""
+    """The Program of a function; messages call the `decorator` by its name.
+
+    `parts` names the values of its result, `refuse` raises where the role of the program asks for another one.
+    """
     if not callable(function):
         raise ProgramError(f"{decorator} got a value of type {type(function).__name__}; it decorates a function.")
     trace = Trace(getattr(function, "__name__", type(function).__name__))
     with trace.recording():
         positional, keywords = _arguments(trace, function)
         result = _call(trace, function, positional, keywords)
-        named = (parts or _parts)(result)
+        named = (parts or returned_values)(result)
         returned = _returned(trace, list(named.values()), function)
         labels = {name: v.uid for name, v in zip(named, returned, strict=True)}
         arguments = (*positional, *keywords.values())
@@ -110,10 +116,12 @@ def traced(
             state=_state(function, arguments, where),
             inputs=tuple(where[v.uid] for v in arguments if isinstance(v, Value) and v.role == "input"),
         )
+    if refuse is not None:
+        refuse(open_sizes)
     return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified
 
 
-def _parts(result: Any) -> dict[str, Any]:
+def returned_values(result: Any) -> dict[str, Any]:
     """The values a program returns, under the names they have unless the user gave them others."""
     if isinstance(result, (tuple, list)):
         return {f"return[{i}]": value for i, value in enumerate(result)}
@@ -230,8 +238,8 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
         origin = Origin("vector", (name, _law(trace, default)))
         return Value(trace, sympy.S.Zero, widths[0] if widths else "n", axes, origin=origin)
     if widths:
-        what = "input" if kind.what == "Input" else "scalar"
-        fail(f"the {what} `{name}` over the width `{widths[0]}`", f"a {what} has finite axes only")
+        what, one = ("data", "data") if kind.what == "Input" else ("scalar", "a scalar")
+        fail(f"the {what} `{name}` over the width `{widths[0]}`", f"{one} has finite axes only")
     if kind.what == "Input":
         if default is not None:
             fail(f"a default for the input `{name}`", "data is given to .run and .evaluate")

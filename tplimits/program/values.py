@@ -215,6 +215,8 @@ class Value(Refusals):
     # -- arithmetic ---------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Value:
+        if isinstance(other, Refusals) and other.takes_scalars:
+            return NotImplemented
         return apply(lambda a, b: a + b, (self, other), linear=True)
 
     __radd__ = __add__
@@ -290,8 +292,9 @@ def apply(function: Callable[..., Expr], args: Iterable[Any], linear: bool = Fal
     trace = values[0].trace
     for value in values:
         value.here()
-    if any(isinstance(a, Refusals) and not isinstance(a, Value) for a in args):
-        fail("entrywise arithmetic with a matrix", "a matrix only multiplies vectors: W @ x or W.T @ x")
+    for a in args:
+        if isinstance(a, Refusals) and not isinstance(a, Value):
+            a._no_arithmetic()
     waiting = any(v.waiting for v in values)
     if waiting and not linear:
         fail(
