@@ -104,7 +104,9 @@ def independent(pooled: bool) -> Case:
     def compute() -> Pair:
         return output(R.attention_inverse(R.dense(R.data(X.transpose(0, 2, 1))), tied=False), pooled)
 
-    return Case(f"attention-1/d-two-matrices-{'pool' if pooled else 'flatten'}", net.bind(token=TOKENS), {"ξ": X}, compute)
+    return Case(
+        f"attention-1/d-two-matrices-{'pool' if pooled else 'flatten'}", net.bind(token=TOKENS), {"ξ": X}, compute
+    )
 
 
 def causal(name: str) -> Case:

@@ -127,8 +127,10 @@ def norm(name: str, centred: bool, before: bool, affine: bool) -> Case:
 
     def kernels(h: R.Layer) -> R.Layer:
         h = h if before else R.activation(h, name)
-        y = R.layer_norm(h, EPS, centred, gain=affine, bias=affine)
-        return R.activation(y, name) if before else y
+        y = R.layer_norm(h, EPS, centred, gain=affine and not before, bias=affine and not before)
+        if not before:
+            return y
+        return R.affine_activation(y, name) if affine else R.activation(y, name)
 
     def compute(ξ: R.Layer) -> Pair:
         return R.output(kernels(R.dense(kernels(R.dense(ξ)))))
@@ -319,7 +321,9 @@ def layers() -> list[Case]:
         for L in (1, 2, 3)
         for flat in (True, False)
     ]
-    cases += [convolutional(a, L, plane, flat, 1.25, 0.5) for a in ("relu", "gelu") for L in (1, 2) for flat in (True, False)]
+    cases += [
+        convolutional(a, L, plane, flat, 1.25, 0.5) for a in ("relu", "gelu") for L in (1, 2) for flat in (True, False)
+    ]
     cases += [graph(a, L, pooled) for a in ("relu", "erf") for L in (1, 2) for pooled in (True, False)]
     cases += [recurrent(a, t, r) for a in ("erf", "relu", "tanh") for t in (2, 4) for r in ("last", "mean")]
     cases += [transposed(*p) for p in (("relu", "erf"), ("erf", "erf"), ("tanh", "relu"), ("sin", "identity"))]

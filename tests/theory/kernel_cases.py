@@ -172,9 +172,7 @@ def perceptron(name: str, depth: int, σw: float, σb: float, ntk: bool = True) 
         return mlp_kernels(X, depth, name, σw, σb)
 
     reference = high(compute, X) if exact else lambda: compute(X)
-    return Case(
-        f"mlp-{name}-{depth}-{σw}-{σb}", mlp(depth, name, σw, σb), {"ξ": X}, reference, exact=exact, ntk=ntk
-    )
+    return Case(f"mlp-{name}-{depth}-{σw}-{σb}", mlp(depth, name, σw, σb), {"ξ": X}, reference, exact=exact, ntk=ntk)
 
 
 def perceptrons() -> list[Case]:

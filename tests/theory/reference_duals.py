@@ -35,7 +35,7 @@ def pi_like(x: Array) -> Any:
 
 def angle(p: Array, c: Array, q: Array) -> Array:
     """The angle between u and v, in [0, π]."""
-    return atan2(sqrt(maximum(p * q - c * c, 0 * c)), c)
+    return atan2(sqrt(maximum(p * q - c * c, 0)), c)
 
 
 # -- closed forms ---------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def two_slopes(a: Any, b: Any) -> Callable[..., tuple[Array, Array]]:
 
     def pair(p: Array, c: Array, q: Array) -> tuple[Array, Array]:
         π, θ = pi_like(c), angle(p, c, q)
-        root = sqrt(maximum(p * q - c * c, 0 * c))
+        root = sqrt(maximum(p * q - c * c, 0))
         same, crossed = (root + (π - θ) * c) / (2 * π), (root - θ * c) / (2 * π)
         value = (a * a + b * b) * same - 2 * a * b * crossed
         return value, (a * a + b * b) * (π - θ) / (2 * π) + 2 * a * b * θ / (2 * π)
@@ -221,6 +221,24 @@ def mean(name: str, p: Array) -> Array:
         return CLOSED_MEANS[name](p)
     rule, (f, _) = (smooth_mean, SMOOTH[name]) if name in SMOOTH else (kinked_mean, KINKED[name])
     return np.array([rule(f, np.ones_like, v, v, v) for v in np.asarray(p, dtype=float).flat]).reshape(np.shape(p))
+
+
+#: u φ′(u), where it is smooth
+_GAINS: dict[str, Callable[[Array], Array]] = {
+    "erf": lambda x: 2 / np.sqrt(np.pi) * x * np.exp(-x * x),
+    "gelu": lambda x: x * scipy.special.ndtr(x) + x * x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi),
+    **{name: (lambda x, df=df: x * df(x)) for name, (_, df) in SMOOTH.items()},
+}
+
+
+def gain_dual(name: str, p: Array, c: Array, q: Array) -> Array:
+    """E u φ′(u) v φ′(v): what a gain before φ sees, since its gradient and its input are one neuron's."""
+    if name == "identity":
+        return c
+    if name in ("relu", "leaky_relu", "abs"):
+        return dual(name, p, c, q)[0]  # u φ′(u) = φ(u)
+    f = _GAINS[name]
+    return _numeric(smooth_mean, f, p, c, q)
 
 
 def derivative_mean(name: str, p: Array) -> Array:

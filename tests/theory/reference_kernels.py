@@ -131,6 +131,17 @@ def layer_norm(x: Layer, eps: float = 0, centred: bool = True, gain: bool = Fals
     return Layer(K, T, (x.mean - m) / sd, x.real).masked()
 
 
+def affine_activation(y: Layer, name: str) -> Layer:
+    """φ(g ⊙ y + β) with trained g = 1 and β = 0, for a Gaussian y.
+
+    The gradient in g is φ′(y) y: not a product of two means, unlike that of a gain behind which stands a fresh matrix.
+    """
+    v = y.variance
+    p, q = v[:, :, None, None] + y.K * 0, v[None, None] + y.K * 0
+    x = activation(replace(y, T=y.T + 1), name)
+    return replace(x, T=x.T + duals.gain_dual(name, p, y.K, q)).masked()
+
+
 def reused_transpose(x: Layer, name: str, back: str) -> Layer:
     """ψ(Wᵀ φ(W x)) for a Gaussian x: the transpose returns x times E φ′, which is not gradient independence."""
     y = activation(Layer(x.K, x.K * 0, x.mean, x.real), name)
@@ -227,9 +238,7 @@ def attention_inverse(
     qk = positions(x) if positions else x
     v = qk if positions and positions.on_values else x
     allowed = np.tril(np.ones((x.K.shape[1],) * 2, dtype=bool)) if causal else np.array(True)
-    A = np.stack(
-        [WEIGHTS[name](σqk * qk.K[i, :, i] * tied, allowed & x.real[i][None, :]) for i in range(len(x.mean))]
-    )
+    A = np.stack([WEIGHTS[name](σqk * qk.K[i, :, i] * tied, allowed & x.real[i][None, :]) for i in range(len(x.mean))])
     out = scale(mix(v, A), σov)
     return replace(out, T=2 * out.K + out.T, mean=x.mean * 0, real=x.real).masked()
 
