@@ -138,9 +138,9 @@ class _Collected:
             self.powers[degree, tilt] += coefficient
         elif gate[0] == "step":
             side = self.gates[degree, 0.0, tilt]
-            side[int(gate[1] < 0)] += coefficient * int(gate[1]) ** degree
+            side[int(float(gate[1]) < 0)] += coefficient * int(gate[1]) ** degree
         else:
-            sign = 1.0 if gate[1] > 0 else -1.0
+            sign = 1.0 if float(gate[1]) > 0 else -1.0
             side = self.gates[degree, float(1 / (2 * gate[1] ** 2)), tilt]
             side[0] += sign * coefficient
             side[1] -= sign * coefficient * (-1) ** degree

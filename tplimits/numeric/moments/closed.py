@@ -108,7 +108,7 @@ def _gates(writer: Writer, a: Gate, b: Gate, law: Pair) -> list[str]:
     for (i, j), factors, c, flips in expansion:
         turned = -1 if flips else 1  # of what the reflection x' → −x' changes the sign
         c *= radial(i + j)
-        minus, plus = same * c, crossed * c * turned * (-1) ** b.degree * (-1) ** j
+        minus, plus = same * c, crossed * c * turned
         # same · I(φ) + crossed · I(π − φ), written so that nothing cancels
         if minus == plus:
             found.append(product(minus, *factors, angle.even(i, j)))
