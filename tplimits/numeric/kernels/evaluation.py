@@ -15,6 +15,8 @@ from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import SECOND, DrawMean
 from tplimits.numeric.kernels.draws import LogitDraws
+from tplimits.numeric.kernels.fused import NotFused
+from tplimits.numeric.kernels.fused_run import pairs
 from tplimits.numeric.kernels.inputs import Inputs, open_axis, read_constants, read_inputs, same_parameters
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.program.given import seed_number, whole_number
@@ -76,7 +78,8 @@ def evaluate(asked: Request, draws: int = 1024, replicates: int = 8, seed: int =
         )
     if any(t.definition.has(DrawMean) for t in asked.derivation.tables):
         return _drawn(asked, draws, replicates, seed, progress)
-    return _tiled(asked, progress)
+    fused = _fused(asked)
+    return _finite(asked, fused) if fused is not None else _tiled(asked, progress)
 
 
 # -- tiles ------------------------------------------------------------------------------------
@@ -103,6 +106,16 @@ def _tiled(asked: Request, progress: Progress) -> KernelPair:
             errors = [max(a, b) for a, b in zip(errors, error, strict=True)]
             report.advance(1)
     return _finite(asked, KernelPair(*(_dropped(asked, a) for a in found), *errors))
+
+
+def _fused(asked: Request) -> KernelPair | None:
+    """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
+    if asked.derivation.axes:
+        return None
+    try:
+        return KernelPair(*pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric))
+    except NotFused:
+        return None
 
 
 def _tile(asked: Request, rows: slice, columns: slice) -> tuple[list[Array], list[float]]:
