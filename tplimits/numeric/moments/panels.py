@@ -69,7 +69,11 @@ def kinked(function: Expr, variable: Symbol) -> Kinked:
         for i in numpy.flatnonzero(values[:-1] * values[1:] < 0):
             low, high = float(grid[i]), float(grid[i + 1])
             found.add(
-                float(scipy.optimize.brentq(lambda x, a=argument: float(evaluate(a, {variable: x})), low, high, xtol=1e-15))
+                float(
+                    scipy.optimize.brentq(
+                        lambda x, a=argument: float(evaluate(a, {variable: x})), low, high, xtol=1e-15
+                    )
+                )
             )
     return Kinked(function, variable, tuple(sorted(found)))
 
