@@ -74,10 +74,11 @@ def laws():
     for gap, sign, c11, ratio in itertools.product(gaps, (1, -1), (1e-8, 1.0, 20.0), (1e-8, 0.02, 1.0, 7.0, 1e8)):
         c22 = c11 * ratio
         if c22 <= 200:
-            c12 = float(sign * (1 - mpmath.mpf(gap)) * mpmath.sqrt(mpmath.mpf(c11) * c22))
-            det = mpmath.mpf(c11) * c22 - mpmath.mpf(c12) ** 2
+            with mpmath.workdps(60):
+                c12 = float(sign * (1 - mpmath.mpf(gap)) * mpmath.sqrt(mpmath.mpf(c11) * c22))
+                det = float(mpmath.mpf(c11) * c22 - mpmath.mpf(c12) ** 2)
             if det > 0:
-                yield c11, c12, c22, float(det)
+                yield c11, c12, c22, det
 
 
 @pytest.mark.parametrize("name", INTEGRANDS)
@@ -165,7 +166,7 @@ def test_several_moments_share_their_roots_and_angles():
 def test_at_zero_variance_the_mean_is_the_value_at_zero():
     slope = heads.leaky_relu(X, QUARTER).diff(X)
     found = moment(slope * slope.xreplace({X: Y}), (X, Y))
-    assert float(found(0.0, 0.0, 0.0)[0]) == QUARTER**2
+    assert float(found(0.0, 0.0, 0.0)[0]) == 0.0625
     assert float(found(1.0, 0.0, 0.0)[0]) == pytest.approx(0.25 * (0.25 + 1) / 2, rel=1e-15)
     for name in ("relu", "step", "sign", "abs", "relu³", "erf"):
         assert float(moment(INTEGRANDS[name], (X, Y))(3.0, -0.0, 0.0)[0]) == 0.0
