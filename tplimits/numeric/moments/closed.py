@@ -252,7 +252,7 @@ def _power_wave(writer: Writer, a: Power, b: Wave, law: Pair) -> list[str]:
 
 
 def _waves(writer: Writer, a: Wave, b: Wave, law: Pair) -> list[str]:
-    """Exponents as squares, so that nothing cancels: (α s)² + (β s')² − 2|αβ c12| = (αs − βs')² + 2|αβ|(ss' − |c12|)."""
+    """Exponents without cancellation: (αs)² + (βs')² − 2|αβ c12| = (|α|s − |β|s')² + 2|αβ|(ss' − |c12|)."""
     if a.kind != b.kind:
         return []
     both, c = a.rate * b.rate, a.coefficient * b.coefficient

@@ -74,5 +74,3 @@ def _smoothed(h: Kinked, means: Array, s: float, count: int) -> Array:
         density = numpy.exp(-(e**2) / 2) / math.sqrt(2 * math.pi) * w
         found[start : start + block] = (h(m[:, None] + s * e) * density).sum(axis=1)
     return found
-
-

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy
 from numba import njit
+from numpy.typing import NDArray
 
 from tplimits.numeric.moments.hermite import HermiteRows
 from tplimits.program.evaluate import Array
+
+Places = NDArray[numpy.intp]
 
 #: rounding of the sum, relative to the sum of absolute values
 _ROUNDING = 2e-15
@@ -22,7 +25,7 @@ def mehler_sum(a: Array, b: Array, rho: float) -> float:
 
 
 @njit(error_model="numpy", nogil=True, cache=True)
-def _sums(a: Array, b: Array, left: Array, right: Array, rho: Array, out: Array, size: Array) -> None:
+def _sums(a: Array, b: Array, left: Places, right: Places, rho: Array, out: Array, size: Array) -> None:
     for n in range(rho.shape[0]):
         out[n] = mehler_sum(a[left[n]], b[right[n]], rho[n])
         total = 0.0
@@ -31,7 +34,7 @@ def _sums(a: Array, b: Array, left: Array, right: Array, rho: Array, out: Array,
         size[n] = total
 
 
-def mehler(a: HermiteRows, b: HermiteRows, left: Array, right: Array, rho: Array) -> tuple[Array, Array]:
+def mehler(a: HermiteRows, b: HermiteRows, left: Places, right: Places, rho: Array) -> tuple[Array, Array]:
     """(value, error) of pairs (left[n], right[n]) of rows at correlations ρ[n].
 
     The error is |ρ|^K √(tails), by Cauchy–Schwarz, plus the errors of the coefficients from the lowest power that both

@@ -68,10 +68,12 @@ def kinked(function: Expr, variable: Symbol) -> Kinked:
         found.update(float(x) for x in grid[values == 0] if not _flat(values, grid, x))
         for i in numpy.flatnonzero(values[:-1] * values[1:] < 0):
             low, high = float(grid[i]), float(grid[i + 1])
-            found.add(
-                float(scipy.optimize.brentq(lambda x, a=argument: float(evaluate(a, {variable: x})), low, high, xtol=1e-15))
-            )
+            found.add(_zero(Kinked(argument, variable, ()), low, high))
     return Kinked(function, variable, tuple(sorted(found)))
+
+
+def _zero(f: Kinked, low: float, high: float) -> float:
+    return float(scipy.optimize.brentq(lambda x: float(f(numpy.array(x))), low, high, xtol=1e-15))
 
 
 def _flat(values: Array, grid: Array, x: float) -> bool:
@@ -104,7 +106,7 @@ def nodes_between(edges: Array, count: int = NODES) -> tuple[Array, Array]:
     half = numpy.diff(edges, axis=-1)[..., None] / 2
     middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
     shape = (*edges.shape[:-1], -1)
-    return (middle + half * x).reshape(shape), numpy.broadcast_to(half * w, half.shape[:-1] + (count,)).reshape(shape)
+    return (middle + half * x).reshape(shape), numpy.broadcast_to(half * w, (*half.shape[:-1], count)).reshape(shape)
 
 
 def with_kinks(edges: Array, kinks: tuple[float, ...], deviations: Array) -> Array:

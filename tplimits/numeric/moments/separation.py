@@ -36,7 +36,7 @@ def products(function: Expr, variables: Sequence[Symbol]) -> tuple[tuple[Expr, E
         if found is None:
             return None
         collected[found[1]] = collected.get(found[1], S.Zero) + found[0]
-    return tuple((f, h) for h, f in collected.items())
+    return tuple((collected[h], h) for h in sorted(collected, key=sympy.default_sort_key))
 
 
 def _split(product: Expr, variables: Sequence[Symbol]) -> tuple[Expr, Expr] | None:
