@@ -19,6 +19,7 @@ from tplimits.numeric.kernels.fused import NotFused
 from tplimits.numeric.kernels.fused_run import pairs
 from tplimits.numeric.kernels.inputs import Inputs, open_axis, read_constants, read_inputs, same_parameters
 from tplimits.numeric.kernels.tables import Tables
+from tplimits.program.entries import size_symbol
 from tplimits.program.given import seed_number, whole_number
 from tplimits.progress import Progress, reporting
 
@@ -66,6 +67,8 @@ def request(
     for inputs in (one, other):
         open_axis(network, inputs, derivation.infinite)
     same_parameters(network, one, other)
+    constants |= {size_symbol(a): float(s) for a, s in one.sizes.items()}
+    constants |= {size_symbol(a + SECOND): float(s) for a, s in other.sizes.items()}
     return Request(derivation, one, other, constants, X2 is None)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import numba
 import numpy
 import sympy
 from numpy.typing import NDArray
@@ -25,12 +24,15 @@ from tplimits.limit.kernels.leaves import Data, DrawMean, Given, Kron, Moment, T
 from tplimits.numeric.generated import load
 from tplimits.numeric.kernels.fused_determinants import Determinants
 from tplimits.numeric.kernels.moment import function_of
-from tplimits.numeric.moments.function import closed_code
-from tplimits.numeric.moments.writing import number
+from tplimits.numeric.moments.function import closed_text
+from tplimits.numeric.moments.writing import Writer, number
+from tplimits.program.entries import AxisSum
 
 Array = NDArray[numpy.float64]
 #: a law with a determinant below this share of c11·c22 is handed to the careful version
 NEARLY_SINGULAR = 1e-6
+#: the same for negative correlations, where means of kinked functions vanish like the cube of an angle
+NEARLY_OPPOSITE = 1e-2
 
 
 class NotFused(Exception):
@@ -54,6 +56,8 @@ class Text:
 
     def __post_init__(self) -> None:
         self.determinants = Determinants(self)
+        self.writer = Writer(scalar=True, prefix="m", series=self.careful)
+        self.flushed = 0
 
     def let(self, key: Any, text: str) -> str:
         if text.isidentifier():
@@ -82,7 +86,7 @@ class Text:
             return self._row(expr, *sides)
         if expr.has(Kron, DrawMean, Given) or any(t.indices for t in expr.atoms(TableEntry)):
             raise NotFused
-        if expr.has(Data) and not expr.has(TableEntry, Moment):
+        if isinstance(expr, AxisSum):
             return self._gram(expr)
         if isinstance(expr, Moment):
             self._moments([expr])
@@ -133,17 +137,27 @@ class Text:
                 raise NotFused
             entries = tuple(self.value(c) for c in law)
             det = self.determinants.of_law(law, entries) if self.careful else self._plain(entries)
-            code = closed_code(functions, (*entries, det), prefix=f"m{len(self.lines)}_")
-            self.lines += [f"{name} = {text}" for name, text in code.assignments]
-            for moment, result in zip(moments, code.results, strict=True):
-                self.known[moment] = result
+            for moment, function in zip(moments, functions, strict=True):
+                self.known[moment] = closed_text(self.writer, function, (*entries, det))
+            self.flush()
 
     def _plain(self, entries: tuple[str, ...]) -> str:
         c11, c12, c22 = entries
         size = self.let("size", f"{c11}*{c22}")
         raw = self.let("det", f"{size} - {c12}*{c12}")
-        self.lines.append(f"near = 1.0 if {raw} < {NEARLY_SINGULAR}*{size} else near")
+        least = self.let("least", f"{NEARLY_SINGULAR} if {c12} > 0.0 else {NEARLY_OPPOSITE}")
+        self.let("near", f"{raw} - {least}*{size}")
         return self.let("positive", f"{raw} if {raw} > 0.0 else 0.0")
+
+    def flush(self) -> None:
+        """What the writer of formulas has added, in its place among the statements."""
+        self.lines += [f"{name} = {text}" for name, text in self.writer.assignments[self.flushed :]]
+        self.flushed = len(self.writer.assignments)
+
+    @property
+    def margins(self) -> list[str]:
+        """What is negative where a law is nearly singular."""
+        return [name for key, name in self.known.items() if isinstance(key, tuple) and key[0] == "near"]
 
 
 def _sides(expr: Expr) -> set[int]:
@@ -213,14 +227,16 @@ def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful:
             text.value(TableEntry(sympy.Integer(table.number), sympy.Integer(1), sympy.Integer(2)))
     results = [text.value(derivation.nngp), text.value(derivation.ntk)]
     rows = [f"{name} = L[{k}, i]" for k, name in enumerate(text.left.values())]
-    columns = [f"{name} = R[{k}, j]" for k, name in enumerate(text.right.values())]
+    there = "i" if careful else "j"  # the careful loop runs over pairs: (pairs, 1)
+    columns = [f"{name} = R[{k}, {there}]" for k, name in enumerate(text.right.values())]
     grams = [f"{name} = G[{k}, i, j]" for k, name in enumerate(text.grams.values())]
     numbers = [f"p{k} = P[{k}]" for k in range(len(text.numbers))]
-    body = [*columns, *grams, *text.determinants.reads, "near = 0.0", *text.lines]
+    margins = [f"margin = {m} if {m} < margin else margin" for m in text.margins]
+    body = [*columns, *grams, *text.determinants.reads, *text.lines, "margin = 1.0", *margins]
     body = [line.replace("math.atan2(", "angle(") for line in body]
     body = [_inlined_numbers(line) for line in body]
     heads = [_inlined_numbers(r) for r in results]
-    stores = [f"K[i, j] = {heads[0]}", f"T[i, j] = {heads[1]}", "N[i, j] = near"]
+    stores = [f"K[i, j] = {heads[0]}", f"T[i, j] = {heads[1]}", "N[i, j] = margin < 0.0"]
     indented = "\n".join(f"            {line}" for line in (*body, *stores))
     preamble = "\n".join(f"        {line}" for line in rows)
     head = "\n".join(f"    {line}" for line in numbers)

@@ -13,9 +13,8 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.limit.kernels.leaves import Data, Moment, TableEntry
+from tplimits.program.entries import AxisSum
 from tplimits.numeric.moments.determinants import Kernel, affine, piecewise_linear, summed
-from tplimits.numeric.moments.writing import Writer
-
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.fused import Text
 
@@ -53,7 +52,7 @@ class Determinants:
     def _rule(self, cross: Expr) -> str | None:
         if isinstance(cross, TableEntry) and cross.sides[0] != cross.sides[1]:
             return self._rule(self.text.derivation.tables[cross.table].definition)
-        if cross.has(Data) and not cross.has(TableEntry, Moment):
+        if isinstance(cross, AxisSum):
             return self._gram(cross)
         if isinstance(cross, Moment):
             return self._moment(cross)
@@ -85,7 +84,7 @@ class Determinants:
 
     def _scaled(self, cross: sympy.Mul) -> str | None:
         """A product of one kernel with functions of one input each, or with numbers."""
-        pairs = [a for a in cross.args if _of_pair(a)]
+        pairs = [a for a in cross.args if _of_pair(a)]  # the rest: numbers and functions of one input each
         if len(pairs) != 1:
             return None
         inner = self._kernel(pairs[0])
@@ -126,9 +125,8 @@ class Determinants:
         return float(value) if value.is_number else None
 
     def _written(self, write) -> str:  # type: ignore[no-untyped-def]
-        writer = Writer(scalar=True, prefix=f"w{len(self.text.lines)}_")
-        result: str = write(writer)
-        self.text.lines += [f"{name} = {line}" for name, line in writer.assignments]
+        result: str = write(self.text.writer)
+        self.text.flush()
         return result
 
 

@@ -15,7 +15,7 @@ from tplimits.limit.kernels.leaves import Data
 from tplimits.numeric.kernels.fused import Loop, NotFused, loop_for
 from tplimits.numeric.kernels.inputs import Inputs
 from tplimits.numeric.kernels.tables import Tables
-from tplimits.numeric.moments.inputs import input_gram
+from tplimits.numeric.moments.inputs import residual_determinant
 from tplimits.program.entries import AxisSum
 from tplimits.program.evaluate import evaluate
 
@@ -76,32 +76,12 @@ def _again(
     for start in range(0, len(rows), _BLOCK):
         i, j = rows[start : start + _BLOCK], columns[start : start + _BLOCK]
         left, right = _picked(one, i), _picked(other, j)
-        # pair after pair: a matrix of one column, in which row and column inputs run together
         grams, dets = _paired_grams(loop.grams, left, right, constants)
         mine = _rows(loop.left, derivation, left, constants)
         theirs = _rows(loop.right, derivation, right, constants)
-        found = numpy.empty((2, len(i), 1))
-        for name in range(0):
-            del name
-        _paired_run(loop, grams, dets, mine, theirs, numbers, found)
+        found, singular = numpy.empty((2, len(i), 1)), numpy.empty((len(i), 1), dtype=numpy.bool_)
+        loop.run(grams, dets, mine, theirs, numbers, found[0], found[1], singular, False)
         K[i, j], T[i, j] = found[0, :, 0], found[1, :, 0]
-
-
-def _paired_run(loop: Loop, grams: Array, dets: Array, mine: Array, theirs: Array, numbers: Array, found: Array) -> None:
-    near = numpy.empty((1, 1), dtype=numpy.bool_)
-    for k in range(found.shape[1]):
-        here = slice(k, k + 1)
-        loop.run(
-            grams[:, here],
-            dets[:, here],
-            numpy.ascontiguousarray(mine[:, here]),
-            numpy.ascontiguousarray(theirs[:, here]),
-            numbers,
-            found[0, here],
-            found[1, here],
-            near,
-            False,
-        )
 
 
 def _picked(inputs: Inputs, places: NDArray[numpy.intp]) -> Inputs:
@@ -145,9 +125,8 @@ def _paired_grams(exprs: tuple[Expr, ...], one: Inputs, other: Inputs, constants
     found = numpy.empty((2, max(1, len(exprs)), one.many, 1))
     for k, expr in enumerate(exprs):
         left, right, scale = _factors(expr, one, other, constants)
-        for n in range(one.many):
-            _, c12, _, det = input_gram(left[n : n + 1], right[n : n + 1])
-            found[0, k, n, 0], found[1, k, n, 0] = scale * c12[0, 0], scale**2 * det[0, 0]
+        found[0, k, :, 0] = scale * numpy.einsum("ij,ij->i", left, right)
+        found[1, k, :, 0] = scale**2 * residual_determinant(left, right)
     return found[0], found[1]
 
 

@@ -201,6 +201,11 @@ def closed_code(
     return writer.code(*(writer.let(total(_terms(writer, m, arguments))) for m in moments))
 
 
+def closed_text(writer: Writer, moment: MomentFunction, arguments: Sequence[str]) -> str:
+    """The name of one closed moment of a pair, its formula added to what a writer has."""
+    return writer.let(total(_terms(writer, moment, arguments)))
+
+
 def _terms(writer: Writer, moment: MomentFunction, arguments: Sequence[str]) -> list[str]:
     if moment.route != "closed":
         raise EvaluationError(f"E[{moment.integrand}] has no closed form to be written as code.")

@@ -85,7 +85,8 @@ class Angle:
             parts = (found.angle, found.angle_sine, found.plain, found.sine)
             turned = [tuple(c * sign**k for k, c in enumerate(part)) for part in parts]
             closed = f"{self._scale(i, j)}*{self._assembled(turned, angle)}"
-        return self.writer.let(self.writer.select(f"{angle} < {SERIES_BELOW}", series, closed))
+        chosen = self.writer.select(f"{angle} < {SERIES_BELOW}", series, closed) if self.writer.series else closed
+        return self.writer.let(chosen)
 
     def even(self, i: int, j: int) -> str:
         """s^i s'^j (I_ij(φ) + I_ij(π − φ))."""

@@ -36,10 +36,13 @@ class Code:
 
 
 class Writer:
-    """Writes formulas for scalars or arrays; names begin with `prefix`."""
+    """Writes formulas for scalars or arrays; names begin with `prefix`.
 
-    def __init__(self, scalar: bool, prefix: str = "t") -> None:
-        self.scalar, self.prefix = scalar, prefix
+    Without `series` the formulas for small angles are left out: the caller keeps away from them.
+    """
+
+    def __init__(self, scalar: bool, prefix: str = "t", series: bool = True) -> None:
+        self.scalar, self.prefix, self.series = scalar, prefix, series
         self.assignments: list[tuple[str, str]] = []
         self._names: dict[str, str] = {}
 
