@@ -207,11 +207,13 @@ class Loop:
 _HEADING = '''"""Generated: the kernels of a network for pairs of inputs."""
 
 
+import math
+
 import numba
 
 from tplimits.numeric.kernels.angle import atan2
 
-angle = numba.njit(inline="always", error_model="numpy")(atan2)
+angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
 
 
 '''

@@ -13,8 +13,9 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.limit.kernels.leaves import Data, Moment, TableEntry
-from tplimits.program.entries import AxisSum
 from tplimits.numeric.moments.determinants import Kernel, affine, piecewise_linear, summed
+from tplimits.program.entries import AxisSum
+
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.fused import Text
 
