@@ -249,7 +249,7 @@ def attention_root(
     """Logits q·k/√d with independent matrices, infinitely many heads (τ = ½)."""
     qk = positions(x) if positions else x
     v = qk if positions and positions.on_values else x
-    N, s = x.mean.shape
+    N = len(x.mean)
     K, T = np.zeros_like(x.K), np.zeros_like(x.K)
     for i in range(N):
         for j in range(N):
@@ -260,7 +260,7 @@ def attention_root(
             K[i, :, j] = kernel
             T[i, :, j] = 2 * kernel + σov**2 * Z(MV)
             T[i, :, j] += (σov * σqk) ** 2 * ((2 * P + M) * J(PV, P) + P * J(PV, M))
-    return Layer(K, T, np.zeros((N, s)), x.real).masked()
+    return Layer(K, T, x.mean * 0, x.real).masked()
 
 
 Moments = tuple[Callable[[Array], Array], Callable[[Array, Array], Array]]

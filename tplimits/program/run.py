@@ -165,11 +165,7 @@ class Execution:
                 raise EvaluationError(f"`{s.name}` has shape {array.shape}; it needs {shape}.")
             return numpy.broadcast_to(array, (self.draws, *shape))
         if isinstance(s, InitialScalar):
-            if (
-                s.value is None
-                and self.program.is_network
-                and s not in map(self.program.__getitem__, self.program.inputs)
-            ):
+            if s.value is None and self.program.is_network and s not in map(self.program.__getitem__, self.program.inputs):
                 return self.rng.standard_normal((self.draws, *shape))  # a scalar parameter
             if s.value is None:
                 what = "input" if self.program.is_network else "scalar"
