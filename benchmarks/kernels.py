@@ -1,9 +1,9 @@
 """NNGP and NTK of perceptrons beside Neural Tangents, in one run: CPU time, first call, memory, agreement.
 
-Each measurement is a process of its own, the two sides in turn, in float64 with one thread.  CPU seconds of the whole
-process; of later calls the fastest of all.  The first call is everything from a network to numbers: derivation or
-tracing, compilation with empty caches, evaluation.  Memory is the peak during a later call above what was resident before
-it, both kernels included.
+Each measurement is a process of its own, the two sides in turn, in float64 with one thread, in CPU seconds; of later
+calls the fastest counts.  The first call is everything from a network to numbers: derivation or tracing, compilation
+with empty caches, evaluation.  Memory is the peak during a later call above what was resident before it, both kernels
+included.
 
     python benchmarks/kernels.py [--quick] [--peer-only] [--peer .venv-peer/bin/python]
 

@@ -318,8 +318,8 @@ def flat_output(x: Layer, σw: float = 1, σb: float = 0) -> tuple[Array, Array]
 def output(x: Layer, σw: float = 1, σb: float = 0) -> tuple[Array, Array]:
     """NNGP and NTK of σw n^(−1/2) Σ v x + σb c, axes of length 1 dropped."""
     f = dense(x, σw, σb)
-    N, s = f.mean.shape
-    return (f.K[:, 0, :, 0], f.T[:, 0, :, 0]) if s == 1 else (f.K.transpose(0, 2, 1, 3), f.T.transpose(0, 2, 1, 3))
+    single = f.mean.shape[1] == 1
+    return (f.K[:, 0, :, 0], f.T[:, 0, :, 0]) if single else (f.K.transpose(0, 2, 1, 3), f.T.transpose(0, 2, 1, 3))
 
 
 def floats(pair: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -101,7 +101,7 @@ def attention(
 ) -> tuple[Array, Array, Array, float]:
     """Output, gradients in what queries and keys see and in the values, and the squared gradient in the matrices.
 
-    One matrix W[0] for queries and keys, W[1] for values, W[2] after them; logits q·k/n; δ is the gradient of the output.
+    W[0] makes queries and keys, W[1] values, W[2] stands after them; logits q·k/n; δ is the gradient of the output.
     """
     n = W.shape[-1]
     q, u = seen @ W[0].T, values @ W[1].T
