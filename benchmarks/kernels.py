@@ -50,8 +50,8 @@ class Job:
     faster: float | None = None
     leaner: float | None = None
     sooner: float | None = None
-    #: largest relative difference of the kernels; the peer's own quadrature is the worse one
-    apart: float = 1e-9
+    #: largest relative difference of the kernels: the peer's angle of an input with itself, or its quadrature, sets it
+    apart: float = 1e-7
 
 
 JOBS = (
