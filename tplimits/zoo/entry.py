@@ -48,7 +48,8 @@ class ZooEntry:
         if missing or not found["Summary"]:
             raise ValueError(f"the docstring of `{program.name}` lacks {', '.join(missing) or 'its first line'}")
         infinite = tuple(found.get(INFINITE, "").replace(",", " ").split())
-        return cls(program, found["Summary"], *(found[part] for part in PARTS), infinite)
+        limit, symbols, reference = (found[part] for part in PARTS)
+        return cls(program, found["Summary"], limit, symbols, reference, infinite)
 
 
 def _joined(paragraph: str) -> str:
