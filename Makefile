@@ -68,7 +68,7 @@ $(VENV)/.dev: pyproject.toml | $(RUN)
 	$(PIP) -e '.[dev]'
 	touch $@ $(VENV)/.plot
 
-$(PEER)/.made: benchmarks/requirements-peer.txt
+$(PEER)/.made: benchmarks/requirements_peer.txt
 	$(PYTHON) -m venv $(PEER)
 	$(PEER)/bin/python -m pip --disable-pip-version-check install -r $<
 	touch $@
