@@ -51,15 +51,15 @@ class Job:
     leaner: float | None = None
     sooner: float | None = None
     #: largest relative difference of the kernels: the peer's angle of an input with itself, or its quadrature, sets it
-    apart: float = 1e-7
+    apart: float = 1e-6
 
 
 JOBS = (
     Job("relu, depth 20", 2000, 20, faster=8, leaner=10, sooner=1),
     Job("relu, depth 5", 2000, 5, faster=2),
-    Job("tanh, depth 5", 500, 5, "tanh", faster=20, apart=1e-3),
+    Job("tanh, depth 5", 500, 5, "tanh", faster=20, apart=2e-2),
 )
-QUICK = (Job("relu, depth 20", 200, 20), Job("tanh, depth 5", 50, 5, "tanh", apart=1e-3))
+QUICK = (Job("relu, depth 20", 200, 20), Job("tanh, depth 5", 50, 5, "tanh", apart=2e-2))
 
 
 def measured(python: str, side: str, job: Job, repeats: int) -> dict[str, Any]:
