@@ -71,7 +71,7 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
     known = {"V": V, **_kernels(V)}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         place = {-4 + i: i for i in range(free)}  # α, β, δ, ω
-        operands: list[Any] = []
+        operands: list[Any] = [] if factors else [numpy.ones(()), [Ellipsis]]
         for label, held, _ in factors:
             inside = [place.setdefault(i, len(place)) for i in held]
             if label[0] in ARRAYS:

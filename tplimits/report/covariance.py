@@ -13,6 +13,7 @@ from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
 from tplimits.report import latex_names
+from tplimits.report.text import as_written
 
 #: terms on one line of a display
 _A_LINE = 3
@@ -75,14 +76,15 @@ def _sum(form: Form, arrays: Mapping[str, str]) -> str:
         sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
         total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
         body = " ".join(_factor(f, names, arrays) for f in factors)
+        number = -number if sign == "-" else number
+        shown = "" if number == 1 and factors else _number(number)
         broken = " \\\\\n&\\quad " if i and i % _A_LINE == 0 else " " if i else ""
-        pieces.append(f"{broken}{sign}{_number(-number if sign == '-' else number)} {total}{body}")
+        pieces.append(f"{broken}{sign}{shown} {total}{body}".rstrip())
     return "".join(pieces) or "0"
 
 
 def _number(number: Expr) -> str:
-    if number == 1:
-        return ""
+    number = as_written(number)
     shown = sympy.latex(number, symbol_names={s: latex_names.name(s.name.strip("|")) for s in number.free_symbols})
     return rf"\left({shown}\right)" if number.is_Add else str(shown)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sympy import S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, Term, lowest, multiplied, next_number, placed, times
+from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, Term, averaged, lowest, multiplied, next_number, placed
 from tplimits.limit.depth.arrays import Arrays
 from tplimits.limit.depth.coefficients import Ring
 from tplimits.limit.depth.contraction import MOST, Contraction
@@ -51,9 +51,7 @@ class OneLayer:
         """V′ at two free tokens: (1/n) Σ_i X′ X′."""
         apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
         left, right = self._at(first, 1), self._at(second, apart)
-        found = multiplied(left, right, self.most)
-        terms = (t._replace(powers=times(t.powers, 0, -2)) for t in found.terms)
-        return Poly(tuple(terms), found.cut)
+        return averaged(multiplied(left, right, self.most), 0)
 
     def _at(self, token: int, beyond: int) -> Poly:
         change = {OPEN: 0, OPEN - 1: token}

@@ -10,6 +10,7 @@ from sympy import Expr, IndexedBase, S, Sum, Symbol
 from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
+from tplimits.program.render import NumberPrinter
 
 #: names of free token indices and of summed ones
 FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
@@ -56,15 +57,18 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) ->
     >>> V = lambda a, b: ("V", (a, b), 0)
     >>> text(Form({(V(-4, -3),): -S.One, (V(0, 1),): M**-2}))
     '-V[αβ] + V[x̄x̄]'
+    >>> text(Form({(): S.One, (V(-4, -3),): -S.Half}))
+    '1 - 1/2·V[αβ]'
     """
     pieces = []
     for factors, coefficient in list(form.terms.items())[:most]:
         names, number, left = named(factors, coefficient)
         sign = "-" if number.could_extract_minus_sign() else "+"
         number = -number if sign == "-" else number
-        shown = "" if number == 1 else _bracketed(sympy.sstr(number)) + "·"
         total = f"Σ_{''.join(left)} " if left else ""
-        pieces.append(f"{sign} {shown}{total}{' '.join(_factor(f, names, arrays or {}) for f in factors)}")
+        product = total + " ".join(_factor(f, names, arrays or {}) for f in factors)
+        shown = _bracketed(NumberPrinter().doprint(number))
+        pieces.append(f"{sign} {shown if not product else product if number == 1 else f'{shown}·{product}'}")
     if len(form.terms) > most:
         pieces.append(f"+ … ({len(form.terms) - most} more terms)")
     line = " ".join(pieces) or "0"
