@@ -19,7 +19,7 @@ from sympy import Expr, Rational, S, Symbol
 from sympy.polys.rings import PolyElement, ring
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.algebra import Dimension
+from tplimits.limit.depth.algebra import Dimension, Poly, Term
 from tplimits.limit.depth.laurent import laurent
 
 #: n^(−1/2)
@@ -145,6 +145,11 @@ class Ring:
                 terms[key] = terms.get(key, sympy.QQ(0)) + sympy.QQ(number.p, number.q)
             self._known[expr] = self.ring.from_dict(terms)
         return self._known[expr]
+
+    def poly(self, poly: Poly) -> Poly:
+        """A sum with its coefficients in the ring."""
+        terms = (Term(self.element(t.coeff), t.powers, t.pert, t.factors) for t in poly.terms)
+        return Poly(tuple(terms), poly.cut)
 
     @property
     def root(self) -> PolyElement:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import numpy
 import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
@@ -16,6 +17,8 @@ from tplimits.program.render import NumberPrinter
 FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
 SUMMED = "νκμξηζθφ"
 M = Symbol("m", integer=True, positive=True)
+#: constant arrays with more entries are described
+_SHOWN = 64
 
 
 def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, list[str]]:
@@ -85,6 +88,30 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     if label == "s":
         return f"√V[{inside * 2}]"
     return f"{arrays.get(label, 'p') if label[0] in ARRAYS else label}[{inside}]"
+
+
+def array_names(forms: Iterable[Form]) -> dict[str, str]:
+    """What the constant arrays in some forms are called in print: p, then p2, …"""
+    labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
+    return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+
+
+def contents(values: numpy.ndarray) -> str:
+    """What a constant array holds, for a line of text.
+
+    >>> contents(numpy.eye(2)), contents(numpy.arange(100.0))
+    ('[[1.0, 0.0], [0.0, 1.0]]', 'of shape (100,), entries from 0 to 99')
+    """
+    if values.size > _SHOWN:
+        return f"of shape {values.shape}, entries from {values.min():.4g} to {values.max():.4g}"
+    return str((values + 0.0).round(4).tolist())
+
+
+def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:
+    """A form as one line, and what its constant arrays are: (line, ", where p = …" or nothing)."""
+    names = array_names([form])
+    where = " and ".join(f"{name} = {contents(known[label])}" for label, name in names.items())
+    return text(form, names), f", where {where}" if where else ""
 
 
 def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M) -> Expr:
