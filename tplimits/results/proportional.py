@@ -12,12 +12,11 @@ from sympy import Expr, Symbol
 
 from tplimits import stages
 from tplimits.errors import EvaluationError
-from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit, derive_block
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.verdict import Verdict
-from tplimits.limit.depth.writing import M, expression
+from tplimits.limit.depth.writing import M, array_names, expression
 from tplimits.limit.kets import Step
 from tplimits.numeric.sde.paths import Paths
 from tplimits.program.given import named_once
@@ -101,9 +100,8 @@ class CovarianceSDE:
     @cached_property
     def array_names(self) -> dict[str, str]:
         """What the arrays are called in print: p, then p2, …"""
-        forms = [self.limit.drift, self.limit.diffusion]
-        labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
-        return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+        responses = () if self.limit.root is None else self.limit.root.responses
+        return array_names([self.limit.drift, self.limit.diffusion, *(r.form for r in responses)])
 
     @property
     def tokens(self) -> Expr:
@@ -146,16 +144,23 @@ class CovarianceSDE:
         return block_numbers(self.program, self.fixed, m, constants, ratios)
 
     def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
-        """b at covariance matrices of shape (…, m, m), in the same shape; constants by name."""
+        """b at covariance matrices of shape (…, m, m), in the same shape; constants by name.
+
+        Raises EvaluationError for a V that is no covariance (symmetric, real, without negative eigenvalues), missing
+        constants, and numbers too large for b to be one.
+        """
         stage = stages.covariance()
-        V = stage.covariances(V)
+        V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
 
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
-        """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order."""
+        """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order.
+
+        Raises EvaluationError as `drift_at` does.
+        """
         stage = stages.covariance()
-        V = stage.covariances(V)
+        V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "diffusion_at", EvaluationError), ratios)
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
         a, b = stage.pairs(V.shape[-1])
@@ -208,6 +213,8 @@ class CovarianceSDE:
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
+        if not isinstance(method, str):
+            raise EvaluationError(f"method={method!r}: the methods are {', '.join(stage.METHODS)}.")
         if method not in self._simulators:
             self._simulators[method] = stage.simulator(self.limit, method)
         compiled = stage.Compiled.at(self._simulators[method], values, self.limit.arrays, V.shape[-1])

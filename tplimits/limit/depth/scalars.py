@@ -65,8 +65,8 @@ def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[E
     what = f"what is taken to the power {expr.exp}" if isinstance(expr, sympy.Pow) else f"the argument of {expr.func}"
     if any(label[0] == "Q" for orders in (mean, covariance) for f in orders.opaque for label, _, _ in f):
         lowering.fail(
-            f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no functions "
-            "of V, so that V is not Markov; leave them out, or put a matrix between, as in tp.avg(W @ x)."
+            f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no "
+            "functions of V, so that V is not Markov; leave them out, or put a matrix between, as in tp.avg(W @ x)."
         )
     moved = [(o, f) for o, f in mean.forms.items() if o < 1 and not vanishes(f, known)]
     if moved:

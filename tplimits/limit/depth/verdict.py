@@ -53,9 +53,7 @@ def refused(name: str, drift: Orders, covariance: Orders | None, arrays: Mapping
     return None
 
 
-def _too_large(
-    name: str, what: str, low: list[tuple[int, Form]], arrays: Mapping[str, numpy.ndarray]
-) -> Verdict:
+def _too_large(name: str, what: str, low: list[tuple[int, Form]], arrays: Mapping[str, numpy.ndarray]) -> Verdict:
     conditions = solved(c for _, form in low for c in form.terms.values())
     order, form = low[0]
     size = _ORDERS.get(order, f"n^({sympy.Rational(-order, 2)})")
