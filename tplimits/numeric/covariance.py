@@ -78,7 +78,9 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
     for coefficient in form.terms.values():
         number = complex(sympy.N(coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})))
         if number.imag or not numpy.isfinite(number.real):
-            raise EvaluationError(f"the coefficient {coefficient} is not a real number at these constants.")
+            raise EvaluationError(
+                f"the coefficient {coefficient} is not a real number, or too large for one, at these constants."
+            )
         found.append(number.real)
     return found
 
@@ -89,7 +91,7 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
     Raises EvaluationError where a constant is missing, and where numbers become too large.
     """
     with numpy.errstate(over="ignore", invalid="ignore"):
-        found = _at(form, V, values, arrays, free)
+        found = contracted(form, V, values, arrays, free)
     if not numpy.isfinite(found).all():
         largest = float(numpy.abs(V).max(initial=0.0))
         raise EvaluationError(
@@ -99,7 +101,8 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
     return found
 
 
-def _at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
+def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
+    """The same without a look at how large the numbers are."""
     m = V.shape[-1]
     total = numpy.zeros((*V.shape[:-2], *(m,) * free))
     known = {"V": V, **_kernels(V)}

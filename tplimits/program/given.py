@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,10 +52,10 @@ def exact_number(name: str, value: Any, error: type[TplimitsError]) -> Expr:
 
 def finite_number(name: str, value: Any, error: type[TplimitsError]) -> float:
     """A finite real number as a float."""
-    try:
-        return float(exact_number(name, value, error))
-    except OverflowError:
-        raise error(f"{name}={value!r}: give a finite number, below 1e308.") from None
+    number = float(exact_number(name, value, error))
+    if not math.isfinite(number):
+        raise error(f"{name}={value!r}: give a finite number, below 1e308.")
+    return number
 
 
 def positive_number(name: str, value: Any, error: type[TplimitsError]) -> float:

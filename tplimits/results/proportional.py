@@ -191,14 +191,18 @@ class CovarianceSDE:
 
         V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
         method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
-        negative eigenvalues.  Both are of weak order 1; `halve=True` runs the same noise in steps half as long as well,
-        for `paths.step_error`.  A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or
-        an eigenvalue leaves `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.
-        `record=True` keeps every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on
-        `threads` or on how many paths there are.
+        negative eigenvalues; both are of weak order 1.  "dense" is Euler with a root of Σ itself at every step, slow
+        beyond a few tokens, and works where no structured root was found.  `halve=True` runs the same noise in steps
+        half as long as well, for `paths.step_error`: `paths.halved` are the paths that steps of dt/2 have at this seed,
+        and sums of two of their increments drive `paths`, which are therefore other ones than with halve=False.
+
+        A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an eigenvalue leaves
+        `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.  `record=True` keeps
+        every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on `threads` or on how many
+        paths there are.
 
         Raises EvaluationError for arguments out of range, a V0 that is no covariance, missing constants, a Σ that is
-        not positive, and where no structured root of Σ was found.
+        not positive, and for a method that needs a structured root of Σ where none was found.
 
         >>> import numpy as np, tplimits as tp
         >>> @tp.block
@@ -213,10 +217,6 @@ class CovarianceSDE:
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
-        if not isinstance(method, str):
-            raise EvaluationError(f"method={method!r}: the methods are {', '.join(stage.METHODS)}.")
-        if method not in self._simulators:
-            self._simulators[method] = stage.simulator(self.limit, method)
-        compiled = stage.Compiled.at(self._simulators[method], values, self.limit.arrays, V.shape[-1])
+        compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
         found: Paths = stage.simulate(compiled, V, settings, progress)
         return found

@@ -116,7 +116,7 @@ def test_centring_without_identity():
 def test_temperature_of_order_root_k():
     message = str(refusal(attention(slower=lambda: tp.sqrt(tp.n))))
     assert "`A`" in message or "exp" in message
-    assert "not perturbative" in message and "(τ0**(-2)) V[" in message
+    assert "not perturbative" in message and "with variance τ0**(-2)·V[αα] V[ββ]" in message
 
 
 def test_temperature_so_large_that_attention_is_invisible():

@@ -42,6 +42,8 @@ class BlockLimit:
     #: V → scale·V at order 1; 1 unless the block is part of a stack
     scale: Expr = S.One
     arrays: Mapping[str, numpy.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    #: why there is no root
+    rootless: str = ""
 
 
 def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
@@ -62,7 +64,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
     _insist(refused(program.name, drift, covariance, layer.arrays.values))
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
-    root = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
+    root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
     forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
     b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
     steps = (
@@ -76,9 +78,10 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
         root,
         _verdict(program.name, diffusion),
         (*_assumptions(program, fixed), *layer.remarks),
-        steps,
+        (*steps, *_root_step(rootless)),
         scale,
         arrays,
+        rootless,
     )
 
 
@@ -94,6 +97,10 @@ def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
 
 def _step(rule: str, premises: tuple[str, ...], write: Callable[[], str], reference: Reference) -> Step:
     return Step(rule, premises, write, reference)
+
+
+def _root_step(rootless: str) -> list[Step]:
+    return [_step("square root", ("Σ",), lambda: f"no structured root of Σ: {rootless}", NOCI)] if rootless else []
 
 
 def _insist(verdict: Verdict | None) -> None:
@@ -164,13 +171,15 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
     steps = [s for p in parts for s in p.steps[:2]]
     steps.append(_step("stack", tuple(p.name for p in program.parts), lambda: "b = Σ b_k, Σ = Σ Σ_k", NOCI))
     steps.append(_step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI))
+    rootless = "; ".join(dict.fromkeys(p.rootless for p in parts if p.rootless))
     return BlockLimit(
         drift,
         diffusion,
         root,
         _verdict(program.name, diffusion),
         tuple(dict.fromkeys(a for p in parts for a in p.assumptions)),
-        tuple(steps),
+        (*steps, *_root_step(rootless)),
         S.One,
         merged(*(p.arrays for p in parts)),
+        rootless,
     )

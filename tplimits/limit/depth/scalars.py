@@ -86,9 +86,10 @@ def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[E
     if spread:
         shown, where = defined(spread[0][1], known)
         lowering.fail(
-            f"not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with variance {shown}"
-            f"{where}, so that drift and noise of one layer are of order 1 and there is no limit of depth proportional "
-            "to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by τ0·sqrt(n/k)."
+            f"not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with variance "
+            f"{shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
+            "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
+            "τ0·sqrt(n/k)."
         )
     if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
         lowering.fail(

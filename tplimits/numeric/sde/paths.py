@@ -150,6 +150,24 @@ class Paths:
         return found
 
 
+def ended(
+    V: Array,
+    T: float,
+    dt: float,
+    method: str,
+    stopped: NDArray[numpy.int64],
+    clipped: NDArray[numpy.int64],
+    seed: int,
+    history: Array,
+    every: int,
+) -> Paths:
+    """Paths from what a loop over steps leaves: `stopped` is the step at which a path was stopped, or −1."""
+    time = numpy.arange(history.shape[1], dtype=numpy.float64) * (every * dt)
+    times = numpy.where(stopped >= 0, stopped * dt, numpy.inf)
+    kept = (time, history) if every else (None, None)
+    return Paths(V, T, dt, method, stopped >= 0, times, clipped, seed, *kept)
+
+
 def _numbers(name: str, value: Any) -> Array:
     try:
         return numpy.asarray(value, dtype=numpy.float64)

@@ -35,6 +35,11 @@ class Settings:
     halve: bool
     threads: int | None
 
+    def grid(self, halves: int) -> tuple[int, int, float]:
+        """Steps, steps between records, and the size of a step; `halves` is 2 for the coarse run of a pair."""
+        double = 2 if self.halve and halves == 1 else 1
+        return double * self.steps, double * self.every, self.T / (double * self.steps)
+
     def interval(self, V0: Array) -> tuple[float, float]:
         """Eigenvalues outside stop a path."""
         if self.high is not None:
