@@ -11,7 +11,6 @@ import shaped
 import sympy
 
 import tplimits as tp
-from tplimits.limit.depth.activations import U
 from tplimits.limit.depth.forms import Form
 
 PROPORTIONAL = tp.Proportional()
@@ -110,6 +109,35 @@ def test_logits_of_order_one_say_their_variance():
     assert not re.search(r"[PSCF]\|", message)
 
 
+def test_arguments_that_are_too_small_are_told():
+    def attended(power):
+        def block(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):
+            v = WV @ x
+            k, values = (WK @ x).rename(token="key"), v.rename(token="key")
+            A = tp.softmax(shaped.logits(WQ @ x, k, τ0) / tp.n**power, over="key")
+            return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(A * values, over="key") - tp.mean(values, over="key"))
+
+        return block
+
+    for power in (0.5, 1.5, 2):
+        sde = derived(attended(power))
+        assert not sde.drift_form
+        assert any("leave no trace in drift and noise" in a for a in sde.assumptions)
+
+
+def test_a_softmax_of_covariances_over_n_is_seen_in_the_drift():
+    """A = 1/m + (V_ab − V_ax̄)/(m n): a function of the state that V does see, and no remark that it does not."""
+
+    def block(x: tp.State["token"], W: tp.Matrix, *, γ):
+        v = (W @ x).rename(token="key")
+        A = tp.softmax(tp.avg(x * x.rename(token="key")) / tp.n, over="key")
+        return tp.sqrt(1 - γ**2) * x + γ * (W @ x + tp.sum(A * v, over="key") - tp.mean(v, over="key"))
+
+    sde = derived(block)
+    wanted = published.term(2 * γ**2 / published.m, "αν βν") + published.term(-2 * γ**2 / published.m**2, "αν βκ")
+    assert not sde.drift_form - wanted and not any("trace" in a for a in sde.assumptions)
+
+
 # -- normalisation by the state -------------------------------------------------------------------
 
 
@@ -196,7 +224,20 @@ def test_kinks_elsewhere():
     def between(x: tp.State["token"], W: tp.Matrix):
         return tp.relu((W @ x) ** 2 - 1)
 
-    assert f"a kink at a zero of `{U**2 - 1}`" in refusal(between)
+    def clipped(x: tp.State["token"], W: tp.Matrix):
+        return tp.minimum(1, tp.maximum(-1, W @ x))
+
+    for function in (between, clipped):
+        assert "kinks away from zero; only kinks at u = 0" in refusal(function)
+
+
+def test_absolute_values_of_constants_are_no_kinks():
+    def branch(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, g):
+        return x + tp.sqrt(g**2 / tp.n) * (U @ tp.relu(W @ x))
+
+    g = sympy.Symbol("g", real=True)
+    wanted = published.term(g**2 / 2, "αβ") + published.term(g**2 / (2 * sympy.pi), "αβ", kernel="N")
+    assert not derived(branch).drift_form - wanted
 
 
 def test_moments_that_are_not_known_are_not_taken_for_zero():

@@ -18,7 +18,7 @@ from math import factorial
 from typing import NamedTuple
 
 import sympy
-from sympy import Expr, Rational, S, Symbol
+from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import Factor, Factors
@@ -58,7 +58,8 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     >>> components(relu(U), 2)
     ([(1/2, Basis(power=1, sign=False)), (1/2, Basis(power=1, sign=True))], None)
     """
-    body = elementary(function)
+    constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function) if not f.has(U)}  # |c| is no kink
+    body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
     for jump in body.atoms(step):
         body = body.xreplace({jump: (1 + _side(jump.args[0], function) * _SIGN) / 2})
     polynomial = sympy.expand(body)
@@ -87,7 +88,7 @@ def _side(argument: Expr, function: Expr) -> int:
     """
     name = f"the activation `{shown(function)}`"
     if not argument.is_polynomial(U) or sympy.degree(argument, U) > 1:
-        raise NoLimitError(f"{name}: a kink at a zero of `{shown(argument)}`; only kinks at u = 0 have moments here.")
+        raise NoLimitError(f"{name}: it has kinks away from zero; only kinks at u = 0 have moments here.")
     slope, offset = sympy.expand(argument).coeff(U, 1), sympy.expand(argument).coeff(U, 0)
     if offset != 0:
         raise NoLimitError(

@@ -138,7 +138,7 @@ def _without_growth(program: Program, drift: Orders) -> tuple[Expr, Orders]:
     if order_zero - collected([(IDENTITY, growth)]):
         raise NoLimitError(
             f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are "
-            "covered for blocks that multiply V by a number."
+            "covered for blocks that multiply V by a number. Shape the block so that the rest is of order 1/n."
         )
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 

@@ -37,10 +37,11 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     lifted = small.terms and lowest(small) <= 0
     if lifted:
         _insist_on_small(lowering, expr, small, env)
-    elif small.terms and lowest(small) > 1 and isinstance(expr, sympy.exp):
+    elif isinstance(expr, sympy.exp) and _invisible(small):
+        size = f"by {_size(lowest(small))} only" if small.terms else "by less than 1/n"
         lowering.remarks[
-            f"the argument of exp in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations "
-            "leave no trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
+            f"the argument of exp in {lowering.where} fluctuates {size}: its fluctuations leave no trace in drift and "
+            "noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
@@ -56,6 +57,14 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
         found.append(multiplied(_at(lowering, derivative, fixed, env), power, lowering.limit))
     cut = lowering.limit if small.terms else None
     return lowering.arranged(total([*found, Poly((), cut)]))
+
+
+def _invisible(small: Poly) -> bool:
+    """Whether an argument is random by less than what shows in drift and noise, or is cut off altogether."""
+    if not small.terms:
+        return small.cut is not None
+    random = [t.pert for t in small.terms if any(label[0] == "F" for label, _, _ in t.factors)]
+    return bool(random) and min(random) > 1
 
 
 def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Expr, int]) -> None:
