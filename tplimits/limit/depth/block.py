@@ -19,8 +19,9 @@ from tplimits.limit.depth.derivation import IDENTITY, lowered
 from tplimits.limit.depth.forms import Form, Orders, collected
 from tplimits.limit.depth.roots import Root, structured_root
 from tplimits.limit.depth.rows import with_rows
+from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.verdict import Verdict, equation, refused, solved
-from tplimits.limit.depth.writing import text
+from tplimits.limit.depth.writing import defined, text
 from tplimits.limit.kets import Reference, Step
 from tplimits.program.nodes import Avg
 from tplimits.program.program import Program
@@ -58,7 +59,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
     drift = layer.drift(layer.mean())
     scale = S.One
     if in_stack:
-        scale, drift = _without_growth(program, drift)
+        scale, drift = _without_growth(program, drift, layer.arrays.values)
     _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
     _insist(refused(program.name, drift, covariance, layer.arrays.values))
@@ -131,13 +132,14 @@ def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:
 # -- stacks -----------------------------------------------------------------------------------
 
 
-def _without_growth(program: Program, drift: Orders) -> tuple[Expr, Orders]:
+def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.ndarray]) -> tuple[Expr, Orders]:
     """A block that multiplies V by a number at order 1 as that number and the rest of its drift."""
     order_zero = drift[0]
     growth = order_zero.terms.get(IDENTITY, S.Zero)
-    if order_zero - collected([(IDENTITY, growth)]):
+    if not vanishes(order_zero - collected([(IDENTITY, growth)]), arrays):
+        shown, where = defined(order_zero, arrays)
         raise NoLimitError(
-            f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are "
+            f"`{program.name}` in a stack: its covariance changes at order 1 by {shown}{where}; stacks are "
             "covered for blocks that multiply V by a number. Shape the block so that the rest is of order 1/n."
         )
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
