@@ -13,7 +13,7 @@ from typing import Any
 from numba import njit
 
 from tplimits.numeric.sde.matrices import root
-from tplimits.numeric.sde.products import multiply, transpose
+from tplimits.numeric.sde.products import copy, multiply, transpose
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -58,12 +58,12 @@ def centres(scale: float, centre: Any) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
     """S, with scale = √(s h/2), on and below the diagonal."""
-    k = 0
+    below = scale * 1.4142135623730951
     for i in range(S.shape[0]):
+        row = normals[i * (i + 1) // 2 :]  # a slice, so that the compiler knows the entries to be adjacent
         for j in range(i):
-            S[i, j] = normals[k + j] * (scale * 1.4142135623730951)
-        S[i, i] = centre[i] + scale * normals[k + i]
-        k += i + 1
+            S[i, j] = below * row[j]
+        S[i, i] = centre[i] + scale * row[i]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -132,13 +132,13 @@ def multiply_and_add(
     if noisy:
         multiply(B, S, True, other)
     else:
-        other[:] = B
+        copy(B, other)
     if factored:
         for i in range(m):
             X[i, i] += 1.0
         multiply(X, other, False, B)
     else:
-        B[:] = other
+        copy(other, B)
     transpose(B, Bt)
     multiply(B, Bt, False, fresh)
     return clipped

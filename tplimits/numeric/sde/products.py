@@ -1,19 +1,18 @@
 """Products of small square matrices, in tiles of the result that stay in vector registers.
 
-A compiler makes poor code of three short loops: it sums along rows, and adds up the lanes of a register for every entry.
-Here a tile of 4 rows and 8 columns (4 for small matrices) of A B is the sum over k of 4 entries of column k of A, each
-times a piece of row k of B.  Where the number of tokens is no multiple of the tile, the last tiles overlap the ones
-before: they write the same numbers again.  Every entry is summed in the same order, so that A Aᵀ is exactly symmetric.
+A compiler makes poor code of three short loops: it sums along rows, and adds up a register for every entry.  Here a
+tile of 4 rows and 8 columns of A B, or 4 where no more are left, is the sum over k of 4 entries of column k of A, each
+times a piece of row k of B.  Where the number of tokens is no multiple of the tile, the last tiles overlap others and
+write the same numbers again.  Every entry is summed in the same order, so that A Aᵀ is exactly symmetric.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, errors
 from numba.extending import intrinsic
 
 _ROWS = 4
@@ -25,9 +24,11 @@ def _tile(width: int) -> Any:
 
     def tile(typing: Any, A: Any, B: Any, out: Any, i: Any, j: Any, start: Any) -> Any:
         """out[i : i + 4, j : j + width] = A[i : i + 4, start:] B[start:, j : j + width], in C order."""
-        return types.void(A, B, out, types.intp, types.intp, types.intp), _code
+        if any(array != types.Array(types.float64, 2, "C") for array in (A, B, out)):
+            raise errors.TypingError(f"tiles are of float64 matrices in C order; these are {A}, {B}, {out}.")
+        return types.void(A, B, out, types.intp, types.intp, types.intp), code
 
-    def _code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         double, index = ir.DoubleType(), context.get_value_type(types.intp)
         vector = ir.VectorType(double, width)
         arrays = [context.make_array(t)(context, builder, v) for t, v in zip(signature.args[:3], given, strict=False)]
@@ -38,7 +39,7 @@ def _tile(width: int) -> Any:
             return builder.gep(array.data, [builder.add(builder.mul(row, m), column)])
 
         rows = [builder.add(i, index(r)) for r in range(_ROWS)]
-        sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * width)) for _ in rows]
+        sums = [cgutils.alloca_once(builder, vector) for _ in rows]  # registers, once optimised
         for total in sums:
             builder.store(ir.Constant(vector, [0.0] * width), total)
         with cgutils.for_range_slice(builder, start, m, index(1), index) as (k, _):
@@ -96,3 +97,12 @@ def transpose(A: Any, out: Any) -> None:
     for i in range(m):
         for j in range(m):
             out[i, j] = A[j, i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def copy(A: Any, out: Any) -> None:
+    """A; assignment to all of an array compiles to slow code, and slowly."""
+    m = A.shape[0]
+    for i in range(m):
+        for j in range(m):
+            out[i, j] = A[i, j]

@@ -45,10 +45,10 @@ def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, histor
     moves.centres(spread, centre)
     isotropic = m * (m + 1) // 2 if noisy else 0
     gaussians = np.empty(isotropic + {counts})
-    more = np.empty(gaussians.shape[0])
+    more, state = np.empty(gaussians.shape[0]), np.empty(normals.SIZE, np.uint64)
     for path in range(V.shape[0]):
         W = V[path]
-        state = streams[path]
+        normals.start(streams[path], state)
         stopped[path] = -1
         clipped[path] = 0
         if matrices.is_outside(W, low, high, spare):
@@ -57,7 +57,7 @@ def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, histor
             clipped[path] += 1
         products.transpose(B, Bt)
         if every > 0:
-            history[path, 0] = W
+            products.copy(W, history[path, 0])
         for step in range(1, steps + 1):
             if stopped[path] < 0:
                 normals.draw(state, halves, gaussians, more)
@@ -68,13 +68,13 @@ def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, histor
                 assemble(W, d, s, N, {passed}c, w1, w2, w3, D, X)
                 clipped[path] += {move}
                 if matrices.is_finite(fresh):
-                    W[:] = fresh
+                    products.copy(fresh, W)
                     if matrices.is_outside(W, low, high, spare):
                         stopped[path] = step
                 else:
                     stopped[path] = step
             if every > 0 and step % every == 0:
-                history[path, step // every] = W
+                products.copy(W, history[path, step // every])
 '''
 
 
