@@ -11,7 +11,7 @@ from tplimits import stages
 from tplimits.errors import CheckError
 from tplimits.limit import targets
 from tplimits.program.given import by_name, named_once, seed_number, working_executor
-from tplimits.results.layer_claims import layer_claims
+from tplimits.results.layer_claims import OF_SIMULATE, layer_claims
 from tplimits.results.proportional import CovarianceSDE
 from tplimits.results.width import WidthLimit
 
@@ -59,23 +59,12 @@ def check(
     seed = seed_number(seed, CheckError)
     working_executor(executor, CheckError)
     if isinstance(result, CovarianceSDE):
-        claimed = layer_claims(result, claims, V0, layers, widths, ratios, given, seed, method)
-        return stages.depth().run_layers(
-            result.program,
-            claimed,
-            V0,
-            layers,
-            widths,
-            draws,
-            seed,
-            level,
-            weights,
-            ratios,
-            given,
-            result.fixed,
-            executor,
-            progress,
-        )
+        simulated = {k: given.pop(k) for k in OF_SIMULATE if k in given}
+        stage = stages.depth()
+        request = stage.Request(result.program, V0, layers, widths, seed, weights, ratios, given, result.fixed)
+        claimed = layer_claims(result, request, claims, simulated, method)
+        verdict: Verdict = stage.run_layers(request, claimed, draws, level, executor, progress)
+        return verdict
     if not isinstance(result, WidthLimit):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     if V0 is not None or layers != 1:

@@ -12,11 +12,10 @@ Bofinger, which makes the mean square error of this slope smallest for a normal 
 
 from __future__ import annotations
 
-import math
+from statistics import NormalDist
 
 import numpy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 Array = NDArray[numpy.float64]
 
@@ -59,6 +58,6 @@ def bandwidth(q: float, draws: int) -> float:
     """
     if not 0 < q < 1:
         return 0.0
-    z = float(ndtri(q))
-    density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-    return float((4.5 * density**4 / (2 * z * z + 1) ** 2 / draws) ** 0.2)
+    normal = NormalDist()
+    z = normal.inv_cdf(q)
+    return float((4.5 * normal.pdf(z) ** 4 / (2 * z * z + 1) ** 2 / draws) ** 0.2)
