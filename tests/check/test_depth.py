@@ -163,6 +163,16 @@ def test_a_law_that_ends_before_is_refused(attention):
         )
 
 
+def test_a_few_explosions_change_little(attention):
+    """Stopped paths hold enormous V; what is claimed is bounded, and so is its error."""
+    paths = attention.simulate(V0, T=0.75, paths=20_000, seed=3, halve=True, stop=20.0, **ATTENTION)
+    stopped = paths.halved.stopped.mean()
+    assert 0 < stopped < 0.01
+    without = end_claims(attention.simulate(V0, T=0.75, paths=20_000, seed=3, halve=True, **ATTENTION))
+    for claim, other in zip(end_claims(paths), without, strict=True):
+        assert abs(claim.value - other.value) <= claim.error < 0.1
+
+
 def test_few_draws_say_so(attention):
     verdict = tp.check(attention, V0=V0, layers=8, widths=(8, 16), draws=16, paths=500, progress=False, **ATTENTION)
     assert "Fewer than 64 draws" in verdict.sentence

@@ -126,7 +126,9 @@ def end_claims(paths: Paths) -> list[Claim]:
     values, squares = (part[..., -len(labels) :] for part in statistics(end_values(paths.halved.V), m))
     coarse = statistics(end_values(paths.V), m)[0].mean(axis=0)[-len(labels) :]
     means, noise = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
-    sizes = numpy.sqrt(squares)
-    errors = numpy.sqrt(noise**2 + (coarse - means) ** 2 + (stopped * sizes) ** 2)
+    unknown = stopped * numpy.abs(values - means).max(
+        axis=0
+    )  # what these paths may move, wherever they would have gone
+    errors, sizes = numpy.sqrt(noise**2 + (coarse - means) ** 2 + unknown**2), numpy.sqrt(squares)
     found = zip(labels, means.tolist(), errors.tolist(), sizes.tolist(), strict=True)
     return [Claim(label, value, error, size=None if "V" in label else size) for label, value, error, size in found]
