@@ -86,7 +86,7 @@ for i, γ in enumerate((0.1, 0.3)):
 axes[0].axhline(WIDE[1], color="0.7", linewidth=0.8)
 axes[0].set_xlabel("layer/n")
 axes[0].set_ylabel("largest eigenvalue of V")
-axes[0].set_ylim(50, 3e4)
+axes[0].set_ylim(8, 3e4)
 for axis, points, label in ((axes[1], by_γ, "γ, at τ0 = 1"), (axes[2], by_τ0, "τ0, at γ = 0.2")):
     for side, style, name in ((0, "o-", "networks"), (1, "s--", "SDE")):
         for q, colour in ((0.5, "C0"), (0.1, "C1")):
@@ -97,6 +97,6 @@ for axis, points, label in ((axes[1], by_γ, "γ, at τ0 = 1"), (axes[2], by_τ0
     axis.set_xlabel(label)
     axis.set_ylabel("t*, capped at 1")
 for axis in axes:
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, loc="lower left" if axis is axes[0] else "best")
 pictures.save(figure, "figure-5-8")
 work.finish()

@@ -129,6 +129,8 @@ def end_claims(paths: Paths) -> list[Claim]:
     unknown = stopped * numpy.abs(values - means).max(
         axis=0
     )  # what these paths may move, wherever they would have gone
-    errors, sizes = numpy.sqrt(noise**2 + (coarse - means) ** 2 + unknown**2), numpy.sqrt(squares)
+    errors = numpy.sqrt(noise**2 + (coarse - means) ** 2 + unknown**2)
+    # errors of a variance are judged against its high quantile, those of ρ against its root mean square
+    sizes = numpy.concatenate([numpy.tile(means[2 * m : 3 * m], 3), numpy.sqrt(squares[3 * m :])])
     found = zip(labels, means.tolist(), errors.tolist(), sizes.tolist(), strict=True)
-    return [Claim(label, value, error, size=None if "V" in label else size) for label, value, error, size in found]
+    return [Claim(label, value, error, size=size) for label, value, error, size in found]
