@@ -4,10 +4,8 @@
 
 |ρ| and |V| of two tokens along networks of n = 300, d = 150, γ² = 1/2, τ0 = 1 from correlations 0.2, with one or two of
 the three parts left out: the identity, the centring and the temperature τ0 √(n n_k).  Shaped attention follows its SDE.
-The others have no limit, and the derivation says so: without identity and centring, or with neither centring nor
-temperature, tokens align; without the identity alone V vanishes, without the centring alone it grows by a factor in
-every layer, and at the temperature √n_k the softmax moves V by order 1.  Lines end where exp leaves the range of
-floating point numbers.
+The others have no limit, and the derivation says so: without the centring tokens align, and with the identity V grows by
+a factor in every layer; without the identity alone V vanishes; at the temperature √n_k the softmax moves V by order 1.
 
 By default 96 networks each; --full takes 2048 (the paper 2¹³).
 """
@@ -55,15 +53,14 @@ for axis, drawn, expected in zip(axes, shaped, limit, strict=True):
     axis.plot(drawn, color="k", label="shaped")
     axis.plot(paths.time * WIDTH, expected, "o", color="k", fillstyle="none", label="its SDE")
 
-for name, parts in VARIANTS.items():
+for i, (name, parts) in enumerate(VARIANTS.items()):
     block = attention_with(**parts)
     ρ, size = summary(networks_of(block))
     for axis, drawn in zip(axes, (ρ, size), strict=True):
-        axis.plot(drawn, label=name)
-    last = int(np.isfinite(size).sum()) - 1
-    print(f"  {name}: mean |ρ| {ρ[last]:.3f}, median |V| {size[last]:.3g} after {last} layers")
-    off = abs(ρ[last] - shaped[0][-1]) > 0.2 or not 1e-2 < size[last] / shaped[1][last] < 1e2
-    work.holds(f"{name} degenerates", off or last < DEPTH)
+        axis.plot(drawn, "--" if i % 2 else "-", label=name)
+    print(f"  {name}: mean |ρ| {ρ[-1]:.3f}, median |V| {size[-1]:.3g} at the end")
+    off = ρ[-1] > 0.98 or not 1e-3 < size[-1] / shaped[1][-1] < 1e3
+    work.holds(f"{name} degenerates", off)
     try:
         tp.derive(block, tp.Proportional())
     except tp.NoLimitError as refusal:
