@@ -4,8 +4,9 @@
 
 |ρ| and |V| of two tokens along networks of n = 300, d = 150, γ² = 1/2, τ0 = 1 from correlations 0.2, with one or two of
 the three parts left out: the identity, the centring and the temperature τ0 √(n n_k).  Shaped attention follows its SDE.
-The others have no limit, and the derivation says so: without the centring tokens align, and with the identity V grows by
-a factor in every layer; without the identity alone V vanishes; at the temperature √n_k the softmax moves V by order 1.
+The others have no limit, and the derivation says so: without the centring tokens align, and with the identity V grows
+by a factor in every layer; without the identity alone V vanishes; at the temperature √n_k the softmax moves V by order
+1.
 
 By default 96 networks each; --full takes 2048 (the paper 2¹³).
 """
