@@ -58,7 +58,7 @@ for i, (name, parts) in enumerate(VARIANTS.items()):
     block = attention_with(**parts)
     ρ, size = summary(networks_of(block))
     for axis, drawn in zip(axes, (ρ, size), strict=True):
-        axis.plot(drawn, "--" if i % 2 else "-", label=name)
+        axis.plot(drawn, "-" if i % 2 else "--", label=name)
     print(f"  {name}: mean |ρ| {ρ[-1]:.3f}, median |V| {size[-1]:.3g} at the end")
     off = ρ[-1] > 0.98 or not 1e-3 < size[-1] / shaped[1][-1] < 1e3
     work.holds(f"{name} degenerates", off)

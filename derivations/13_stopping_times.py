@@ -13,6 +13,8 @@ time at which an eigenvalue leaves [10, 400].  Both are looked at once a layer.
 By default 24 networks a point, and 200 where they are judged; --full takes the 100 of the paper, and 1000.
 """
 
+import itertools
+
 import numpy as np
 from blocks import attention
 from pictures import Pictures, start
@@ -23,21 +25,22 @@ from tplimits.check.trajectories import covariances_of_networks
 from tplimits.numeric.sde.influence import of_quantile
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-NETWORKS, JUDGED, PATHS = (100, 1000, 1000) if pictures.full else (24, 200, 300)
+NETWORKS, JUDGED, PATHS = (100, 1000, 1000) if pictures.full else (24, 200, 128)
+WIDTHS = (200, 400, 800) if pictures.full else (200, 400)
 WIDTH, WIDE, NARROW = 200, (1e-4, 1e4), (10.0, 400.0)
 V0 = start(4, 0.2, 100.0)
 GAMMAS, TEMPERATURES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7), (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 sde = tp.derive(attention, tp.Proportional())
 
 
-def networks(γ, τ0, interval=WIDE, count=NETWORKS):
+def networks(γ, τ0, interval=WIDE, count=NETWORKS, n=WIDTH):
     """t* of each network, and its largest eigenvalue along depth."""
-    V = covariances_of_networks(attention, V0, WIDTH, WIDTH, count, SEED, record=True, γ=γ, τ0=τ0)
+    V = covariances_of_networks(attention, V0, n, n, count, SEED, record=True, γ=γ, τ0=τ0)
     finite = np.isfinite(V).all(axis=(2, 3))
     eigenvalues = np.linalg.eigvalsh(np.where(finite[..., None, None], V, np.eye(len(V0))))
     out = ~finite | (eigenvalues[..., 0] < interval[0]) | (eigenvalues[..., -1] > interval[1])
-    first = np.where(out.any(axis=0), out.argmax(axis=0), WIDTH)
-    return first / WIDTH, np.where(finite, eigenvalues[..., -1], np.nan)
+    first = np.where(out.any(axis=0), out.argmax(axis=0), n)
+    return first / n, np.where(finite, eigenvalues[..., -1], np.nan)
 
 
 def paths(γ, τ0, interval=WIDE, dt=1e-4, count=PATHS, record=False):
@@ -57,6 +60,13 @@ for name, points in (("τ0 = 1, γ", by_γ), ("γ = 0.2, τ0", by_τ0)):
     for value, both in points.items():
         (a, b), (c, d) = (np.quantile(t, (0.1, 0.5)) for t in both)
         print(f"  {name} = {value:g}: t* of networks 10 % {a:.3f}, median {b:.3f}; of the SDE {c:.4f}, {d:.4f}")
+
+print("\nFar from the limit: γ = 0.2, τ0 = 1")
+medians = [np.median(networks(0.2, 1.0, count=16, n=n)[0]) for n in WIDTHS]
+for n, median in zip(WIDTHS, medians, strict=True):
+    print(f"  n = {n}: median t* of 16 networks {median:.3f}")
+falling = all(a > b for a, b in itertools.pairwise([*medians, np.median(by_γ[0.2][1])]))
+work.holds("t* falls with the width, towards that of the SDE", falling)
 
 print("\nWhere logits are small")
 for γ, τ0 in ((0.7, 50.0), (0.5, 50.0), (0.7, 100.0)):
