@@ -25,7 +25,7 @@ from tplimits.program.entries import (
     size_symbol,
     width_symbol,
 )
-from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean
+from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean, with_differences
 from tplimits.program.given import real_array, seed_number, whole_number, width_ratios
 from tplimits.program.grid import Grid
 from tplimits.program.nodes import (
@@ -225,6 +225,15 @@ class Execution:
 
     def _body(self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice) -> Array:
         """A body on the grid (draw, *axes, *neurons) for some draws and some α; `neurons` gives widths."""
+        value = self._written(body, axes, neurons, draws, own)
+        if not numpy.isfinite(value).all() and (other := with_differences(body)) != body:
+            value = numpy.where(numpy.isfinite(value), value, self._written(other, axes, neurons, draws, own))
+        return value
+
+    def _written(
+        self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice
+    ) -> Array:
+        """A body as it is written."""
         bound = _summed_axes(body)
         grid = self._grid(axes, bound)
         known = dict(self.leaves)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tplimits import stages
 from tplimits.errors import EvaluationError
+from tplimits.numeric.sde.influence import of_deviation, of_quantile
 from tplimits.program.given import seed_number, whole_from, whole_number
 
 Array = NDArray[numpy.float64]
@@ -25,6 +26,13 @@ class Estimate(NamedTuple):
 
     value: Any
     error: Any
+
+
+def _estimate(values: Array) -> Estimate:
+    """The mean over the first dimension, with its standard error."""
+    count = len(values)
+    error = values.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else numpy.full(values.shape[1:], numpy.nan)
+    return Estimate(values.mean(axis=0), error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,33 +81,26 @@ class Paths:
     def mean(self, values: Any = None) -> Estimate:
         """Mean over the paths of V, or of `values` (paths, …), with its standard error."""
         found = self._of_paths(values)
-        count = len(found)
-        error = found.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else numpy.full(found.shape[1:], numpy.nan)
-        return Estimate(found.mean(axis=0), error)
+        return _estimate(found)
 
     def std(self, values: Any = None) -> Estimate:
         """Standard deviation over the paths of V, or of `values` (paths, …), with its standard error."""
         found = self._of_paths(values)
-        count = len(found)
-        if count < 2:
+        if len(found) < 2:
             raise EvaluationError("a standard deviation needs two paths.")
-        square = (found - found.mean(axis=0)) ** 2
-        deviation = numpy.sqrt(square.sum(axis=0) / (count - 1))
-        with numpy.errstate(divide="ignore", invalid="ignore"):
-            error = numpy.where(deviation > 0, square.std(axis=0) / (2 * deviation * math.sqrt(count)), 0.0)
-        return Estimate(deviation, error)
+        return _estimate(of_deviation(found))
 
     def quantile(self, q: float | Sequence[float], values: Any = None) -> Estimate:
         """Quantiles over the paths of V, or of `values` (paths, …), first dimension those of `q`.
 
-        The error is half the distance of the order statistics one binomial deviation √(q(1−q)/paths) to either side.
+        The errors come from the density at the quantile, by the distance of order statistics to either side.
         """
         found, wanted = self._of_paths(values), _numbers("q", q)
         if not ((wanted >= 0) & (wanted <= 1)).all():
             raise EvaluationError(f"quantile({q}): a quantile lies between 0 and 1.")
-        deviation = numpy.sqrt(wanted * (1 - wanted) / len(found))
-        low, high = (numpy.quantile(found, numpy.clip(wanted + s * deviation, 0, 1), axis=0) for s in (-1, 1))
-        return Estimate(numpy.quantile(found, wanted, axis=0), (high - low) / 2)
+        each = [_estimate(of_quantile(found, float(one))) for one in wanted.ravel()]
+        shape = (*wanted.shape, *found.shape[1:])
+        return Estimate(*(numpy.array(part).reshape(shape) for part in zip(*each, strict=True)))
 
     def output(self, samples: int = 1, seed: int | None = None) -> Array:
         """Outputs of the network, N(0, V ⊗ I) given each path's V: (paths, m, samples)."""
