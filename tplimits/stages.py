@@ -44,6 +44,11 @@ def depth() -> ModuleType:
     return importlib.import_module("tplimits.check.depth")
 
 
+def check_of_kernels() -> ModuleType:
+    """Checks of kernel limits."""
+    return importlib.import_module("tplimits.check.kernels")
+
+
 def plots() -> ModuleType:
     """tplimits.report.plots"""
     return importlib.import_module("tplimits.report.plots")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,8 @@ Array = NDArray[numpy.float64]
 
 #: the letter of each kernel in labels
 LETTERS = {"nngp": "K", "ntk": "Θ"}
+#: a family that grows has one member for so many neurons
+_WIDTH_OF_A_MEMBER = 16
 #: work of one multiplication in a product of gradients
 _PRODUCT = 0.1
 
@@ -52,6 +54,16 @@ class KernelSampler:
     seed: int = 0
     ratios: Mapping[str, float] | None = None
     given: Mapping[str, Any] | None = None
+    #: axes whose members grow in number with the width, such as heads: one for every `_WIDTH_OF_A_MEMBER`
+    growing: tuple[str, ...] = ()
+
+    def at(self, n: int) -> KernelSampler:
+        """The sampler with the sizes that growing axes have at width n."""
+        if not self.growing:
+            return self
+        sizes = {axis: max(2, n // _WIDTH_OF_A_MEMBER) for axis in self.growing}
+        bound = GradientSampler(self.gradients.network.bind(**sizes), self.gradients.train)
+        return replace(self, gradients=bound, growing=())
 
     @property
     def count(self) -> int:
@@ -94,20 +106,27 @@ class KernelSampler:
 
     def prepare(self) -> None:
         """The total program, once: copies of the sampler go to other processes."""
-        _ = self.program, self.labels, self.gradients.on_data
+        if not self.growing:
+            _ = self.program, self.labels, self.gradients.on_data
 
     def batch(self, n: int) -> int:
         """Draws in a full batch at width n."""
+        if self.growing:
+            return self.at(n).batch(n)
         return batch_size(self.program, n, self.ratios)
 
     def work(self, n: int) -> float:
         """The work of one draw at width n."""
+        if self.growing:
+            return self.at(n).work(n)
         uses = (use for uses in self.gradients.backward.gradients.values() for use in uses)
         rows = sum(float(numpy.prod([size_of(self.program, a) for a in use.axes])) for use in uses)
         return work(self.program, n, self.ratios) + 2 * _PRODUCT * n * (self.count * rows) ** 2
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""
+        if self.growing:
+            return self.at(n).run(n, index, draws)
         seeds = numpy.random.SeedSequence(self.seed, spawn_key=(n, index))
         rng = numpy.random.Generator(numpy.random.SFC64(seeds))
         found = self.gradients.kernels(self.X, None, n, draws, rng, self.ratios, self.given)
@@ -141,27 +160,29 @@ def check_kernels(
     progress: Progress = None,
     nngp_error: Any = None,
     ntk_error: Any = None,
+    infinite: Sequence[str] = (),
 ) -> Verdict:
     """Run a network and its gradients at finite widths, and judge what is claimed about its kernels.
 
     `nngp` and `ntk` are the limits between X1 and X2 (X2=None: X1), of shape (N1, N2, *outputs, *outputs), or (N1, N2)
     where outputs are independent and alike; either may be left out.  `claims` replaces them: {"ntk": array}, or
     single entries {"Θ[0,1]": 0.3}.  `train` names the parameters that are trained; `given` holds constants, sizes and
-    values of parameters.  Errors that have to be found are relative to the largest entry of the row and the column.
+    values of parameters; axes in `infinite` have more members at larger widths.  Errors that have to be found are relative to the largest entry of the row and the column.
 
     Raises CheckError where this cannot be done as asked, or where a draw is not finite, EvaluationError for bad inputs.
     """
     start = time.perf_counter()
     ratios, given = by_name(ratios, "ratios", CheckError), by_name(given, "constants", CheckError)
     working_executor(executor, CheckError)
-    sampler = kernel_sampler(program, X1, X2, seed_number(seed, CheckError), ratios, given, train)
+    sampler = kernel_sampler(program, X1, X2, seed_number(seed, CheckError), ratios, given, train, infinite)
     stated = {"nngp": (nngp, nngp_error), "ntk": (ntk, ntk_error)}
     if claims is not None:
         stated = {label: (value, None) for label, value in by_name(claims, "claims", CheckError).items()}
     found = _claims(sampler, stated)
-    form = layer_series(sampler.program, given)
+    some = sampler.at(WIDTHS[0]).program
+    form = layer_series(some, given)
     asked = widths if widths is not None else WIDTHS if form.step == 1 else MORE_WIDTHS
-    taken, remarks = sampled_widths(sampler.program, asked, form, ratios)
+    taken, remarks = sampled_widths(some, asked, form, ratios)
     inquiry = Inquiry(sampler, taken, found, (form,) * len(found), checked_level(level), remarks)
     return concluded(inquiry, draws, executor, progress, start)
 
@@ -174,6 +195,7 @@ def kernel_sampler(
     ratios: Mapping[str, float],
     given: Mapping[str, Any],
     train: Sequence[str] | None,
+    infinite: Sequence[str] = (),
 ) -> KernelSampler:
     """The sampler of a network on some inputs, all sizes fixed by these and by what is given."""
     first = inputs_of(program, X1, "X1")
@@ -186,9 +208,9 @@ def kernel_sampler(
     bound = program.bind(**{a: size for a, size in sizes.items() if program.size(a) is None})
     values = {name: value for name, value in given.items() if name not in sizes}
     gradients = GradientSampler(bound, None if train is None else tuple(train))
-    return KernelSampler(
-        gradients, together, None if second is None else len(next(iter(first.values()))), seed, ratios, values
-    )
+    split = None if second is None else len(next(iter(first.values())))
+    growing = tuple(a for a in infinite if bound.size(a) is None)
+    return KernelSampler(gradients, together, split, seed, ratios, values, growing)
 
 
 def _joined(name: str, first: Array, second: Array) -> Array:

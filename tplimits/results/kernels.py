@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
+from tplimits.limit.kernels.leaves import DrawMean
 from tplimits.limit.kernels.nodes import Table
 from tplimits.program.given import named_once
 from tplimits.program.network import parameters
@@ -69,6 +70,11 @@ class KernelLimit:
     def trained(self) -> tuple[str, ...]:
         """The parameters whose training the NTK describes."""
         return self.derivation.trained
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether numbers come from draws of random logits, with standard errors."""
+        return any(t.definition.has(DrawMean) for t in self.tables)
 
     def contribution(self, *names: str) -> KernelLimit:
         """The same kernels with only some parameters trained: their part of the NTK."""

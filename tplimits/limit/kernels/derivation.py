@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.expectations import NoTangentKernel
 from tplimits.limit.kernels.leaves import DrawMean, Kron, Of, TableEntry, free_indices, second
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kernels.recursion import ONE_SIDE, OTHER_SIDE, Recursion
@@ -17,6 +18,7 @@ from tplimits.limit.kernels.safety import is_safe
 from tplimits.program.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.network import parameters
 from tplimits.program.nodes import InitialScalar, ScalarNonlin
+from tplimits.program.preactivations import with_preactivations
 from tplimits.program.program import Program
 from tplimits.program.tangent import tangent
 
@@ -33,6 +35,8 @@ class KernelTables:
     axes: tuple[str, ...]
     infinite: tuple[str, ...]
     recursion: Recursion
+    #: why there is no tangent kernel; empty where there is one
+    no_ntk: str = ""
 
     @property
     def needed(self) -> tuple[Table, ...]:
@@ -53,6 +57,7 @@ class KernelTables:
 
 def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
+    network = with_preactivations(network)
     free, interior = _scalars(network)
     trained = tuple(parameters(network)) if train is None else tuple(train)
     trained = tuple(t for t in trained if t not in interior)
@@ -69,13 +74,16 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
             "readout vectors v (or images W y with W used there alone). Multiply what is read out by a fresh vector."
         )
     nngp = state.inner(left, right)
-    ntk = S.Zero
+    ntk, refusal = S.Zero, ""
     if vector in moved.of:
         p = moved.of[vector]
-        ntk = state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
+        try:
+            ntk = state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
+        except NoTangentKernel as error:
+            refusal = str(error)
     shift = _shift(network, trained, free)
     return KernelTables(
-        network, trained, tuple(state.tables), nngp + shift[0], ntk + shift[1], axes, tuple(infinite), state
+        network, trained, tuple(state.tables), nngp + shift[0], ntk + shift[1], axes, tuple(infinite), state, refusal
     )
 
 

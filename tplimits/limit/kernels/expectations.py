@@ -30,6 +30,10 @@ from tplimits.program.functions import elementary
 MOST_VARIABLES = 6
 
 
+class NoTangentKernel(NoLimitError):
+    """The NNGP exists and the tangent kernel does not."""
+
+
 class Expectations:
     """Takes means under the joint law of all nodes; `nodes`, `mean_of` and `inner` come from the recursion."""
 
@@ -227,7 +231,7 @@ class Expectations:
         deltas = integrand.atoms(DiracDelta)
         if len(deltas) > 1 or any(p.exp != 1 for p in integrand.atoms(sympy.Pow) if p.base.has(DiracDelta)):
             shown = sympy.sstr(integrand)
-            raise NoLimitError(
+            raise NoTangentKernel(
                 f"the tangent kernel holds E {shown:.160}: a product of the derivatives of two jumps, which is infinite at "
                 "coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), or smooth it."
             )
@@ -284,14 +288,22 @@ class Forms:
         return expr.func(*map(self.factor, expr.args))
 
     def _sum(self, expr: Expr) -> Expr:
-        """Linear terms joined in one form; the other terms one by one."""
-        linear, rest = [], []
-        for term in self._opened(terms(expr, powers=False)):
-            single = len(term.factors) == 1 and isinstance(term.factors[0], Of)
-            (linear if single else rest).append(term)
-        parts = [self._product(t) for t in rest]
+        """Linear addends joined in one form; products factor by factor."""
+        linear: list[Term] = []
+        parts: list[Expr] = []
+        random = False
+        for addend in sympy.Add.make_args(expr):
+            found = self._opened(terms(addend, powers=False))
+            if all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in found):
+                linear += found
+            elif all(len(t.factors) < 2 and all(isinstance(f, Of) for f in t.factors) for t in found):
+                linear += [t for t in found if t.factors]
+                parts += [self.parameter(summed(t.coefficient, t.bounds)) for t in found if not t.factors]
+            else:
+                random = random or is_random(addend)
+                parts.append(self._product(addend, found))
         if linear:
-            parts.append(self._form(linear, alone=not any(t.factors for t in rest)))
+            parts.append(self._form(linear, alone=not random))
         return sympy.Add(*parts)
 
     def _opened(self, found: list[Term]) -> list[Term]:
@@ -306,15 +318,18 @@ class Forms:
                 done.append(term)
         return done
 
-    def _product(self, term: Term) -> Expr:
-        if not term.factors:
-            return self.parameter(summed(term.coefficient, term.bounds))
-        if term.bounds:
+    def _product(self, addend: Expr, found: list[Term]) -> Expr:
+        """A nonlinear addend: factor by factor, or term by term where it is a node written out."""
+        if isinstance(addend, sympy.Mul):
+            return sympy.Mul(*map(self.factor, addend.args))
+        if any(t.bounds for t in found):
             raise NoLimitError(
                 "a nonlinear function of a sum of nonlinear functions over a finite axis needs a mean over as many "
                 "variables as the axis is long, which is not offered. Put a matrix between the two."
             )
-        return self.parameter(term.coefficient) * sympy.Mul(*map(self.factor, term.factors))
+        if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
+            return addend.func(*map(self.factor, addend.args))
+        return sympy.Add(*(self.parameter(t.coefficient) * sympy.Mul(*map(self.factor, t.factors)) for t in found))
 
     def _form(self, linear: list[Term], alone: bool) -> Expr:
         if len(linear) == 1 and not linear[0].bounds:

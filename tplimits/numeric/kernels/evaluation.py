@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import SECOND, DrawMean
 from tplimits.numeric.kernels.draws import LogitDraws
@@ -36,9 +36,17 @@ class KernelPair:
     """
 
     nngp: Array
-    ntk: Array
+    tangent: Array = field(repr=False)
     nngp_error: Array | float = field(default=0.0, repr=False)
     ntk_error: Array | float = field(default=0.0, repr=False)
+    no_ntk: str = field(default="", repr=False)
+
+    @property
+    def ntk(self) -> Array:
+        """The tangent kernel.  Raises NoLimitError, with the reason, where a network has none."""
+        if self.no_ntk:
+            raise NoLimitError(self.no_ntk)
+        return self.tangent
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.nngp, self.ntk))
@@ -167,7 +175,8 @@ def _dropped(asked: Request, value: Array) -> Array:
 
 
 def _finite(asked: Request, pair: KernelPair) -> KernelPair:
-    for name, array in (("NNGP", pair.nngp), ("NTK", pair.ntk)):
+    pair = replace(pair, no_ntk=asked.derivation.no_ntk)
+    for name, array in (("NNGP", pair.nngp), ("NTK", pair.tangent)):
         if not numpy.isfinite(array).all():
             i, j = numpy.argwhere(~numpy.isfinite(array))[0][:2]
             raise EvaluationError(

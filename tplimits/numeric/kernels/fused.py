@@ -9,6 +9,7 @@ pairs that come near a singular law in the first are done again by the second.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,12 +28,17 @@ from tplimits.numeric.kernels.moment import function_of
 from tplimits.numeric.moments.function import closed_text
 from tplimits.numeric.moments.writing import Writer, number
 from tplimits.program.entries import AxisSum
+from tplimits.program.functions import leaky_relu, maximum, minimum, relu, step, where
 
 Array = NDArray[numpy.float64]
 #: a law with a determinant below this share of c11·c22 is handed to the careful version
 NEARLY_SINGULAR = 1e-6
 #: the same for negative correlations, where means of kinked functions vanish like the cube of an angle
 NEARLY_OPPOSITE = 1e-2
+
+
+#: functions whose means have a root at coinciding inputs
+KINKED = (relu, leaky_relu, maximum, minimum, step, where, sympy.Abs, sympy.sign)
 
 
 class NotFused(Exception):
@@ -136,17 +142,19 @@ class Text:
             if any(f.route != "closed" for f in functions):
                 raise NotFused
             entries = tuple(self.value(c) for c in law)
-            det = self.determinants.of_law(law, entries) if self.careful else self._plain(entries)
+            kinked = any(m.integrand.has(*KINKED) for m in moments)
+            det = self.determinants.of_law(law, entries, kinked) if self.careful else self._plain(entries, kinked)
             for moment, function in zip(moments, functions, strict=True):
                 self.known[moment] = closed_text(self.writer, function, (*entries, det))
             self.flush()
 
-    def _plain(self, entries: tuple[str, ...]) -> str:
+    def _plain(self, entries: tuple[str, ...], kinked: bool) -> str:
         c11, c12, c22 = entries
         size = self.let("size", f"{c11}*{c22}")
         raw = self.let("det", f"{size} - {c12}*{c12}")
         least = self.let("least", f"{NEARLY_SINGULAR} if {c12} > 0.0 else {NEARLY_OPPOSITE}")
-        self.let("near", f"{raw} - {least}*{size}")
+        if kinked:  # means of smooth functions do not mind
+            self.let("near", f"{raw} - {least}*{size}")
         return self.let("positive", f"{raw} if {raw} > 0.0 else 0.0")
 
     def flush(self) -> None:
@@ -195,13 +203,28 @@ def _power(base: str, exponent: Expr) -> str:
 
 @dataclass(frozen=True)
 class Loop:
-    """A compiled loop and what it reads: expressions of Grams, of rows of either side, of numbers."""
+    """A loop and what it reads: expressions of Grams, of rows of either side, of numbers.
 
-    run: Callable[..., None]
+    `text` is the module; `run` compiles it, `interpret` runs the body of one row as it is, for a few pairs.
+    """
+
+    text: str
+    statements: int
     grams: tuple[Expr, ...]
     left: tuple[Expr, ...]
     right: tuple[Expr, ...]
     numbers: tuple[Expr, ...]
+
+    @property
+    def run(self) -> Callable[..., None]:
+        """The compiled loop."""
+        return _compiled(self.text)
+
+    def interpret(self, *arrays: Any) -> None:
+        """The loop over rows without compiling it; it takes the arrays of `run`."""
+        body = _interpreted(self.text)
+        for i in range(len(arrays[5])):
+            body(*arrays, i)
 
 
 _HEADING = '''"""Generated: the kernels of a network for pairs of inputs."""
@@ -272,6 +295,14 @@ def _inlined_numbers(line: str) -> str:
 
 
 @lru_cache(maxsize=64)
+def _interpreted(code: str) -> Callable[..., None]:
+    names: dict[str, Any] = {"math": math, "angle": math.atan2}
+    exec(code[code.index("def row(") : code.index("row_of =")], names)  # our own text, written above
+    body: Callable[..., None] = names["row"]
+    return body
+
+
+@lru_cache(maxsize=64)
 def _compiled(code: str) -> Callable[..., None]:
     digest = hashlib.sha256(code.encode()).hexdigest()[:16]
     run: Callable[..., None] = load(code, f"kernels_{digest}").loop
@@ -281,6 +312,6 @@ def _compiled(code: str) -> Callable[..., None]:
 def loop_for(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> Loop:
     """The loop of a recursion; NotFused where it needs arrays."""
     code, text = generate(derivation, constants, careful)
-    return Loop(_compiled(code), *(tuple(d) for d in (text.grams, text.left, text.right, text.numbers)))
+    return Loop(code, len(text.lines), *(tuple(d) for d in (text.grams, text.left, text.right, text.numbers)))
 
 

@@ -28,14 +28,17 @@ class Determinants:
         self.reads: list[str] = []
         self.known: dict[Expr, str | None] = {}
 
-    def of_law(self, law: tuple[Expr, ...], entries: tuple[str, ...]) -> str:
+    def of_law(self, law: tuple[Expr, ...], entries: tuple[str, ...], kinked: bool) -> str:
         """The determinant of a law, by a rule where there is one."""
         kernel = self._kernel(law[1], law[0], law[2])
-        det = kernel.det if kernel is not None else self._plain(*entries)
+        det = kernel.det if kernel is not None else self._plain(*entries, kinked)
         return self.text.let("det", f"{det} if {det} > 0.0 else 0.0")
 
-    def _plain(self, c11: str, c12: str, c22: str) -> str:
-        raw = self.text.let("raw", f"{c11}*{c22} - {c12}*{c12}")
+    def _plain(self, c11: str, c12: str, c22: str, kinked: bool) -> str:
+        size = self.text.let("size", f"{c11}*{c22}")
+        raw = self.text.let("raw", f"{size} - {c12}*{c12}")
+        if kinked:
+            self.text.let("near", f"{raw} - 1e-9*{size}")
         return self.text.let("snap", f"{raw} if {raw} > 2e-14*{c11}*{c22} else 0.0")
 
     def _kernel(self, cross: Expr, first: Expr | None = None, second: Expr | None = None) -> Kernel | None:
@@ -145,7 +148,7 @@ def on_side(expr: Expr, side: int) -> Expr:
 
 def _slopes(moment: Moment) -> tuple[float, float] | None:
     """(f₊, f₋) of a moment E φ(z)φ(z′) with φ(z) = f₊ z₊ + f₋ (−z)₊."""
-    if len(moment.variables) != 2 or moment.values:
+    if len(moment.variables) != 2 or moment.values or not _piecewise_linear(moment.integrand):
         return None
     z, w = moment.variables
     values = {}
@@ -156,7 +159,7 @@ def _slopes(moment: Moment) -> tuple[float, float] | None:
                 return None
             values[a, b] = float(value)
     plus, minus = values[1, 1], values[-1, -1]
-    if plus < 0 or minus < 0 or not _piecewise_linear(moment.integrand):
+    if plus < 0 or minus < 0:
         return None
     f, g = plus**0.5, minus**0.5
     g = g if values[1, -1] >= 0 else -g

@@ -14,6 +14,7 @@ from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import Data
 from tplimits.numeric.kernels.fused import Loop, NotFused, loop_for
 from tplimits.numeric.kernels.inputs import Inputs
+from tplimits.numeric.kernels.precise import precise_pairs
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.numeric.moments.inputs import residual_determinant
 from tplimits.program.entries import AxisSum
@@ -22,6 +23,12 @@ from tplimits.program.evaluate import evaluate
 Array = NDArray[numpy.float64]
 #: entries of one Gram matrix of a block of rows
 _BLOCK = 1 << 19
+
+#: statements of all pairs up to which a loop is run without being compiled, which takes seconds
+_INTERPRETED = 1 << 21
+
+#: so many pairs of a block are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
+_MOST_PRECISE = 2048
 
 _LOOPS: weakref.WeakKeyDictionary[KernelTables, dict] = weakref.WeakKeyDictionary()
 
@@ -39,8 +46,12 @@ def pairs(
     derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], symmetric: bool
 ) -> tuple[Array, Array]:
     """NNGP and NTK of all pairs, (N1, N2) each.  Raises NotFused for recursions that need arrays."""
-    loop = _loop(derivation, constants, careful=False)
     nngp, ntk = numpy.empty((2, one.many, other.many))
+    careful = _loop(derivation, constants, careful=True)
+    if nngp.size * careful.statements < _INTERPRETED:
+        _again(derivation, constants, one, other, numpy.ones(nngp.shape, dtype=numpy.bool_), nngp, ntk)
+        return _with_own(derivation, constants, one, nngp, ntk) if symmetric else (nngp, ntk)
+    loop = _loop(derivation, constants, careful=False)
     numbers = _numbers(loop, constants)
     columns = _rows(loop.right, derivation, other, constants)
     step = max(1, _BLOCK // max(1, other.many * max(1, len(loop.grams))))
@@ -58,11 +69,17 @@ def pairs(
             near[numpy.tril_indices(some.many, 0, those.many)] = False
         _again(derivation, constants, some, those, near, K, T)
         nngp[part, rest], ntk[part, rest] = K, T
-    if symmetric:
-        own = Tables(derivation, (one, one), constants).frame(1, 1)
-        for array, kernel in ((nngp, derivation.nngp), (ntk, derivation.ntk)):
-            _mirror(array)
-            numpy.fill_diagonal(array, own.value(kernel).array)
+    return _with_own(derivation, constants, one, nngp, ntk) if symmetric else (nngp, ntk)
+
+
+def _with_own(
+    derivation: KernelTables, constants: Mapping[Expr, float], one: Inputs, nngp: Array, ntk: Array
+) -> tuple[Array, Array]:
+    """Symmetric kernels: the lower triangle from the upper one, inputs with themselves by their own rows."""
+    own = Tables(derivation, (one, one), constants).frame(1, 1)
+    for array, kernel in ((nngp, derivation.nngp), (ntk, derivation.ntk)):
+        _mirror(array)
+        numpy.fill_diagonal(array, own.value(kernel).array)
     return nngp, ntk
 
 
@@ -82,8 +99,18 @@ def _again(
         mine = _rows(loop.left, derivation, left, constants)
         theirs = _rows(loop.right, derivation, right, constants)
         found, singular = numpy.empty((2, len(i), 1)), numpy.empty((len(i), 1), dtype=numpy.bool_)
-        loop.run(grams, dets, mine, theirs, numbers, found[0], found[1], singular, False)
+        arrays = (grams, dets, mine, theirs, numbers, found[0], found[1], singular, False)
+        if len(i) * loop.statements < _INTERPRETED:
+            with numpy.errstate(all="ignore"):
+                loop.interpret(*arrays)
+        else:
+            loop.run(*arrays)
         K[i, j], T[i, j] = found[0, :, 0], found[1, :, 0]
+        left_open = numpy.flatnonzero(singular[:, 0])[:_MOST_PRECISE]
+        if len(left_open):
+            places = numpy.stack([i, j], axis=1)[left_open]
+            better = precise_pairs(derivation, one, other, places, constants)
+            K[places[:, 0], places[:, 1]], T[places[:, 0], places[:, 1]] = better.T
 
 
 def _picked(inputs: Inputs, places: NDArray[numpy.intp]) -> Inputs:

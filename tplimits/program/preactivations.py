@@ -1,0 +1,117 @@
+"""Arguments of functions as instructions: φ(σ W x + b) as h = σ W x + b, then φ(h).
+
+A derivative of φ multiplies its argument out, and a sum of nine means is left of one.  Named, the argument stays one
+Gaussian variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import sympy
+from sympy import Expr, Integer
+
+from tplimits.program.entries import OWN, ArrayEntry, AxisSum, Entry, GaussMean, axis_symbol, entries, free_axes
+from tplimits.program.nodes import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.program import Program
+
+
+def with_preactivations(program: Program) -> Program:
+    """The same program with linear arguments of functions as instructions of their own.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     return v * tp.gelu(tp.sum(U * ξ, over="d"))
+    >>> [s.name for s in with_preactivations(shallow)][3:]
+    ['return argument', 'return']
+    """
+    moved: dict[int, int] = {}
+    instructions: list[Instruction] = []
+    known: dict[tuple[Expr, str], int] = {}
+    for position, s in enumerate(program):
+        s = _moved(s, moved)
+        if isinstance(s, OuterNonlin):
+            found = _arguments(s, instructions)
+            for argument in found:
+                axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
+                if (argument, s.over) not in known:
+                    known[argument, s.over] = len(instructions)
+                    name = _free_name(f"{s.name} argument", [*program, *instructions])
+                    instructions.append(OuterNonlin(name, axes, s.line, body=argument, over=s.over))
+            swap = {
+                a: Entry(Integer(known[a, s.over]), OWN, *(axis_symbol(x) for x in instructions[known[a, s.over]].axes))
+                for a in found
+            }
+            s = replace(s, body=s.body.xreplace(swap)) if swap else s
+        moved[position] = len(instructions)
+        instructions.append(s)
+    return program.replace(
+        instructions=tuple(instructions),
+        returns=tuple(moved[p] for p in program.returns),
+        names={name: moved[p] for name, p in program.names.items()},
+        arguments=tuple(moved[p] for p in program.arguments),
+        inputs=tuple(moved[p] for p in program.inputs),
+    )
+
+
+def _free_name(name: str, taken: list[Instruction]) -> str:
+    names = {s.name for s in taken}
+    while name in names:
+        name += "′"
+    return name
+
+
+def _moved(s: Instruction, places: dict[int, int]) -> Instruction:
+    def entry(e: Entry) -> Entry:
+        return Entry(Integer(places[e.source]), *e.args[1:])
+
+    if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        return replace(s, body=s.body.xreplace({e: entry(e) for e in entries(s.body)}))
+    if isinstance(s, Avg):
+        assert s.operand is not None
+        return replace(s, operand=entry(s.operand))
+    if isinstance(s, MatMul):
+        assert s.operand is not None
+        return replace(s, matrix=places[s.matrix], operand=entry(s.operand))
+    return s
+
+
+def _arguments(s: OuterNonlin, before: list[Instruction]) -> list[Expr]:
+    """Linear arguments of functions in a body, longest first, that are more than an entry."""
+    found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
+    inside = {axis_symbol(a) for a in s.axes}
+    kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
+    return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
+
+
+def _functions(expr: Expr) -> Iterator[Expr]:
+    if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        return
+    if isinstance(expr, sympy.Function):
+        yield expr
+    for argument in expr.args:
+        yield from _functions(argument)
+
+
+def _is_linear(expr: Expr, before: list[Instruction]) -> bool:
+    """Whether an expression is a sum of coefficients times vector entries at the own neuron, and of scalars."""
+    if isinstance(expr, Entry):
+        return False
+    vectors = [e for e in entries(expr) if before[e.source].width is not None]
+    return bool(vectors) and all(e.neuron == OWN for e in vectors) and _degree(expr, set(vectors)) == 1
+
+
+def _degree(expr: Expr, vectors: set[Expr]) -> float:
+    if expr in vectors:
+        return 1
+    if isinstance(expr, (Entry, ArrayEntry)) or not expr.args:
+        return 0
+    if isinstance(expr, sympy.Add):
+        return max(_degree(a, vectors) for a in expr.args)
+    if isinstance(expr, sympy.Mul):
+        return sum(_degree(a, vectors) for a in expr.args)
+    if isinstance(expr, AxisSum):
+        return _degree(expr.summand, vectors)
+    return 0 if all(_degree(a, vectors) == 0 for a in expr.args if isinstance(a, Expr)) else float("inf")
