@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from tplimits import stages
@@ -14,6 +15,7 @@ from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
+from tplimits.results.kernel_inference import Inference
 
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.evaluation import KernelPair
@@ -53,7 +55,7 @@ def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
 
 
 @dataclass(frozen=True)
-class KernelLimit:
+class KernelLimit(Inference):
     """NNGP K(ξ, ξ′) and tangent kernel Θ(ξ, ξ′) of a network as recursions over tables of pairs of inputs."""
 
     program: Program
@@ -85,17 +87,19 @@ class KernelLimit:
         replicates: int = 8,
         seed: int = 0,
         progress: Progress = None,
+        out: str | PathLike[str] | None = None,
         **named: Any,
     ) -> KernelPair:
         """Gram matrices of two batches of inputs: (N1, N2, *axes, *axes), without axes of independent outputs.
 
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
         constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
+        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and gives both mapped to memory.
 
         Raises EvaluationError for data of a wrong shape, NaN, no input, a missing constant, a kernel that is not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.kernels()
         asked = numbers.request(self.derivation, X1, X2, given, ratios)
-        pair: KernelPair = numbers.evaluate(asked, draws, replicates, seed, progress)
+        pair: KernelPair = numbers.evaluate(asked, draws, replicates, seed, progress, out)
         return pair
