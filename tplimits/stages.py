@@ -29,6 +29,11 @@ def kernels() -> ModuleType:
     return importlib.import_module("tplimits.numeric.kernels.evaluation")
 
 
+def mixture() -> ModuleType:
+    """tplimits.numeric.kernels.mixture"""
+    return importlib.import_module("tplimits.numeric.kernels.mixture")
+
+
 def blocks() -> ModuleType:
     """tplimits.numeric.inference.blocks"""
     return importlib.import_module("tplimits.numeric.inference.blocks")

@@ -16,6 +16,7 @@ from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
 from tplimits.results.kernel_inference import Inference
+from tplimits.results.kernel_mixture import Mixture
 
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.evaluation import KernelPair
@@ -55,7 +56,7 @@ def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
 
 
 @dataclass(frozen=True)
-class KernelLimit(Inference):
+class KernelLimit(Inference, Mixture):
     """NNGP K(ξ, ξ′) and tangent kernel Θ(ξ, ξ′) of a network as recursions over tables of pairs of inputs."""
 
     program: Program

@@ -142,7 +142,7 @@ def _tiled(asked: Request, progress: Progress, empty: Allocate) -> KernelPair:
             if asked.symmetric and tile.rows != tile.columns:
                 array[tile.columns, tile.rows] = _transposed(value)
         error = max(error, tile.error)
-    return KernelPair(*found, error, error)
+    return KernelPair(found[0], found[1], error, error)
 
 
 def _values(asked: Request, tables: Tables, kernels: Sequence[str] = KERNELS) -> list[Array]:
@@ -242,7 +242,7 @@ def _averaged(asked: Request, found: list[list[Array]]) -> KernelPair:
     means = [numpy.mean([f[i] for f in found], axis=0) for i in (0, 1)]
     errors = [numpy.std([f[i] for f in found], axis=0, ddof=1) / math.sqrt(many) for i in (0, 1)]
     _refuse_infinite(asked, KERNELS, means)
-    return KernelPair(*means, *errors)
+    return KernelPair(means[0], means[1], errors[0], errors[1])
 
 
 def sampled(asked: Request, draws: int, seed: int) -> tuple[Array, Array]:
