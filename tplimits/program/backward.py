@@ -150,9 +150,9 @@ class _Pass:
 
     def _name(self, position: int, place: Place) -> str:
         s = self.program[position]
-        chosen = [f"{a}={i}" for a, i in zip(s.axes, place.indices, strict=True) if i != axis_symbol(a)]
-        only = chosen and not all(isinstance(i, Symbol) and i.name in self.kept for i in place.indices)
-        return self.prefix + s.name + (f"({', '.join(chosen)})" if only else "")
+        indices = zip(s.axes, place.indices, strict=True)
+        chosen = [f"{a}={i}" for a, i in indices if i != axis_symbol(a) and getattr(i, "name", "") not in self.kept]
+        return self.prefix + s.name + (f"({', '.join(chosen)})" if chosen else "")
 
     def _instruction(self, position: int, place: Place, gradient: Expr) -> Entry:
         """The gradient at a place as an entry of an instruction, under the name of what it is a gradient of."""
@@ -165,9 +165,9 @@ class _Pass:
 
     def _entry(self, expr: Expr, axes: tuple[str, ...], over: str | None, line: Line, hint: str) -> Entry:
         """An expression as an entry of a vector over a width, or of a scalar, that others may index."""
-        if isinstance(expr, Entry) and (expr.neuron == NO_NEURON) == (over is None):
-            if not any(isinstance(i, Lookup) for i in expr.indices):
-                return expr
+        fits = isinstance(expr, Entry) and (expr.neuron == NO_NEURON) == (over is None)
+        if fits and not any(isinstance(i, Lookup) for i in expr.indices):
+            return expr
         return self.growing.body(expr, axes, over, line, hint)
 
     def _running(self, place: Place) -> dict[Symbol, str]:

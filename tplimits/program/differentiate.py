@@ -9,8 +9,8 @@ carries that index as a free one.
 >>> weights = sympy.exp(c(j)) / AxisSum(sympy.exp(c(i)), i, Symbol("i"))
 >>> for partial in partials(weights, lambda axis: axis_symbol(f"{axis}′7")):
 ...     print(partial.entry, partial.bound)
-Entry(0, ·, i) ()
 Entry(0, ·, i′7) ((i′7, 'i'),)
+Entry(0, ·, i) ()
 """
 
 from __future__ import annotations

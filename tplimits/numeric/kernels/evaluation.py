@@ -15,9 +15,12 @@ from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import SECOND
 from tplimits.numeric.kernels.draws import LogitDraws
+from tplimits.numeric.kernels.fused import NotFused
+from tplimits.numeric.kernels.fused_run import pairs
 from tplimits.numeric.kernels.inputs import Inputs, open_axis, read_constants, read_inputs, same_parameters
 from tplimits.numeric.kernels.stored import GramFiles
 from tplimits.numeric.kernels.tables import Tables
+from tplimits.program.entries import size_symbol
 from tplimits.program.given import seed_number, whole_number
 from tplimits.progress import Progress, reporting
 
@@ -69,6 +72,8 @@ def request(
     for inputs in (one, other):
         open_axis(network, inputs, derivation.infinite)
     same_parameters(network, one, other)
+    constants |= {size_symbol(a): float(s) for a, s in one.sizes.items()}
+    constants |= {size_symbol(a + SECOND): float(s) for a, s in other.sizes.items()}
     return Request(derivation, one, other, constants, X2 is None)
 
 
@@ -78,6 +83,10 @@ def evaluate(
     """Both kernels of a request, in memory or in the files of `out`."""
     refuse_mixture(asked.derivation)
     if out is None:
+        fused = None if asked.derivation.is_drawn else _fused(asked)
+        if fused is not None:
+            _refuse_infinite(asked, KERNELS, list(fused))
+            return fused
         return _pair(asked, draws, replicates, seed, progress, lambda _, shape: numpy.empty(shape))
     with GramFiles(out) as files:
         pair = _pair(asked, draws, replicates, seed, progress, files.empty)
@@ -124,13 +133,21 @@ def tiles(asked: Request, kernels: Sequence[str] = KERNELS, progress: Progress =
         for i in range(0, asked.one.many, step)
         for j in range(i if asked.symmetric else 0, asked.other.many, step)
     ]
+    compiled = True
     with reporting(progress) as report:
         report.plan(len(places), "tiles of pairs")
         for rows, columns in places:
-            tables = Tables(asked.derivation, (asked.one.some(rows), asked.other.some(columns)), asked.constants)
-            values = [_dropped(asked, v) for v in _values(asked, tables, kernels)]
+            part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
+            part = replace(part, symmetric=asked.symmetric and rows == columns)
+            pair = _fused(part) if compiled else None
+            compiled, error = pair is not None, 0.0
+            if pair is not None:
+                values = [getattr(pair, kernel) for kernel in kernels]
+            else:
+                tables = Tables(asked.derivation, (part.one, part.other), asked.constants)
+                values, error = [_dropped(part, v) for v in _values(part, tables, kernels)], tables.error
             _refuse_infinite(asked, kernels, values, rows.start, columns.start)
-            yield Tile(rows, columns, values, tables.error)
+            yield Tile(rows, columns, values, error)
             report.advance(1)
 
 
@@ -143,6 +160,18 @@ def _tiled(asked: Request, progress: Progress, empty: Allocate) -> KernelPair:
                 array[tile.columns, tile.rows] = _transposed(value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[1], error, error)
+
+
+def _fused(asked: Request) -> KernelPair | None:
+    """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
+    if asked.derivation.axes:
+        return None
+    try:
+        with numpy.errstate(all="ignore"):
+            nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric)
+        return KernelPair(nngp, ntk)
+    except NotFused:
+        return None
 
 
 def _values(asked: Request, tables: Tables, kernels: Sequence[str] = KERNELS) -> list[Array]:

@@ -1,48 +1,62 @@
-"""TEMPORARY"""
-from functools import lru_cache
-import numpy, sympy
-from tplimits.limit.closed_forms.table import close
-from tplimits.limit.closed_forms.integrand import Law, NotClosed, step_products
-from tplimits.program.functions import elementary
-from tplimits.limit.expectation import Expectations
-from tplimits.limit.gaussians import Gaussians, InitialSource, HatSource
-from tplimits.program.evaluate import evaluate
-@lru_cache(None)
-def closed(F, zs, params):
-    g=Gaussians(); names=[]
-    syms=[]
-    k=len(zs)
-    C=[[None]*k for _ in range(k)]
-    for i in range(k):
-        for j in range(i,k):
-            s=sympy.Symbol(f"c{i+1}{j+1}", positive=(i==j) or None, real=True); syms.append(s); C[i][j]=C[j][i]=s
-    view=(0,(),False)
-    m=[g.add(z.name, HatSource(view,i)) for i,z in enumerate(zs)]
-    g.hat_covariance=lambda a,b: C[a.use][b.use]
-    e=Expectations(g)
-    v=e.mean(F)
-    if e.moments: return None
-    return v, tuple(syms)
-x,w=numpy.polynomial.hermite_e.hermegauss(80); w=w/w.sum()
-def evaluated_moment(moment, cov, vals, constants):
-    r=closed(moment.integrand, moment.variables, moment.parameters)
-    if r is not None:
-        v,syms=r
-        known=dict(zip(syms,cov)); known.update(zip(moment.parameters,vals)); known.update(constants)
-        if len(moment.variables)==2:
-            lim=numpy.sqrt(cov[0]*cov[2]); known[syms[1]]=numpy.clip(cov[1],-lim*(1-1e-15),lim*(1-1e-15))
-        return evaluate(v,known),0.0
-    k=len(moment.variables)
-    shape=numpy.broadcast_shapes(*(c.shape for c in cov),*(v.shape for v in vals))
-    C=numpy.zeros((*shape,k,k)); it=iter(cov)
-    for i in range(k):
-        for j in range(i,k):
-            C[...,i,j]=C[...,j,i]=next(it)
-    L=numpy.linalg.cholesky(C+1e-13*numpy.eye(k))
-    n = {1:80,2:60,3:24,4:14}[k]
-    x,w=numpy.polynomial.hermite_e.hermegauss(n); w=w/w.sum()
-    G=numpy.stack(numpy.meshgrid(*[x]*k,indexing='ij'),-1).reshape(-1,k); W=numpy.prod(numpy.stack(numpy.meshgrid(*[w]*k,indexing='ij'),-1).reshape(-1,k),-1)
-    Z=numpy.einsum('...ij,gj->...gi',L,G)
-    known={z:Z[...,i] for i,z in enumerate(moment.variables)}
-    known.update({p:v[...,None] for p,v in zip(moment.parameters,vals)}); known.update(constants)
-    return (evaluate(moment.integrand,known)*W).sum(-1),0.0
+"""Moments of a kernel derivation on arrays: constants and parameters as numbers, one function for each value of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.kernels.leaves import Moment
+from tplimits.numeric.moments.function import MomentFunction, moment, with_constants
+
+Array = NDArray[numpy.float64]
+#: below this share of c11·c22 a determinant is rounding: the pair coincides, or is opposite
+_COINCIDENT = 2e-14
+#: so many different values of parameters are treated one by one
+_MOST_VALUES = 4096
+
+
+def function_of(integral: Moment, constants: Mapping[Expr, float], values: Sequence[float] = ()) -> MomentFunction:
+    """The moment as a function of its covariances."""
+    known: dict[Symbol, float] = dict(zip(integral.parameters, values, strict=True))
+    known |= {s: constants[s] for s in integral.integrand.free_symbols if s in constants}
+    return moment(integral.integrand, integral.variables, with_constants(known))
+
+
+def evaluated_moment(
+    integral: Moment, covariances: Sequence[Array], values: Sequence[Array], constants: Mapping[Expr, float]
+) -> tuple[Array, float]:
+    """(value, largest error bound) at arrays of covariances and of parameters."""
+    if not values:
+        return _called(function_of(integral, constants), covariances)
+    shape = numpy.broadcast_shapes(*(numpy.shape(a) for a in (*covariances, *values)))
+    table = numpy.stack([numpy.broadcast_to(v, shape).ravel() for v in values], axis=1)
+    distinct, place = numpy.unique(table, axis=0, return_inverse=True)
+    if len(distinct) > _MOST_VALUES:
+        raise EvaluationError(
+            f"E[{integral.integrand}] is needed for {len(distinct)} values of its parameters; the most is {_MOST_VALUES}. "
+            "Evaluate fewer inputs at a time."
+        )
+    flat = [numpy.broadcast_to(c, shape).ravel() for c in covariances]
+    found, error = numpy.empty(flat[0].shape), 0.0
+    for number, row in enumerate(distinct):
+        here = place.ravel() == number
+        found[here], one = _called(function_of(integral, constants, tuple(map(float, row))), [c[here] for c in flat])
+        error = max(error, one)
+    return found.reshape(shape), error
+
+
+def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Array, float]:
+    if len(covariances) == 3:
+        c11, c12, c22 = numpy.broadcast_arrays(*covariances)
+        size = c11 * c22
+        bound = numpy.sqrt(size)
+        c12 = numpy.clip(c12, -bound, bound)  # by rounding a covariance passes what its variances allow
+        det = numpy.maximum(size - c12 * c12, 0.0)
+        value, error = function(c11, c12, c22, det=numpy.where(det < _COINCIDENT * size, 0.0, det))
+    else:
+        value, error = function(*covariances)
+    return value, float(numpy.max(error, initial=0.0))

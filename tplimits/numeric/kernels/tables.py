@@ -13,7 +13,18 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.derivation import KernelTables
-from tplimits.limit.kernels.leaves import SECOND, Data, DrawMean, Given, Kron, Moment, Of, TableEntry, plain_axis, second
+from tplimits.limit.kernels.leaves import (
+    SECOND,
+    Data,
+    DrawMean,
+    Given,
+    Kron,
+    Moment,
+    Of,
+    TableEntry,
+    plain_axis,
+    second,
+)
 from tplimits.limit.kernels.nodes import Table
 from tplimits.numeric.kernels.draws import LogitDraws
 from tplimits.numeric.kernels.inputs import Inputs
@@ -99,6 +110,8 @@ class Frame:
         return self.memo[expr]
 
     def _compute(self, expr: Expr) -> Labelled:
+        if isinstance(expr, sympy.Symbol) and expr.name.startswith("|") and expr.name.endswith("|"):
+            return Labelled(numpy.asarray(float(self.size(expr.name[1:-1]))))
         if expr in self.tables.constants:
             return Labelled(numpy.asarray(self.tables.constants[expr]))
         if isinstance(expr, (Of, Given)):
@@ -115,8 +128,6 @@ class Frame:
             return self._sum(expr)
         if isinstance(expr, Moment):
             return self._moment(expr)
-        if isinstance(expr, sympy.Symbol) and expr.name.startswith("|"):
-            return Labelled(numpy.asarray(float(self.size(expr.name[1:-1]))))
         if expr.is_number or isinstance(expr, GaussMean):
             return Labelled(numpy.asarray(float(evaluate(expr, self.tables.constants))))
         if isinstance(expr, sympy.Mul):
