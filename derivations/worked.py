@@ -104,7 +104,7 @@ class Worked:
         stated = limit.evaluate(X) if claims is None else None
         settings: dict[str, Any] = {"widths": KERNEL_WIDTHS, "draws": KERNEL_DRAWS, "train": limit.trained, **options}
         if stated is not None:
-            settings |= {"nngp": stated.nngp, "ntk": stated.ntk}
+            settings |= {"nngp": stated.nngp} | ({"ntk": stated.ntk} if limit.trained else {})
         verdict = check_kernels(limit.program, X, claims=claims, seed=SEED, level=LEVEL, progress=False, **settings)
         self.judged(verdict, accepted)
 
