@@ -15,22 +15,10 @@ activation c₊ = c₋; and a drift without γ², as one display of the proof ha
 """
 
 import numpy as np
+from blocks import resnet
 from worked import V0, Worked, sigma_lin
 
-import tplimits as tp
-
 work = Worked(__doc__)
-
-
-def shaped(h, c_plus, c_minus):
-    return (1 + c_plus / tp.sqrt(tp.n)) * tp.relu(h) - (1 + c_minus / tp.sqrt(tp.n)) * tp.relu(-h)
-
-
-@tp.block
-def resnet(x: tp.State["token"], W1: tp.Matrix, W2: tp.Matrix, *, γ, c_plus, c_minus):
-    s = shaped(W1 @ x, c_plus, c_minus)
-    c = 1 / tp.expect(lambda g: shaped(g, c_plus, c_minus) ** 2)
-    return tp.sqrt(1 - γ**2) * x + γ * tp.sqrt(c) * (W2 @ s)
 
 
 def relu_drift(V, c_plus, c_minus, sign=-1):

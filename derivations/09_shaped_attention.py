@@ -16,22 +16,10 @@ width refuse the drift.
 """
 
 import numpy as np
+from blocks import attention
 from worked import V0, Worked, sigma_lin
 
-import tplimits as tp
-
 work = Worked(__doc__)
-
-
-@tp.block
-def attention(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):
-    q, k = WQ @ x, (WK @ x).rename(token="key")
-    v = WV @ x
-    values = v.rename(token="key")
-    # avg is a mean over k: times √k it is q·k/√k
-    A = tp.softmax(tp.avg(q * k) * tp.sqrt(tp.width("k")) / (τ0 * tp.sqrt(tp.n)), over="key")
-    shaped = v + tp.sum(A * values, over="key") - tp.mean(values, over="key")
-    return tp.sqrt(1 - γ**2) * x + γ * shaped
 
 
 def S1(V):

@@ -10,6 +10,7 @@ independent terms add: it is [Σ + Σ_res]^(1/2).  Eqs. 27, 29 and 30 name b_ReL
 """
 
 import numpy as np
+from blocks import attention, resnet
 from worked import V0, Worked
 
 import tplimits as tp
@@ -17,29 +18,9 @@ import tplimits as tp
 work = Worked(__doc__)
 
 
-def shaped(h, c_plus, c_minus):
-    return (1 + c_plus / tp.sqrt(tp.n)) * tp.relu(h) - (1 + c_minus / tp.sqrt(tp.n)) * tp.relu(-h)
-
-
-@tp.block
-def attention(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):
-    q, k = WQ @ x, (WK @ x).rename(token="key")
-    v = WV @ x
-    values = v.rename(token="key")
-    A = tp.softmax(tp.avg(q * k) * tp.sqrt(tp.width("k")) / (τ0 * tp.sqrt(tp.n)), over="key")
-    return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(A * values, over="key") - tp.mean(values, over="key"))
-
-
-@tp.block
-def perceptron(x: tp.State["token"], W1: tp.Matrix, W2: tp.Matrix, *, γ, c_plus, c_minus):
-    s = shaped(W1 @ x, c_plus, c_minus)
-    c = 1 / tp.expect(lambda g: shaped(g, c_plus, c_minus) ** 2)
-    return tp.sqrt(1 - γ**2) * x + γ * tp.sqrt(c) * (W2 @ s)
-
-
-sde = work.equation(tp.stack(attention, perceptron))
-parts = [tp.derive(block, tp.Proportional()) for block in (attention, perceptron)]
-reverse = tp.derive(tp.stack(perceptron, attention), tp.Proportional())
+sde = work.equation(tp.stack(attention, resnet))
+parts = [tp.derive(block, tp.Proportional()) for block in (attention, resnet)]
+reverse = tp.derive(tp.stack(resnet, attention), tp.Proportional())
 for what in ("drift_form", "diffusion_form"):
     both = getattr(parts[0], what) + getattr(parts[1], what)
     for name, found in (("attention, perceptron", sde), ("perceptron, attention", reverse)):

@@ -1,4 +1,4 @@
-"""Formulas of infinite attention (Hron et al. 2020) in NumPy, as what the derivations 13 to 16 are compared with.
+"""Formulas of infinite attention (Hron et al. 2020) in NumPy, as what the derivations 14 to 17 are compared with.
 
 Blocks of two batches of inputs have the shape (inputs, inputs′, tokens, tokens′), as `evaluate` gives them.
 """

@@ -15,9 +15,11 @@ import numpy as np
 import sympy
 
 import tplimits as tp
+from tplimits.check.ends import end_claims, end_values, statistic_labels, statistics
 from tplimits.check.kernels import check_kernels
 from tplimits.check.verdict import Verdict
 from tplimits.limit.width import derive_width
+from tplimits.numeric.sde.paths import Paths
 
 #: agreement asked of numbers, relative to max(1, |value|)
 TOLERANCE = 1e-8
@@ -36,6 +38,8 @@ V0 = np.array([[1.0, 0.3, -0.2], [0.3, 1.2, 0.4], [-0.2, 0.4, 0.8]])
 SIZES, EXACT = (2, 3, 5, 8), 1e-12
 #: networks with their gradients: a claim on a kernel is about one mean, so that small widths say enough
 KERNEL_WIDTHS, KERNEL_DRAWS = (16, 32, 64, 96), (3000, 2000, 1200, 800)
+#: standard errors at which networks and paths of an SDE differ
+APART = 4.0
 
 
 class Worked:
@@ -121,6 +125,30 @@ class Worked:
         settings: dict[str, Any] = {"widths": LAYER_WIDTHS, "draws": LAYER_DRAWS, "V0": V0, **options}
         verdict = tp.check(sde, seed=SEED, level=LEVEL, claims=claims, progress=False, **settings)
         self.judged(verdict, accepted)
+
+    def laws(self, what: str, networks: np.ndarray, paths: Paths, same: bool = True) -> None:
+        """V of networks, (networks, m, m), has the law of where paths end; or has not, with `same=False`.
+
+        Quantiles of the variances and mean, deviation and quantiles of the correlations, each in standard errors of
+        both sides; those of paths hold what `simulate(…, halve=True)` finds for the size of the step.
+        """
+        m = networks.shape[-1]
+        labels = statistic_labels(m)
+        values, _ = statistics(end_values(networks), m)
+        found = dict(zip(labels, values.T, strict=True))
+        print(f"  {what}: {len(networks)} networks, {len(paths.V)} paths")
+        scores = []
+        for claim in end_claims(paths):
+            own = found[claim.label]
+            error = own.std(ddof=1) / len(own) ** 0.5
+            z = (own.mean() - claim.value) / np.hypot(error, claim.error)
+            scores.append(abs(z))
+            if "[0,0]" in claim.label or "[0,1]" in claim.label:  # the other tokens have the same law
+                pair = f"networks {own.mean():.4f} ± {error:.4f}, SDE {claim.value:.4f} ± {claim.error:.4f}"
+                print(f"    {claim.label:<11} {pair}, z = {z:+.2f}".replace("-", "−"))
+        asked = f"{'below' if same else 'above'} {APART:g} was asked"
+        worst = float(np.max(scores))  # NaN, if there is one
+        self._report(np.isfinite(worst) and (worst < APART) == same, f"{what}: the largest |z| is {worst:.2f}, {asked}")
 
     def same(self, what: str, found: sympy.Expr, by_hand: sympy.Expr) -> None:
         """Two expressions are one: their difference simplifies to zero."""

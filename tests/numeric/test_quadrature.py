@@ -205,5 +205,5 @@ def test_errors_of_evaluate():
         limit.evaluate("guess", γ=1, s=1)
     with pytest.raises(tp.EvaluationError, match="no closed form for return"):
         limit.evaluate("exact", γ=1, s=1)
-    with pytest.raises(tp.EvaluationError, match="widths besides n"):
+    with pytest.raises(tp.EvaluationError, match=r"widths of `\w+` besides n are"):
         limit.evaluate(γ=1, s=1, ratios={"k": 2})

@@ -53,7 +53,7 @@ def test_options_of_run_evaluate_and_check(options, words):
         ({"executor": 3}, "executor=3: give an executor"),
         ({"conditioning": 3}, "conditioning=3: it is one of white, lazy"),
         ({"method": 3}, "method=3: the methods are"),
-        ({"ratios": {"k": "x"}}, "k='x': give a finite number"),
+        ({"ratios": {"k": "x"}}, "ratios={'k': 'x'}: a ratio of widths is a positive number"),
         ({"c": 1j}, "c=1j: give a finite number"),
     ],
 )

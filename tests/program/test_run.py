@@ -266,3 +266,15 @@ def test_constants_may_be_expressions():
         return γ * τ * x
 
     assert scaled.run(n=16, x=np.ones(16), γ=1 / tp.sqrt(tp.n), τ=3)["return"][0] == 0.75
+
+
+def test_a_softmax_of_large_numbers_does_not_overflow():
+    """exp(3000) is infinite; differences are not."""
+
+    @tp.program
+    def weights(x: tp.Scalar["key"], y: tp.Scalar["a", "b"]):
+        return tp.softmax(3 * x, over="key"), tp.softmax(y, over=("a", "b"))
+
+    found = weights.run(n=1, x=[0, 1000, 1000 - np.log(3) / 3], y=[[2000, -5], [2000, 1]])
+    assert np.allclose(found["return[0]"], [0, 0.75, 0.25], rtol=1e-12)
+    assert np.allclose(found["return[1]"], [[0.5, 0], [0.5, 0]], rtol=1e-12)

@@ -37,9 +37,9 @@ def test_constants_by_keyword_or_together(resnet):
 @pytest.mark.parametrize(
     ("ratios", "words"),
     [
-        ({"z": 1}, "the widths besides n that grow are"),
-        ({"k": -1}, "is positive"),
-        ({"k": "a"}, "finite"),
+        ({"z": 1}, "the widths of `shaped_attention` besides n are k"),
+        ({"k": -1}, "is a positive number"),
+        ({"k": "a"}, "is a positive number"),
         (3, "names"),
     ],
 )

@@ -88,16 +88,27 @@ def test_results_can_be_pickled(attention):
         ([[-1.0, 0.0], [0.0, 1.0]], {}, "V has a negative variance"),
         ([[np.nan, 0.0], [0.0, 1.0]], {}, "V has NaN or infinite entries"),
         ("V", {}, "V is a value of type str"),
+        ([[1.0, 2.0], [2.0, 1.0]], {}, "V is not positive semidefinite: it has the eigenvalue -1"),
+        (np.stack([np.eye(2), [[1.0, 2.0], [2.0, 1.0]]]), {}, "V is not positive semidefinite"),
+        (np.eye(2) * (1 + 1j), {}, "V has complex entries"),
+        (1e200 * np.eye(2), {}, r"overflow at this V, whose largest entry is 1e\+200"),
         (np.eye(2), {"τ0": None}, "the constant `τ0` has no value"),
         (np.eye(2), {"μ": 1}, "`μ` is not a constant of `shaped_attention`; it has γ, τ0"),
-        (np.eye(2), {"τ0": 0}, "is not a real number at these constants"),
+        (np.eye(2), {"τ0": 0}, "is not a real number, or too large for one, at these constants"),
         (np.eye(2), {"τ0": np.inf}, "give a finite number"),
     ],
 )
 def test_numbers_that_cannot_be_given(attention, V, constants, message):
     given = {k: v for k, v in {"γ": 0.5, "τ0": 1.0, **constants}.items() if v is not None}
-    with pytest.raises(tp.EvaluationError, match=message):
-        attention.drift_at(V, **given)
+    for coefficients in (attention.drift_at, attention.diffusion_at):
+        with pytest.raises(tp.EvaluationError, match=message):
+            coefficients(V, **given)
+
+
+def test_no_covariance_at_all_and_singular_ones(attention):
+    assert attention.drift_at(np.zeros((0, 2, 2)), γ=0.5, τ0=1).shape == (0, 2, 2)
+    assert attention.diffusion_at(np.ones((3, 3)), γ=0.5, τ0=1).shape == (6, 6)
+    assert np.isfinite(attention.drift_at(1e-320 * np.eye(2), γ=0.5, τ0=1)).all()
 
 
 def test_the_number_of_tokens_of_arrays_is_kept():

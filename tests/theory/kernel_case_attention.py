@@ -27,11 +27,11 @@ def weights(G: Any, name: str) -> Any:
     return tp.softmax(G, over="key") if name == "softmax" else ACTIVATIONS[name](G)
 
 
-def attend(W: Any, V: Any, O: Any, x: Any, seen: Any, name: str, σqk: float = 1.0) -> Any:
+def attend(W: Any, V: Any, out: Any, x: Any, seen: Any, name: str, σqk: float = 1.0) -> Any:
     """Attention with one matrix for queries and keys and logits q·k/n; queries and keys read `x`, values `seen`."""
     q, v = W @ x, (V @ seen).rename(token="key")
     A = weights(σqk * tp.avg(q * q.rename(token="key")), name)
-    return O @ tp.sum(A * v, over="key")
+    return out @ tp.sum(A * v, over="key")
 
 
 def decay(tokens: int = TOKENS) -> np.ndarray:
@@ -380,4 +380,4 @@ def attentions() -> list[Case]:
     cases += [heads("softmax", p, h, tokens=2) for p in both for h in (None, "relu")]
     cases.append(heads("softmax", True, "relu", tokens=2, encode=True))
     cases += [transformer(L, a, after) for L in (1, 2) for a in ("relu", "gelu") for after in both]
-    return cases + [transformer(24, "gelu", False)]
+    return [*cases, transformer(24, "gelu", False)]

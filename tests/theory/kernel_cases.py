@@ -181,4 +181,4 @@ def perceptrons() -> list[Case]:
     cases += [perceptron(a, L, *SETTINGS[1]) for a in ("identity", "cube", "sigmoid") for L in (1, 2)]
     cases += [perceptron(a, L, *SETTINGS[1]) for a in ("u_plus_relu", "tanh_relu", "softplus_abs") for L in (1, 2, 3)]
     cases += [perceptron(a, L, *s, ntk=False) for a in ("sign", "step") for L in (1, 2, 3) for s in SETTINGS[:2]]
-    return cases + [perceptron("relu", 20, 1.5, 0.25)]
+    return [*cases, perceptron("relu", 20, 1.5, 0.25)]

@@ -7,6 +7,7 @@ mpmath numbers give the working precision of mpmath, for the functions of CLOSED
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -157,7 +158,7 @@ KINKED: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "softplus_abs": (lambda x: np.logaddexp(0, np.abs(x)), lambda x: np.sign(x) * _sigmoid(np.abs(x))),
 }
 
-#: the trapezoidal rule in one variable: for a function analytic in a strip of half-width a its error is about exp(−2πa/h)
+#: the trapezoidal rule: for a function analytic in a strip of half-width a its error is about exp(−2πa/h)
 STEP, REACH = 1 / 16, 10.0
 
 
@@ -184,7 +185,7 @@ _PANELS = np.polynomial.legendre.leggauss(40)
 def _pieces(ends: list[float]) -> tuple[Array, Array]:
     """Gauss–Legendre nodes and weights on neighbouring intervals."""
     x, w = _PANELS
-    mid = [((a + b) / 2, (b - a) / 2) for a, b in zip(ends, ends[1:], strict=False)]
+    mid = [((a + b) / 2, (b - a) / 2) for a, b in itertools.pairwise(ends)]
     return np.concatenate([m + r * x for m, r in mid]), np.concatenate([r * w for _, r in mid])
 
 

@@ -249,7 +249,7 @@ def attention_root(
     """Logits q·k/√d with independent matrices, infinitely many heads (τ = ½)."""
     qk = positions(x) if positions else x
     v = qk if positions and positions.on_values else x
-    N, s = x.mean.shape
+    N = len(x.mean)
     K, T = np.zeros_like(x.K), np.zeros_like(x.K)
     for i in range(N):
         for j in range(N):
@@ -260,7 +260,7 @@ def attention_root(
             K[i, :, j] = kernel
             T[i, :, j] = 2 * kernel + σov**2 * Z(MV)
             T[i, :, j] += (σov * σqk) ** 2 * ((2 * P + M) * J(PV, P) + P * J(PV, M))
-    return Layer(K, T, np.zeros((N, s)), x.real).masked()
+    return Layer(K, T, x.mean * 0, x.real).masked()
 
 
 Moments = tuple[Callable[[Array], Array], Callable[[Array, Array], Array]]
@@ -318,8 +318,8 @@ def flat_output(x: Layer, σw: float = 1, σb: float = 0) -> tuple[Array, Array]
 def output(x: Layer, σw: float = 1, σb: float = 0) -> tuple[Array, Array]:
     """NNGP and NTK of σw n^(−1/2) Σ v x + σb c, axes of length 1 dropped."""
     f = dense(x, σw, σb)
-    N, s = f.mean.shape
-    return (f.K[:, 0, :, 0], f.T[:, 0, :, 0]) if s == 1 else (f.K.transpose(0, 2, 1, 3), f.T.transpose(0, 2, 1, 3))
+    single = f.mean.shape[1] == 1
+    return (f.K[:, 0, :, 0], f.T[:, 0, :, 0]) if single else (f.K.transpose(0, 2, 1, 3), f.T.transpose(0, 2, 1, 3))
 
 
 def floats(pair: tuple[Array, Array]) -> tuple[Array, Array]:

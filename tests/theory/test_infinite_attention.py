@@ -101,7 +101,7 @@ def attention(
 ) -> tuple[Array, Array, Array, float]:
     """Output, gradients in what queries and keys see and in the values, and the squared gradient in the matrices.
 
-    One matrix W[0] for queries and keys, W[1] for values, W[2] after them; logits q·k/n; δ is the gradient of the output.
+    W[0] makes queries and keys, W[1] values, W[2] stands after them; logits q·k/n; δ is the gradient of the output.
     """
     n = W.shape[-1]
     q, u = seen @ W[0].T, values @ W[1].T
@@ -121,7 +121,7 @@ def decay(s: int) -> Array:
 
 
 def test_residual_attention_counts_its_branch_twice():
-    """Table 1 has 2(1 − α)κ with κ the kernel of the sum; the gradients of the branch's matrices see the branch alone."""
+    """Table 1 has 2(1 − α)κ with κ the kernel of the sum; the branch's own matrices see the branch alone."""
     rng, α, s, d, a = np.random.default_rng(2), 0.65, 3, 5, 1
     ξ, R = rng.standard_normal((s, d)), decay(s)
     K = ξ @ ξ.T / d
@@ -147,7 +147,7 @@ def test_residual_attention_counts_its_branch_twice():
 
 @pytest.mark.parametrize("factor", (False, True))
 def test_tangent_kernel_of_trained_positions(factor):
-    """E trained itself adds S = I (appendix C.2), E = L Ẽ with Ẽ trained adds S = R (Table 1): two parametrisations."""
+    """E trained itself adds S = I (appendix C.2), E = L Ẽ with Ẽ trained adds S = R (Table 1)."""
     rng, α, s, d, a = np.random.default_rng(3 + factor), 0.6, 3, 5, 0
     ξ, R = rng.standard_normal((s, d)), decay(s)
     L = np.linalg.cholesky(R)

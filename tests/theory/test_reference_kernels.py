@@ -223,3 +223,37 @@ def test_gain_before_an_activation_at_finite_width():
     assert agrees(draws, right) == [True, True]
     apart = R.output(R.activation(R.layer_norm(first, gain=True, bias=True), "relu"))
     assert agrees(draws, apart)[1] is False
+
+
+# -- logits that stay random ----------------------------------------------------------------------------
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("name", ("softmax", "relu", "abs", "identity"))
+def test_moments_of_random_logits(name):
+    """Σ A E[ζζ′] and Σ A M E[∂ζ ∂ζ′] over draws of G = σ L Z Lᵀ, one Z for both inputs."""
+    rng, σ, draws = np.random.default_rng(15), 0.75, 200_000
+    B = rng.standard_normal((4, 6)) / 6**0.5
+    P = B @ B.T  # two tokens of x, two of x′
+    A, M = rng.standard_normal((2, 2, 2))
+    every = np.ones(2, dtype=bool)
+    Z, J = R.logit_moments(name, σ, P[:2, :2], P[:2, 2:], P[2:, 2:], every, every)
+    L = np.linalg.cholesky(P)
+    noise = rng.standard_normal((draws, 4, 4))
+    Gx, Gy = (σ * L[rows] @ noise @ L[rows].T for rows in (slice(0, 2), slice(2, 4)))
+    ζx, ζy = (R.WEIGHTS[name](G, every) for G in (Gx, Gy))
+    assert within(np.einsum("nai,ij,nbj->nab", ζx, A, ζy), Z(A))
+    if name == "softmax":
+        dx, dy = (np.einsum("nac,cd->nacd", ζ, np.eye(2)) - np.einsum("nac,nad->nacd", ζ, ζ) for ζ in (ζx, ζy))
+    else:
+        slope = {"relu": lambda G: 1.0 * (G > 0), "abs": np.sign, "identity": np.ones_like}[name]
+        dx, dy = (np.einsum("nac,cd->nacd", slope(G), np.eye(2)) for G in (Gx, Gy))
+    samples = np.einsum("nacd,ce,df,nbef->nab", dx, A, M, dy, optimize=True)
+    assert within(samples, J(A, M))
+    assert not within(samples, 1.2 * J(A, M))
+
+
+def within(samples: Array, claim: Array) -> bool:
+    """Whether the mean of samples is within 4.5 standard errors of a claim, entry by entry."""
+    error = samples.std(axis=0) / len(samples) ** 0.5
+    return bool((np.abs(samples.mean(axis=0) - claim) <= 4.5 * error + 1e-9 * np.abs(claim)).all())

@@ -19,7 +19,7 @@ from tplimits.check.rows import Row, judge, moments_of
 from tplimits.check.sample import Draws, Source, sample
 from tplimits.progress import Report
 
-#: draws of the pilot at each width, and the least when they are expensive
+#: draws of the pilot at each width, and when they are expensive
 _PILOT, _LEAST = 64, 16
 #: work in all, in normal random numbers, and of the pilot: about 10 s and 1 s on two processors
 MOST_WORK = 2e9
@@ -46,8 +46,13 @@ class Inquiry:
 
     @property
     def pilot(self) -> int:
-        """Draws of the pilot at each width."""
+        """Draws of the pilot at each width, where they are cheap."""
         return _PILOT
+
+    @property
+    def least(self) -> int:
+        """Draws of the pilot at each width, however expensive: fewer say nothing."""
+        return _LEAST
 
     @property
     def columns(self) -> dict[str, int]:
@@ -90,7 +95,7 @@ def sample_fixed(
 def sample_adaptively(inquiry: Inquiry, executor: Executor | None, report: Report) -> tuple[Draws, ...]:
     """Draws until every claim off by its tolerance would be found, or the work limit is reached."""
     costs = inquiry.costs
-    missing = [max(_LEAST, min(inquiry.pilot, int(_PILOT_WORK / len(costs) / cost))) for cost in costs]
+    missing = [_pilot(inquiry, cost) for cost in costs]
     samples = _extended(inquiry, (), missing, executor, report, "pilot")
     for number in range(_ROUNDS):
         have = [len(s.values) for s in samples]
@@ -105,6 +110,12 @@ def sample_adaptively(inquiry: Inquiry, executor: Executor | None, report: Repor
         if first and beyond_doubt(inquiry.judged(samples), inquiry.level):
             break
     return samples
+
+
+def _pilot(inquiry: Inquiry, cost: float) -> int:
+    """Draws of the pilot at a width where one costs so much."""
+    affordable = int(_PILOT_WORK / len(inquiry.widths) / cost)
+    return max(_LEAST, min(inquiry.pilot, affordable), min(inquiry.least, int(MOST_WORK / cost)))
 
 
 def beyond_doubt(rows: Sequence[Row], level: float) -> bool:

@@ -1,8 +1,7 @@
 """A block at finite width: the covariance of its states, layer by layer, from a given one.
 
 One layer is judged by its drift and its noise, `b[α,β]` = n·E[V′ − V] and `Σ[α,β;δ,ω]` = n·Cov(V′), both with control
-variates (`tplimits.check.controls`); a chain of layers by the law of V at its end: means of V, of the correlations
-ρ and of their squares.
+variates (`tplimits.check.controls`); a chain of layers by the law of V at its end (`tplimits.check.ends`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.check.adaptive import Inquiry
-from tplimits.check.controls import controls, enough, moments
+from tplimits.check.controls import LEAST_PER_CONTROL, controls, enough, moments
+from tplimits.check.ends import end_labels, end_values, pairs
 from tplimits.check.expected import Expectation
 from tplimits.check.layer import Layer, Weights
 from tplimits.check.sample import Draws, single_threaded
@@ -30,11 +30,6 @@ Array = NDArray[numpy.float64]
 _PILOT_PER_CONTROL = 10
 
 
-def pairs(m: int) -> list[tuple[int, int]]:
-    """The pairs α ≤ β in row order."""
-    return [(a, b) for a in range(m) for b in range(a, m)]
-
-
 def drift_labels(m: int) -> tuple[str, ...]:
     """`b[α,β]` for every pair."""
     return tuple(f"b[{a},{b}]" for a, b in pairs(m))
@@ -44,21 +39,6 @@ def diffusion_labels(m: int) -> tuple[str, ...]:
     """`Σ[α,β;δ,ω]` for pairs of pairs, the first not after the second."""
     every = pairs(m)
     return tuple(f"Σ[{a},{b};{c},{d}]" for i, (a, b) in enumerate(every) for c, d in every[i:])
-
-
-def depth_labels(m: int) -> tuple[str, ...]:
-    """`V[α,β]`, then `ρ[α,β]` and `ρ²[α,β]` for different tokens."""
-    apart = [(a, b) for a, b in pairs(m) if a != b]
-    names = [f"V[{a},{b}]" for a, b in pairs(m)]
-    return (*names, *(f"ρ[{a},{b}]" for a, b in apart), *(f"ρ²[{a},{b}]" for a, b in apart))
-
-
-def depth_values(V: Array) -> Array:
-    """What `depth_labels` name, for covariances of shape (draws, m, m): (draws, labels)."""
-    a, b = numpy.triu_indices(V.shape[-1])
-    c, d = numpy.triu_indices(V.shape[-1], 1)
-    rho = V[:, c, d] / numpy.sqrt(V[:, c, c] * V[:, d, d])
-    return numpy.concatenate([V[:, a, b], rho, rho**2], axis=1)
 
 
 @dataclass(frozen=True)
@@ -84,7 +64,7 @@ class ChainSampler:
         """What the columns of the draws are."""
         m = self.start.tokens
         if self.depth is not None:
-            return depth_labels(m)
+            return end_labels(m)
         changes = tuple(f"√n·ΔV[{a},{b}]" for a, b in pairs(m))
         one = (*changes, *changes, *(f"control {i}" for i in range(len(self.variances))))
         return one * self.members
@@ -149,7 +129,7 @@ class ChainSampler:
 
     def _end(self, n: int, draws: int, rng: numpy.random.Generator) -> Array:
         *_, V = self._along(n, draws, rng, self.layers(n))
-        return depth_values(V)
+        return end_values(V)
 
     def _one_layer(self, n: int, draws: int, rng: numpy.random.Generator) -> Array:
         """For each member of a draw √n·ΔV, its mean over the last matrices, and the controls."""
@@ -175,6 +155,11 @@ class LayerInquiry(Inquiry):
     @property
     def pilot(self) -> int:
         return max(super().pilot, _PILOT_PER_CONTROL * len(self.chain.variances))
+
+    @property
+    def least(self) -> int:
+        # without controls the noise of a pilot is that of single draws, and so is the design made from it
+        return max(super().least, 2 * LEAST_PER_CONTROL * len(self.chain.variances))
 
     @property
     def columns(self) -> dict[str, int]:

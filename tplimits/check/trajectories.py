@@ -9,8 +9,8 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.check.chains import ChainSampler
-from tplimits.check.depth import bound_block, layer_count, start
 from tplimits.check.layer import Weights
+from tplimits.check.request import bound_block, layer_count, start
 from tplimits.errors import CheckError
 from tplimits.program.given import seed_number, whole_number
 from tplimits.program.program import Program

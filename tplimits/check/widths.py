@@ -18,9 +18,12 @@ MORE_WIDTHS = (16, 32, 64, 128, 256, 512)
 
 
 def sampled_widths(
-    program: Program, widths: Sequence[int], form: Series, ratios: Ratios
+    program: Program, widths: Sequence[int], form: Series, ratios: Ratios, layers: int | None = None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The widths to sample at, and a remark where they are not those asked for."""
+    """The widths to sample at, and a remark where they are not those asked for.
+
+    With `layers`, as many at the largest width, the others are moved to where their share is whole.
+    """
     asked = _asked(widths, form)
     capped = affordable(program, asked)
     if not _increasing(capped):
@@ -34,12 +37,12 @@ def sampled_widths(
             f"widths={asked}: one draw at width {capped[-1]} does not fit into {MOST_ENTRIES * 8 >> 30} GB; give "
             f"widths up to {most}, smaller ratios or smaller axes."
         )
-    taken = whole_ratios(program, capped, ratios)
+    taken = whole_ratios(program, capped, ratios, layers)
     remarks = []
     if capped != asked:
         remarks.append(f"Widths were kept to n ≤ {capped[-1]}: `{program.name}` averages over tuples of neurons.")
     if taken != capped:
-        remarks.append(f"Widths were moved to {taken}, where the other widths are close to whole numbers.")
+        remarks.append(f"Widths were moved to {taken}, where {_whole(program, layers)} close to whole numbers.")
     return taken, tuple(remarks)
 
 
@@ -64,19 +67,30 @@ def _increasing(widths: Sequence[int]) -> bool:
     return all(a < b for a, b in itertools.pairwise(widths))
 
 
-def whole_ratios(program: Program, widths: tuple[int, ...], ratios: Ratios) -> tuple[int, ...]:
+def _whole(program: Program, layers: int | None) -> str:
+    parts = [*(["the other widths"] if len(program.widths) > 1 else []), *(["numbers of layers"] if layers else [])]
+    return f"{' and '.join(parts)} are"
+
+
+def whole_ratios(
+    program: Program, widths: tuple[int, ...], ratios: Ratios, layers: int | None = None
+) -> tuple[int, ...]:
     """The widths, each moved by a tenth at most to where ρ n is nearest to whole for every other width ρ n.
 
-    A rounded width is off its ratio by up to 1/(2n), now up, now down, which no series in 1/n describes.
+    A rounded width is off its ratio by up to 1/(2n), now up, now down, which no series in 1/n describes.  The
+    same holds for depths in proportion to the largest width, which has `layers` of them.
     """
     others = [float((ratios or {}).get(w, 1)) for w in program.widths if w != "n"]
-    if not others:
-        return widths
+    largest = _nearest(widths[-1], others)
+    deep = [] if layers is None else [layers / largest]
+    moved = (*(_nearest(n, others + deep) for n in widths[:-1]), largest)
+    return moved if _increasing(moved) else widths
+
+
+def _nearest(n: int, ratios: Sequence[float]) -> int:
+    """The width within a tenth of n at which ratios are closest to whole numbers."""
 
     def off(n: int) -> float:
-        return max((abs(n * ρ - max(1, round(n * ρ))) / (n * ρ) for ρ in others), default=0.0)
+        return max((abs(n * ρ - max(1, round(n * ρ))) / (n * ρ) for ρ in ratios), default=0.0)
 
-    moved = tuple(
-        min(range(n - n // 10, n + n // 10 + 1), key=lambda m: (round(off(m), 9), abs(m - n))) for n in widths
-    )
-    return moved if _increasing(moved) else widths
+    return min(range(n - n // 10, n + n // 10 + 1), key=lambda m: (round(off(m), 9), abs(m - n)))

@@ -15,6 +15,8 @@ from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 
 Array = NDArray[numpy.float64]
+#: a negative eigenvalue is rounding below this part of the trace
+_ROUNDING = 1e-10
 
 
 def pairs(m: int) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -26,25 +28,42 @@ def pairs(m: int) -> tuple[numpy.ndarray, numpy.ndarray]:
     return numpy.triu_indices(m)
 
 
-def covariances(V: Any) -> Array:
+def covariances(V: Any, name: str = "V") -> Array:
     """Arrays of covariance matrices, checked.
 
-    Raises EvaluationError where they are not square, symmetric and finite, or a variance is negative.
+    Raises EvaluationError where they are not square, real, symmetric and finite, or a variance is negative.
     """
     try:
-        array = numpy.asarray(V, dtype=numpy.float64)
-    except (TypeError, ValueError):
-        raise EvaluationError(f"V is a value of type {type(V).__name__}; it is an array of shape (…, m, m).") from None
+        array = numpy.asarray(V)
+        if numpy.iscomplexobj(array):
+            raise EvaluationError(f"{name} has complex entries; a covariance is real: give its real part.")
+        array = array.astype(numpy.float64)
+    except (TypeError, ValueError, OverflowError):
+        what = f"{name} is a value of type {type(V).__name__}"
+        raise EvaluationError(f"{what}; it is an array of numbers of shape (…, m, m).") from None
     if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
-        raise EvaluationError(f"V has shape {array.shape}; it is an array of shape (…, m, m).")
+        raise EvaluationError(f"{name} has shape {array.shape}; it is an array of shape (…, m, m).")
     if not numpy.isfinite(array).all():
-        raise EvaluationError("V has NaN or infinite entries.")
-    largest = float(numpy.abs(array).max())
-    if float(numpy.abs(array - numpy.swapaxes(array, -1, -2)).max()) > 1e-9 * max(largest, 1e-300):
-        raise EvaluationError("V is not symmetric; a covariance is.")
+        raise EvaluationError(f"{name} has NaN or infinite entries.")
+    largest = float(numpy.abs(array).max(initial=0.0))
+    if float(numpy.abs(array - numpy.swapaxes(array, -1, -2)).max(initial=0.0)) > 1e-9 * max(largest, 1e-300):
+        raise EvaluationError(f"{name} is not symmetric; a covariance is.")
     if (numpy.diagonal(array, axis1=-2, axis2=-1) < 0).any():
-        raise EvaluationError("V has a negative variance.")
+        raise EvaluationError(f"{name} has a negative variance.")
     return array
+
+
+def positive(V: Array, name: str = "V") -> Array:
+    """The same covariance matrices; EvaluationError where one has a negative eigenvalue beyond rounding."""
+    scale = numpy.maximum(numpy.abs(V).max(axis=(-2, -1), initial=0.0), 1e-300)
+    values = numpy.linalg.eigvalsh(V / scale[..., None, None])
+    if (values[..., 0] < -_ROUNDING * values.sum(axis=-1)).any():
+        least = float((values[..., 0] * scale).min())
+        raise EvaluationError(
+            f"{name} is not positive semidefinite: it has the eigenvalue {least:.6g}; a covariance X Xᵀ/n has none "
+            "below zero."
+        )
+    return V
 
 
 def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
@@ -59,19 +78,37 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
     for coefficient in form.terms.values():
         number = complex(sympy.N(coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})))
         if number.imag or not numpy.isfinite(number.real):
-            raise EvaluationError(f"the coefficient {coefficient} is not a real number at these constants.")
+            raise EvaluationError(
+                f"the coefficient {coefficient} is not a real number, or too large for one, at these constants."
+            )
         found.append(number.real)
     return found
 
 
 def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
-    """A form at covariance matrices; `free` tokens are left as dimensions."""
+    """A form at covariance matrices; `free` tokens are left as dimensions.
+
+    Raises EvaluationError where a constant is missing, and where numbers become too large.
+    """
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        found = contracted(form, V, values, arrays, free)
+    if not numpy.isfinite(found).all():
+        largest = float(numpy.abs(V).max(initial=0.0))
+        raise EvaluationError(
+            f"the coefficients overflow at this V, whose largest entry is {largest:.3g}: they are polynomials in V. "
+            "Scale V down, or the constants."
+        )
+    return found
+
+
+def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
+    """The same without a look at how large the numbers are."""
     m = V.shape[-1]
     total = numpy.zeros((*V.shape[:-2], *(m,) * free))
     known = {"V": V, **_kernels(V)}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         place = {-4 + i: i for i in range(free)}  # α, β, δ, ω
-        operands: list[Any] = []
+        operands: list[Any] = [] if factors else [numpy.ones(()), [Ellipsis]]
         for label, held, _ in factors:
             inside = [place.setdefault(i, len(place)) for i in held]
             if label[0] in ARRAYS:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from sympy import Expr, Symbol
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError
 from tplimits.limit import targets
 from tplimits.limit.observables import Observable
 from tplimits.limit.state import State, width_ratio
@@ -25,10 +25,9 @@ from tplimits.numeric.passes import exact, quadrature
 from tplimits.numeric.plan import Plan, plan
 from tplimits.numeric.precision import Unsettled
 from tplimits.program.entries import constant_symbol
-from tplimits.program.given import by_name, real_array
+from tplimits.program.given import by_name, exact_number, real_array, width_ratios
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
-from tplimits.program.tracing import exact as exact_number
 from tplimits.progress import Progress
 
 #: a quadrature with a larger relative error is weighed against particles
@@ -46,21 +45,12 @@ def constants_of(program: Program, given: Mapping[str, Any], ratios: Mapping[str
         value = given.pop(name, default)
         if value is None:
             raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
-        values[constant_symbol(name)] = _finite(name, value)
+        values[constant_symbol(name)] = exact_number(name, value, EvaluationError)
     for instruction in program.instructions:
         if isinstance(instruction, InitialScalar):
             values.update(_scalar_values(program, instruction, given))
-    for name in ratios:
-        if name not in program.widths or name == "n":
-            raise EvaluationError(
-                f"ratios={{{name!r}: …}}: the widths besides n are {[w for w in program.widths if w != 'n']}."
-            )
-    for width in program.widths:
-        if width != "n":
-            ratio = _finite(width, ratios.get(width, 1))
-            if ratio <= 0:
-                raise EvaluationError(f"ratios={{{width!r}: {ratio}}}: a ratio of widths is positive.")
-            values[width_ratio(width)] = ratio
+    others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    values.update({width_ratio(width): ratio for width, ratio in others.items()})
     if given:
         raise EvaluationError(f"`{min(given)}` is not a constant or a given scalar of `{program.name}`.")
     return values
@@ -75,20 +65,11 @@ def _scalar_values(program: Program, scalar: InitialScalar, given: dict[str, Any
     array = real_array(scalar.name, given.pop(scalar.name))
     if array.shape != shape:
         raise EvaluationError(f"`{scalar.name}` has shape {array.shape}; it needs {shape}.")
+    labels = {index: label(scalar.name, scalar.axes, index) for index in numpy.ndindex(*shape)}
     return {
-        constant_symbol(label(scalar.name, scalar.axes, index)): _finite(scalar.name, array[index])
-        for index in numpy.ndindex(*shape)
+        constant_symbol(name): exact_number(scalar.name, array[index], EvaluationError)
+        for index, name in labels.items()
     }
-
-
-def _finite(name: str, value: Any) -> Expr:
-    try:
-        number = value if isinstance(value, Expr) else exact_number(value)
-    except (TypeError, ValueError, OverflowError, ProgramError):
-        raise EvaluationError(f"{name}={value!r}: give a finite number.") from None
-    if number.free_symbols or not number.is_finite or not number.is_real:
-        raise EvaluationError(f"{name}={value!r}: give a finite number.")
-    return number
 
 
 def evaluate(

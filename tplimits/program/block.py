@@ -40,9 +40,16 @@ def _refuse_no_block(found: Program, place: str) -> None:
     result = found[found.returns[0]]
     if result.width != state.width or set(result.axes) != set(state.axes):
         kind = f"a vector over `{result.width}`" if result.width else "a scalar"
+        repair = "."
+        if result.width not in (None, state.width):
+            repair = (
+                ": a layer that leaves the width and one that comes back are one block, as in "
+                f"`down @ (up @ {state.name})` with up over ({result.width}, {state.width}) and down over "
+                f"({state.width}, {result.width})."
+            )
         raise ProgramError(
             f"{place} returns {kind} with axes ({', '.join(result.axes)}); the next state is a vector over "
-            f"`{state.width}` with axes ({', '.join(state.axes)}), as `{state.name}`."
+            f"`{state.width}` with axes ({', '.join(state.axes)}), as `{state.name}`{repair}"
         )
 
 

@@ -16,7 +16,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.program import functions
-from tplimits.program.entries import GaussMean
+from tplimits.program.entries import AxisSum, GaussMean
 
 Array = NDArray[numpy.float64]
 
@@ -139,6 +139,25 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
         raise EvaluationError(f"`{expr}` ({type(expr).__name__}) has no numerical form.")
     memo[expr] = value
     return value
+
+
+def with_differences(body: Expr) -> Expr:
+    """Every softmax e^x/Σ e^x′ as 1/Σ e^(x′ − x), which does not overflow; it costs a dimension more."""
+    rewritten = {}
+    for product in body.atoms(sympy.Mul):
+        weights = [f for f in product.args if isinstance(f, sympy.exp)]
+        totals = [f.base for f in product.args if f.is_Pow and f.exp == -1 and isinstance(f.base, AxisSum)]
+        if len(weights) == len(totals) == 1:
+            (weight,), (total,) = weights, totals
+            rewritten[product] = product * total / weight / _times(total, sympy.exp(-weight.exp))
+    return body.xreplace(rewritten)
+
+
+def _times(total: Expr, factor: Expr) -> Expr:
+    """A sum with a factor on every summand."""
+    if isinstance(total, AxisSum):
+        return AxisSum(_times(total.summand, factor), *total.args[1:])
+    return sympy.powsimp(total * factor)
 
 
 def _number(expr: Expr) -> float:

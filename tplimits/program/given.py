@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
+from sympy import Expr
 
-from tplimits.errors import EvaluationError, TplimitsError
+from tplimits.errors import EvaluationError, ProgramError, TplimitsError
+from tplimits.program.tracing import exact
 
 
 def whole_number(value: Any) -> int | None:
@@ -22,6 +25,64 @@ def whole_number(value: Any) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         return None
+
+
+def whole_from(name: str, value: Any, least: int, error: type[TplimitsError]) -> int:
+    """A whole number that is not below `least`."""
+    number = whole_number(value)
+    if number is None or number < least:
+        raise error(f"{name}={value!r}: give a whole number, at least {least}.")
+    return number
+
+
+def exact_number(name: str, value: Any, error: type[TplimitsError]) -> Expr:
+    """A finite real number as an exact expression; anything else is refused (text is never read as a formula).
+
+    >>> exact_number("c", 0.75, EvaluationError)
+    3/4
+    """
+    try:
+        number = None if isinstance(value, (bool, numpy.bool_)) else value if isinstance(value, Expr) else exact(value)
+    except (TypeError, ValueError, OverflowError, ProgramError):
+        number = None
+    if number is None or number.free_symbols or not number.is_finite or not number.is_real:
+        raise error(f"{name}={value!r}: give a finite number.")
+    return number
+
+
+def finite_number(name: str, value: Any, error: type[TplimitsError]) -> float:
+    """A finite real number as a float."""
+    number = float(exact_number(name, value, error))
+    if not math.isfinite(number):
+        raise error(f"{name}={value!r}: give a finite number, below 1e308.")
+    return number
+
+
+def positive_number(name: str, value: Any, error: type[TplimitsError]) -> float:
+    """A finite number above zero as a float."""
+    try:
+        number = finite_number(name, value, error)
+    except error:
+        number = 0.0
+    if not number > 0:
+        raise error(f"{name}={value!r}: give a positive, finite number.")
+    return number
+
+
+def width_ratios(program: str, widths: Sequence[str], ratios: Any, error: type[TplimitsError]) -> dict[str, Expr]:
+    """The ratio of each of a program's widths to n, as given or 1; anything but positive numbers is refused."""
+    given = by_name(ratios, "ratios", error)
+    for name, value in given.items():
+        if name not in widths:
+            known = ", ".join(widths) or "none"
+            raise error(f"ratios={{{name!r}: …}}: the widths of `{program}` besides n are {known}.")
+        try:
+            positive = exact_number(name, value, error) > 0
+        except error:
+            positive = False
+        if not positive:
+            raise error(f"ratios={{{name!r}: {value!r}}}: a ratio of widths is a positive number.")
+    return {name: exact_number(name, given.get(name, 1), error) for name in widths}
 
 
 def seed_number(seed: Any, error: type[TplimitsError]) -> int:

@@ -25,8 +25,8 @@ from tplimits.program.entries import (
     size_symbol,
     width_symbol,
 )
-from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean
-from tplimits.program.given import by_name, real_array, seed_number, whole_number
+from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean, with_differences
+from tplimits.program.given import real_array, seed_number, whole_number, width_ratios
 from tplimits.program.grid import Grid
 from tplimits.program.nodes import (
     Avg,
@@ -58,7 +58,7 @@ class Execution:
         given: Mapping[str, Any] | None = None,
     ) -> None:
         self.program, self.draws, self.rng = program, draws, rng
-        self.width = {"n": n, **_widths(program, n, ratios or {})}
+        self.width = {"n": n, **_widths(program, n, ratios)}
         self.arrays: list[Array] = []
         self.leaves: dict[Expr, Any] = {width_symbol(w): float(size) for w, size in self.width.items()}
         self.given: dict[str, Array] = {}
@@ -229,6 +229,15 @@ class Execution:
 
     def _body(self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice) -> Array:
         """A body on the grid (draw, *axes, *neurons) for some draws and some α; `neurons` gives widths."""
+        value = self._written(body, axes, neurons, draws, own)
+        if not numpy.isfinite(value).all() and (other := with_differences(body)) != body:
+            value = numpy.where(numpy.isfinite(value), value, self._written(other, axes, neurons, draws, own))
+        return value
+
+    def _written(
+        self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice
+    ) -> Array:
+        """A body as it is written."""
         bound = _summed_axes(body)
         grid = self._grid(axes, bound)
         known = dict(self.leaves)
@@ -274,17 +283,10 @@ def _summed(summand: Array, dimension: int, size: int) -> Array:
     return summand.sum(axis=dimension, keepdims=True)
 
 
-def _widths(program: Program, n: int, ratios: Mapping[str, float]) -> dict[str, int]:
+def _widths(program: Program, n: int, ratios: Mapping[str, float] | None) -> dict[str, int]:
     """The widths other than n: in proportion to it, and at least 1."""
-    others = [w for w in program.widths if w != "n"]
-    for name, ratio in ratios.items():
-        if name not in others:
-            raise EvaluationError(
-                f"ratios={{{name!r}: …}}: the widths of `{program.name}` besides n are {', '.join(others) or 'none'}."
-            )
-        if not isinstance(ratio, numbers.Real) or not 0 < ratio < math.inf:
-            raise EvaluationError(f"ratios={{{name!r}: {ratio!r}}}: a ratio of widths is a positive number.")
-    return {w: max(1, round(n * float(ratios.get(w, 1)))) for w in others}
+    others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    return {w: max(1, round(n * float(ratio))) for w, ratio in others.items()}
 
 
 def run(
@@ -294,7 +296,6 @@ def run(
     width = whole_number(n)
     if width is None or width < 1:
         raise EvaluationError(f"run(n={n!r}): the width is a positive whole number.")
-    ratios = by_name(ratios, "ratios", EvaluationError)
     rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
     try:
         execution = Execution(program, width, 1, rng, ratios, given).run()

@@ -228,7 +228,10 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
         return MatrixValue(trace, value.uid, rows, columns, axes, trace.indices(axes))
     if kind.what == "State":
         if widths not in ([], ["n"]):
-            fail(f"the state `{name}` over the width `{widths[0]}`", "a state lives on the width n")
+            fail(
+                f"the state `{name}` over the width `{widths[0]}`",
+                "a state lives on the width n; a layer that leaves it and one that comes back are one block",
+            )
         if default is not None:
             fail(f"a default for the state `{name}`", "a state is given to .run, or drawn with entries N(0, 1)")
         return Value(trace, sympy.S.Zero, "n", axes, origin=Origin("vector", (name, Law())), role="state")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy
 import sympy
 from sympy import Expr
 
@@ -13,9 +14,13 @@ from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
 from tplimits.report import latex_names
+from tplimits.report.latex import decimal
+from tplimits.report.text import as_written
 
 #: terms on one line of a display
 _A_LINE = 3
+#: larger constant arrays are described
+_A_MATRIX = 8
 
 
 def _rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
@@ -39,12 +44,14 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
             law = "L(G + Gᵀ)Lᵀ/√2" if response.symmetric else "LGLᵀ"
             shown, weights = writing.text(response.form, arrays), ", ".join(response.matrices)
             lines.append(f"            + {shown} with R = {law}, from {weights}")
+    if limit.rootless:
+        lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
     if _has(limit, "N"):
         lines.append("  N[αβ]     = √(V[αα]V[ββ]) (√(1−ρ²) − ρ arccos ρ), ρ = V[αβ]/√(V[αα]V[ββ])")
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in arrays.items():
-        lines.append(f"  {shown:<9} = the constant array {(limit.arrays[label] + 0.0).round(4).tolist()}")
+        lines.append(f"  {shown:<9} = the constant array {writing.contents(limit.arrays[label])}")
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
 
@@ -64,8 +71,21 @@ def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
             r"N^{\alpha\beta} &= \sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),"
             r"\quad \rho = V^{\alpha\beta}/\sqrt{V^{\alpha\alpha}V^{\beta\beta}}"
         )
+    forms = [limit.drift, limit.diffusion]
+    printed = writing.array_names(forms)
+    rows += [_definition(arrays[label], limit.arrays[label]) for label in printed]
     body = " \\\\\n".join(rows)
     return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
+
+
+def _definition(shown: str, values: numpy.ndarray) -> str:
+    """What a constant array is."""
+    left = rf"{latex_names.name(shown)} &= "
+    if values.ndim > 2 or max(values.shape) > _A_MATRIX:
+        return left + rf"\text{{the constant array {writing.contents(values)}}}"
+    rows = numpy.atleast_2d(values + 0.0).round(4).tolist()
+    body = r" \\ ".join(" & ".join(f"{entry:g}" for entry in row) for row in rows)
+    return left + rf"\begin{{pmatrix}} {body} \end{{pmatrix}}" + (r"^{\top}" if values.ndim == 1 else "")
 
 
 def _sum(form: Form, arrays: Mapping[str, str]) -> str:
@@ -75,15 +95,17 @@ def _sum(form: Form, arrays: Mapping[str, str]) -> str:
         sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
         total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
         body = " ".join(_factor(f, names, arrays) for f in factors)
+        number = -number if sign == "-" else number
+        shown = "" if number == 1 and factors else _number(number)
         broken = " \\\\\n&\\quad " if i and i % _A_LINE == 0 else " " if i else ""
-        pieces.append(f"{broken}{sign}{_number(-number if sign == '-' else number)} {total}{body}")
+        pieces.append(f"{broken}{sign}{shown} {total}{body}".rstrip())
     return "".join(pieces) or "0"
 
 
 def _number(number: Expr) -> str:
-    if number == 1:
-        return ""
-    shown = sympy.latex(number, symbol_names={s: latex_names.name(s.name.strip("|")) for s in number.free_symbols})
+    number = as_written(number)
+    names = {s: decimal(s.name) or latex_names.name(s.name.strip("|")) for s in number.free_symbols}
+    shown = sympy.latex(number, symbol_names=names)
     return rf"\left({shown}\right)" if number.is_Add else str(shown)
 
 

@@ -105,7 +105,7 @@ class Printer(LatexPrinter):
             fluctuation = self._fluctuations[expr]
             return rf"\sqrt{{{name(fluctuation.over)}}}\,{name(self._state.label(fluctuation.key))}"
         if source is None:
-            return _decimal(expr.name) or name(expr.name)
+            return decimal(expr.name) or name(expr.name)
         if isinstance(source, CopySource):
             return self._ket(source.original) + rf"^{{\boxed{{{self._box(source)}}}}}"
         return self._ket(expr)
@@ -155,7 +155,7 @@ class Printer(LatexPrinter):
     _print_erf = _print_erfc = _print_asin = _print_acos = _print_atan = _print_Function
 
 
-def _decimal(text: str) -> str | None:
+def decimal(text: str) -> str | None:
     """A float's text as LaTeX: 1e-05 as 1 \\cdot 10^{-5}; None for what is no number."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(?:e([+-]\d+))?", text)
     if not match:

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
-from sympy import Expr, Symbol
+from sympy import Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.coefficients import ratio_symbol
 from tplimits.limit.depth.writing import M
 from tplimits.program.entries import Entry, constant_symbol, size_symbol, width_symbol
-from tplimits.program.given import by_name
+from tplimits.program.given import by_name, finite_number, width_ratios
 from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
-
-
-def finite_number(name: str, value: Any) -> float:
-    """A finite real number; EvaluationError for anything else (text is never read as a formula)."""
-    if isinstance(value, (numbers.Real, Expr)) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if math.isfinite(number):
-            return number
-    raise EvaluationError(f"{name}={value!r}: give a finite number.")
 
 
 def block_numbers(
@@ -41,8 +27,8 @@ def block_numbers(
     """
     found: dict[Symbol, float] = {M: float(m)}
     given = {**{c: v for c, v in program.constants.items() if v is not None}}
-    for name, value in {**given, **by_name(constants or {}, "constants", EvaluationError)}.items():
-        number = finite_number(name, value)
+    for name, value in {**given, **by_name(constants, "constants", EvaluationError)}.items():
+        number = finite_number(name, value, EvaluationError)
         if name in program.constants:
             found[constant_symbol(name)] = number
         elif name in program.all_axes or name in fixed:
@@ -56,14 +42,9 @@ def block_numbers(
         else:
             known = ", ".join([*program.constants, *fixed]) or "none"
             raise EvaluationError(f"`{name}` is not a constant of `{program.name}`; it has {known}.")
-    relative = by_name(ratios or {}, "ratios", EvaluationError)
     growing = [w for w in program.widths if w != "n" and w not in fixed]
-    for name, value in relative.items():
-        if name not in growing:
-            raise EvaluationError(f"ratios={{{name!r}: …}}: the widths besides n that grow are {growing}.")
-        if finite_number(f"ratios[{name!r}]", value) <= 0:
-            raise EvaluationError(f"ratios={{{name!r}: {value!r}}}: a ratio of widths is positive.")
-    found.update({ratio_symbol(w): float(relative.get(w, 1.0)) for w in growing})
+    relative = width_ratios(program.name, growing, ratios, EvaluationError)
+    found.update({ratio_symbol(w): float(ratio) for w, ratio in relative.items()})
     _refuse_imaginary_roots(program, found)
     return found
 

@@ -11,7 +11,7 @@ from tplimits import stages
 from tplimits.errors import CheckError
 from tplimits.limit import targets
 from tplimits.program.given import by_name, named_once, seed_number, working_executor
-from tplimits.results.layer_claims import layer_claims
+from tplimits.results.layer_claims import OF_SIMULATE, layer_claims
 from tplimits.results.proportional import CovarianceSDE
 from tplimits.results.width import WidthLimit
 
@@ -48,9 +48,12 @@ def check(
     `particles` and `replicates` are those of `evaluate`; constants and scalars go by name.
 
     Of a covariance SDE the block is run, from states of covariance `V0`: n·E[V′ − V] and n·Cov(V′) of one layer against
-    b and Σ, or V after `layers` layers (at the largest width, with the same depth/width at the others) against
-    `simulate`.  `weights="law"` draws products with matrices, which is exact, `"real"` the matrices themselves.
-    `claims` name entries, "b[0,1]" or "Σ[0,0;0,1]", or whole arrays, "drift" and "diffusion".
+    b and Σ, or the law of V after `layers` layers (at the largest width, with the same depth/width at the others)
+    against `simulate`: 5, 50 and 95 % quantiles of the variances, mean, standard deviation and these quantiles of each
+    correlation ρ.  The claims carry the errors of `paths` paths (16384) and of steps of half of `dt` (0.01).
+    `weights="law"` draws products with matrices, which is exact, `"real"` the matrices themselves.  `claims` name
+    entries, "b[0,1]", "Σ[0,0;0,1]", "std ρ[0,1]", "95% ρ[0,1]", or whole arrays, "drift" and "diffusion".  Without
+    `draws` expect some 5 s on two free processors.
 
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
@@ -59,23 +62,12 @@ def check(
     seed = seed_number(seed, CheckError)
     working_executor(executor, CheckError)
     if isinstance(result, CovarianceSDE):
-        claimed = layer_claims(result, claims, V0, layers, widths, ratios, given, seed, method)
-        return stages.depth().run_layers(
-            result.program,
-            claimed,
-            V0,
-            layers,
-            widths,
-            draws,
-            seed,
-            level,
-            weights,
-            ratios,
-            given,
-            result.fixed,
-            executor,
-            progress,
-        )
+        simulated = {k: given.pop(k) for k in OF_SIMULATE if k in given}
+        stage = stages.depth()
+        request = stage.Request(result.program, V0, layers, widths, seed, weights, ratios, given, result.fixed)
+        claimed = layer_claims(result, request, claims, simulated, method)
+        verdict: Verdict = stage.run_layers(request, claimed, draws, level, executor, progress)
+        return verdict
     if not isinstance(result, WidthLimit):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     if V0 is not None or layers != 1:

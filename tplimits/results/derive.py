@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import overload
 
 from tplimits.errors import NoLimitError, ProgramError
@@ -81,7 +82,10 @@ def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:
             f"`{program.name}` is no block: tp.Proportional() takes one layer of a deep network, made by @tp.block "
             "from a function of a tp.State."
         )
-    fixed = (regime.fixed,) if isinstance(regime.fixed, str) else tuple(regime.fixed or ())
+    given = (regime.fixed,) if isinstance(regime.fixed, str) else regime.fixed or ()
+    if not isinstance(given, Collection):
+        raise ProgramError(f'tp.Proportional(fixed={given!r}): give names of widths, as in fixed=("k",).')
+    fixed = tuple(given)
     for width in fixed:
         if width == "n" or width not in program.widths:
             others = ", ".join(w for w in program.widths if w != "n") or "none"

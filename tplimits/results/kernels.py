@@ -36,7 +36,7 @@ class Kernels:
 def _names(value: Any, option: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
     if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f"tp.Kernels({option}={value!r}): give names, as in {option}=(\"W\",).")
+        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
     return names
 
 
@@ -46,7 +46,9 @@ def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
     train = None if regime.train is None else _names(regime.train, "train")
     for name in train or ():
         if name not in known:
-            raise ProgramError(f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}.")
+            raise ProgramError(
+                f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}."
+            )
     infinite = _names(regime.infinite, "infinite")
     for axis in infinite:
         if axis not in network.all_axes:
@@ -95,7 +97,7 @@ class KernelLimit(Inference, Mixture):
 
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
         constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
-        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and gives both mapped to memory.
+        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and maps both to memory.
 
         Raises EvaluationError for data of a wrong shape, NaN, no input, a missing constant, a kernel that is not finite.
         """

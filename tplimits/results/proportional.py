@@ -12,12 +12,11 @@ from sympy import Expr, Symbol
 
 from tplimits import stages
 from tplimits.errors import EvaluationError
-from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit, derive_block
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.verdict import Verdict
-from tplimits.limit.depth.writing import M, expression
+from tplimits.limit.depth.writing import M, array_names, expression
 from tplimits.limit.kets import Step
 from tplimits.numeric.sde.paths import Paths
 from tplimits.program.given import named_once
@@ -101,9 +100,8 @@ class CovarianceSDE:
     @cached_property
     def array_names(self) -> dict[str, str]:
         """What the arrays are called in print: p, then p2, …"""
-        forms = [self.limit.drift, self.limit.diffusion]
-        labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
-        return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+        responses = () if self.limit.root is None else self.limit.root.responses
+        return array_names([self.limit.drift, self.limit.diffusion, *(r.form for r in responses)])
 
     @property
     def tokens(self) -> Expr:
@@ -146,16 +144,23 @@ class CovarianceSDE:
         return block_numbers(self.program, self.fixed, m, constants, ratios)
 
     def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
-        """b at covariance matrices of shape (…, m, m), in the same shape; constants by name."""
+        """b at covariance matrices of shape (…, m, m), in the same shape; constants by name.
+
+        Raises EvaluationError for a V that is no covariance (symmetric, real, without negative eigenvalues), missing
+        constants, and numbers too large for b to be one.
+        """
         stage = stages.covariance()
-        V = stage.covariances(V)
+        V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
 
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
-        """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order."""
+        """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order.
+
+        Raises EvaluationError as `drift_at` does.
+        """
         stage = stages.covariance()
-        V = stage.covariances(V)
+        V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "diffusion_at", EvaluationError), ratios)
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
         a, b = stage.pairs(V.shape[-1])
@@ -186,14 +191,18 @@ class CovarianceSDE:
 
         V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
         method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
-        negative eigenvalues.  Both are of weak order 1; `halve=True` runs the same noise in steps half as long as well,
-        for `paths.step_error`.  A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or
-        an eigenvalue leaves `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.
-        `record=True` keeps every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on
-        `threads` or on how many paths there are.
+        negative eigenvalues; both are of weak order 1.  "dense" is Euler with a root of Σ itself at every step, slow
+        beyond a few tokens, and works where no structured root was found.  `halve=True` runs the same noise in steps
+        half as long as well, for `paths.step_error`: `paths.halved` are the paths that steps of dt/2 have at this seed,
+        and sums of two of their increments drive `paths`, which are therefore other ones than with halve=False.
+
+        A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an eigenvalue leaves
+        `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.  `record=True` keeps
+        every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on `threads` or on how many
+        paths there are.
 
         Raises EvaluationError for arguments out of range, a V0 that is no covariance, missing constants, a Σ that is
-        not positive, and where no structured root of Σ was found.
+        not positive, and for a method that needs a structured root of Σ where none was found.
 
         >>> import numpy as np, tplimits as tp
         >>> @tp.block
@@ -208,8 +217,6 @@ class CovarianceSDE:
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
-        if method not in self._simulators:
-            self._simulators[method] = stage.simulator(self.limit, method)
-        compiled = stage.Compiled.at(self._simulators[method], values, self.limit.arrays, V.shape[-1])
+        compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
         found: Paths = stage.simulate(compiled, V, settings, progress)
         return found

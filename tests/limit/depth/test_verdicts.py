@@ -116,7 +116,7 @@ def test_centring_without_identity():
 def test_temperature_of_order_root_k():
     message = str(refusal(attention(slower=lambda: tp.sqrt(tp.n))))
     assert "`A`" in message or "exp" in message
-    assert "not perturbative" in message and "(τ0**(-2)) V[" in message
+    assert "not perturbative" in message and "with variance τ0**(-2)·V[αα] V[ββ]" in message
 
 
 def test_temperature_so_large_that_attention_is_invisible():
@@ -287,6 +287,19 @@ def test_stacks_that_grow():
     assert "its blocks multiply V by a**4 in every layer" in message and "needs a**2 = 1" in message
 
 
+def test_stacks_of_blocks_that_are_not_linear_in_V():
+    @tp.block
+    def relu(x: tp.State["token"], W: tp.Matrix):
+        return tp.sqrt(2) * tp.relu(W @ x)
+
+    @tp.block
+    def raised(x: tp.State["token"], W: tp.Matrix):
+        return W @ x + 1
+
+    assert "its covariance changes at order 1 by 1/pi·N[αβ]; stacks" in str(refusal(tp.stack(relu, shaped.relu_mlp)))
+    assert "its covariance changes at order 1 by 1; stacks" in str(refusal(tp.stack(shaped.relu_mlp, raised)))
+
+
 def test_what_is_no_block_or_lacks_its_regime():
     @tp.program
     def plain(W: tp.Matrix, x: tp.Vector):
@@ -298,6 +311,8 @@ def test_what_is_no_block_or_lacks_its_regime():
         tp.derive(shaped.relu_mlp)
     with pytest.raises(tp.ProgramError, match="the widths of `shaped_attention` besides n: k"):
         tp.derive(shaped.shaped_attention, tp.Proportional(fixed=("heads",)))
+    with pytest.raises(tp.ProgramError, match=r"fixed=3\): give names of widths"):
+        tp.derive(shaped.shaped_attention, tp.Proportional(fixed=3))
 
 
 def test_causal_attention_without_centring_is_refused_with_its_array():

@@ -135,7 +135,9 @@ def test_kernels_from_draws_use_the_same_draws_everywhere():
 def test_tiles_do_not_change_the_matrices(monkeypatch):
     wanted = ERF.posterior(X, Y, X2, noise=0.1), ERF.train(X, Y, X2, time=3.0)
     monkeypatch.setattr("tplimits.numeric.kernels.evaluation._TILE", 4)
-    for found, expected in zip((ERF.posterior(X, Y, X2, noise=0.1), ERF.train(X, Y, X2, time=3.0)), wanted, strict=True):
+    for found, expected in zip(
+        (ERF.posterior(X, Y, X2, noise=0.1), ERF.train(X, Y, X2, time=3.0)), wanted, strict=True
+    ):
         np.testing.assert_allclose(found.mean, expected.mean, atol=1e-13)
         np.testing.assert_allclose(found.covariance, expected.covariance, atol=1e-13)
 
@@ -178,7 +180,7 @@ def test_what_is_refused(changed, message):
 
 
 def test_the_kernel_has_to_be_one_of_two():
-    with pytest.raises(tp.EvaluationError, match='kernel=\'both\': there is "nngp"'):
+    with pytest.raises(tp.EvaluationError, match="kernel='both': there is \"nngp\""):
         ERF.posterior(X, Y, kernel="both")
 
 
@@ -187,14 +189,18 @@ def test_more_inputs_than_dimensions_need_noise():
     limit = tp.derive(linear, tp.Kernels())
     calls = (lambda s: limit.posterior(X, Y, noise=s), lambda s: limit.log_marginal_likelihood(X, Y, s))
     for call in (*calls, lambda s: limit.train(X, Y, noise=s)):
-        with pytest.raises(tp.EvaluationError, match="has eigenvalues from .* to .*: it is not positive definite") as caught:
+        with pytest.raises(
+            tp.EvaluationError, match=r"has eigenvalues from .* to .*: it is not positive definite"
+        ) as caught:
             call(0.0)
         call(float(str(caught.value).rsplit("noise=", 1)[1].rstrip(".")))
 
 
 def test_a_matrix_that_is_not_positive_names_its_smallest_eigenvalue():
     gram = np.array([[1.0, 2.0], [2.0, 1.0]], order="F")
-    with pytest.raises(tp.EvaluationError, match="NNGP matrix of 2 rows has eigenvalues from -1 to 3: .* Give noise=2."):
+    with pytest.raises(
+        tp.EvaluationError, match=r"NNGP matrix of 2 rows has eigenvalues from -1 to 3: .* Give noise=2."
+    ):
         factored(gram.copy(order="F"), 0.0, "nngp")
     with pytest.raises(tp.EvaluationError, match="eigenvalues from -1 to 3"):
         eigen(gram, 0.0, "ntk")

@@ -35,7 +35,7 @@ def test_nothing_stays_of_what_fails(tmp_path, monkeypatch):
     bad = np.concatenate([X, np.zeros((1, 3))])
     LIMIT.evaluate(X, out=tmp_path / "gram")
     before = (tmp_path / "gram.nngp.npy").read_bytes()
-    with pytest.raises(tp.EvaluationError, match="the NNGP of inputs . and 5 is not a finite number"):
+    with pytest.raises(tp.EvaluationError, match=r"the NNGP of inputs . and 5 is not a finite number"):
         LIMIT.evaluate(bad, out=tmp_path / "gram")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["gram.nngp.npy", "gram.ntk.npy"]
     assert (tmp_path / "gram.nngp.npy").read_bytes() == before

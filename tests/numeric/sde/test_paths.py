@@ -75,6 +75,17 @@ def test_the_step_error_is_the_error_of_the_step(product, method):
     assert abs(estimated - bias) < 4 * math.hypot(noise, error) + 0.35 * abs(bias)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_pair_of_runs_and_single_ones(attention, method):
+    """The finer paths of a pair are those of half the step; the coarser ones follow them, and no single run."""
+    given = {"T": 0.2, "paths": 50, "method": method, "γ": 0.4, "τ0": 1}
+    pair = attention.simulate(correlated(3), dt=0.02, halve=True, **given)
+    fine, coarse = (attention.simulate(correlated(3), dt=dt, **given) for dt in (0.01, 0.02))
+    assert (fine.V == pair.halved.V).all() and not (coarse.V == pair.V).any(axis=(1, 2)).any()
+    moved = np.abs(pair.V - correlated(3)).mean()
+    assert np.abs(pair.V - fine.V).mean() < 0.2 * moved < np.abs(coarse.V - fine.V).mean()
+
+
 def test_resnet_against_plain_numpy_with_tiny_steps(resnet):
     """Figure 3's setting: γ² = 1/2, c₋ = −1, ρ₀ = 0.2, T = 1/3, two tokens."""
     γ, T, steps, count = 0.5**0.5, 1 / 3, 1000, 20_000

@@ -36,19 +36,27 @@ def refused(sde, pattern, **change):
         (np.ones((3, 2, 2)), r"shape \(3, 2, 2\); it is \(m, m\), or \(paths, m, m\) with paths=4"),
         (np.ones((1, 4, 2, 2)), r"shape \(1, 4, 2, 2\)"),
         ("V", "value of type str"),
+        (V0 + 0.1j * np.array([[0, 1], [-1, 0]]), "V0 has complex entries; .* give its real part"),
+        (None, r"V0 has shape \(\)"),
+        (True, r"V0 has shape \(\)"),
+        ([[1.0, 0.2], [0.2]], "V0 is a value of type list"),
+        (np.zeros((0, 0)), r"shape \(0, 0\)"),
+        (np.zeros((0, 2, 2)), r"shape \(0, 2, 2\)"),
+        (np.stack([V0, V0, V0, -V0]), "V0 has a negative variance"),
+        (np.stack([V0, V0, V0, np.eye(2)[::-1]]), "V0 is not positive semidefinite"),
     ],
 )
 def test_no_covariance(attention, V, pattern):
     refused(attention, pattern, V0=V)
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "x", None])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "x", "1", True, None, [0.1]])
 def test_times_are_positive(attention, value):
     refused(attention, "dt=", dt=value)
     refused(attention, "^T=", T=value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 2.5, True, None])
+@pytest.mark.parametrize("value", [0, -1, 2.5, True, None, "4"])
 def test_paths_are_a_positive_number(attention, value):
     refused(attention, "paths=", paths=value)
 
@@ -57,12 +65,22 @@ def test_paths_are_a_positive_number(attention, value):
     ("change", "pattern"),
     [
         ({"seed": -1}, "seed=-1"),
-        ({"method": "milstein"}, "method='milstein': the methods are psd, euler"),
+        ({"seed": "x"}, "seed='x'"),
+        ({"paths": 10**12}, "paths=1000000000000 take .* GB"),
+        ({"halve": "yes"}, "halve='yes': give True"),
+        ({"record": "x"}, "record='x'"),
+        ({"T": 1e308, "dt": 1e-300}, "choose a larger dt"),
+        ({"stop": True}, "stop=True"),
+        ({"stop": (0, float("nan"))}, "stop=nan: give a finite number"),
+        ({"stop": ("a", 3)}, "stop='a'"),
+        ({"τ0": 1e-200}, r"the coefficient dt\*γ\*\*2.* too large for one"),
+        ({"method": ["psd"]}, r"method=\['psd'\]: the methods are"),
+        ({"method": "milstein"}, "method='milstein': the methods are psd, euler, dense"),
         ({"stop": (2.0, 1.0)}, "0 ≤ low < high"),
         ({"stop": -3.0}, "stop=-3.0"),
         ({"stop": (1, 2, 3)}, "radius, or"),
         ({"record": -2}, "record=-2"),
-        ({"record": True, "paths": 10**9}, "record=k keeps"),
+        ({"record": True, "paths": 10**8}, "record=k keeps"),
         ({"threads": 0}, "threads=0"),
         ({"dt": 1e-12}, "choose a larger dt"),
         ({"γ": 1.0, "dt": 0.7, "T": 1.4}, "dt=0.7 is too large for 2 tokens: .* choose dt ≤ 0.5"),
@@ -77,6 +95,12 @@ def test_arguments(attention, change, pattern):
     refused(attention, pattern, **change)
 
 
+def test_numbers_of_numpy_are_numbers(attention):
+    wide = attention.simulate(**{**GOOD, "stop": (np.float32(0.125), np.int64(9)), "paths": np.int64(4)})
+    assert (wide.V == attention.simulate(**GOOD, stop=(0.125, 9)).V).all()
+    assert (attention.simulate(**GOOD, stop=(None, np.inf)).V == attention.simulate(**GOOD, stop=(0, 1e300)).V).all()
+
+
 def test_another_number_of_tokens_than_the_block_has():
     masked = tp.derive(shaped.masked_attention(np.tril(np.ones((3, 3)))), tp.Proportional())
     refused(masked, "2 tokens")
@@ -84,7 +108,7 @@ def test_another_number_of_tokens_than_the_block_has():
 
 def test_a_diffusion_without_a_structured_root(attention):
     bare = dataclasses.replace(attention, limit=dataclasses.replace(attention.limit, root=None))
-    refused(bare, "need a square root of Σ .* none was found")
+    refused(bare, "method='psd' needs a square root of Σ .* method='dense' takes")
 
 
 def test_statistics_of_what_was_not_asked_for(attention):
@@ -93,9 +117,17 @@ def test_statistics_of_what_was_not_asked_for(attention):
         (lambda: paths.step_error(), "halve=True"),
         (lambda: paths.correlation(0, 1, recorded=True), "record=True"),
         (lambda: paths.correlation(0, 2), "tokens are 0 to 1"),
+        (lambda: paths.correlation(0, 1.5), r"correlation\(0, 1.5\): the tokens are 0 to 1"),
+        (lambda: paths.correlation("a", None), "tokens are 0 to 1"),
+        (lambda: paths.plot(0, 2), "tokens are 0 to 1"),
+        (lambda: paths.quantile("a"), "q is a value of type str"),
+        (lambda: paths.mean([1, [2], 3, 4]), "values is a value of type list"),
+        (lambda: paths.output(samples=10**12), "take more than 8 GB"),
+        (lambda: paths.output(seed=-1), "seed=-1"),
+        (lambda: attention.simulate(**GOOD, halve=True).step_error(3), "function of the paths"),
         (lambda: paths.quantile(1.5), "between 0 and 1"),
         (lambda: paths.mean(np.zeros(3)), "4 paths"),
-        (lambda: paths.output(samples=0), "at least one"),
+        (lambda: paths.output(samples=0), "at least 1"),
     ):
         with pytest.raises(tp.EvaluationError, match=pattern):
             call()

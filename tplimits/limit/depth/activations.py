@@ -18,11 +18,12 @@ from math import factorial
 from typing import NamedTuple
 
 import sympy
-from sympy import Expr, Rational, S, Symbol
+from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import Factor, Factors
 from tplimits.limit.depth.coefficients import EPS, ROOT, expansion
+from tplimits.limit.depth.laurent import laurent
 from tplimits.program.entries import GaussMean
 from tplimits.program.functions import elementary, step
 
@@ -57,16 +58,10 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     >>> components(relu(U), 2)
     ([(1/2, Basis(power=1, sign=False)), (1/2, Basis(power=1, sign=True))], None)
     """
-    body = elementary(function)
+    constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function) if not f.has(U)}  # |c| is no kink
+    body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
     for jump in body.atoms(step):
-        factor, rest = sympy.expand(jump.args[0]).as_independent(U, as_Add=False)
-        if rest != U or not (factor.is_positive or factor.is_negative):
-            where = "its kink is not known to be at zero" if rest == U else "its kink is away from zero"
-            raise NoLimitError(
-                f"the activation `{shown(function)}`: {where}; only kinks at zero have moments here. Give the "
-                "constants inside the activation numbers, or take them out of it."
-            )
-        body = body.xreplace({jump: (1 + (_SIGN if factor.is_positive else -_SIGN)) / 2})
+        body = body.xreplace({jump: (1 + _side(jump.args[0], function) * _SIGN) / 2})
     polynomial = sympy.expand(body)
     cut = None
     if not _polynomial(polynomial):
@@ -83,6 +78,32 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
         basis = Basis(power, signs % 2 == 1)
         found[basis] = found.get(basis, S.Zero) + coefficient
     return [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0], cut
+
+
+def _side(argument: Expr, function: Expr) -> int:
+    """The sign of a where the argument of a jump is a·u; NoLimitError for one that jumps elsewhere.
+
+    >>> _side((EPS - 3) * U, S.Zero)
+    -1
+    """
+    name = f"the activation `{shown(function)}`"
+    if not argument.is_polynomial(U) or sympy.degree(argument, U) > 1:
+        raise NoLimitError(f"{name}: it has kinks away from zero; only kinks at u = 0 have moments here.")
+    slope, offset = sympy.expand(argument).coeff(U, 1), sympy.expand(argument).coeff(U, 0)
+    if offset != 0:
+        raise NoLimitError(
+            f"{name}: its kink is away from zero, at u = {shown(sympy.cancel(-offset / slope))}; only kinks at u = 0 "
+            "have moments here. Take what is added inside the activation out of it."
+        )
+    series = laurent(slope, EPS, 2)
+    first = slope if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
+    if first.is_positive or first.is_negative:  # for n large enough
+        return 1 if first.is_positive else -1
+    unknown = ", ".join(f"`{s}`" for s in sorted(first.free_symbols - {EPS}, key=str))
+    raise NoLimitError(
+        f"{name}: the sign of {unknown} is not known, and with it the side of the kink; take the constant out of the "
+        "activation, as in c*tp.relu(h) for c > 0, or give it a number by .bind."
+    )
 
 
 def _polynomial(expr: Expr) -> bool:

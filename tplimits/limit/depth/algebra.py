@@ -128,3 +128,14 @@ def next_number(factors: Iterable[Factor]) -> int:
 def times(powers: tuple[int, ...], dimension: int, exponent: int) -> tuple[int, ...]:
     """Powers with that of one dimension raised, in halves."""
     return (*powers[:dimension], powers[dimension] + exponent, *powers[dimension + 1 :])
+
+
+def averaged(poly: Poly, index: int) -> Poly:
+    """(1/size) Σ over a summed index; what does not depend on it stays as it is."""
+    dimension = index // SPAN
+    return Poly(
+        tuple(
+            t._replace(powers=times(t.powers, dimension, -2)) if index in indices(t.factors) else t for t in poly.terms
+        ),
+        poly.cut,
+    )

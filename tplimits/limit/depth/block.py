@@ -19,8 +19,9 @@ from tplimits.limit.depth.derivation import IDENTITY, lowered
 from tplimits.limit.depth.forms import Form, Orders, collected
 from tplimits.limit.depth.roots import Root, structured_root
 from tplimits.limit.depth.rows import with_rows
+from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.verdict import Verdict, equation, refused, solved
-from tplimits.limit.depth.writing import text
+from tplimits.limit.depth.writing import defined, text
 from tplimits.limit.kets import Reference, Step
 from tplimits.program.nodes import Avg
 from tplimits.program.program import Program
@@ -42,6 +43,8 @@ class BlockLimit:
     #: V → scale·V at order 1; 1 unless the block is part of a stack
     scale: Expr = S.One
     arrays: Mapping[str, numpy.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    #: why there is no root
+    rootless: str = ""
 
 
 def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
@@ -56,13 +59,13 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
     drift = layer.drift(layer.mean())
     scale = S.One
     if in_stack:
-        scale, drift = _without_growth(program, drift)
+        scale, drift = _without_growth(program, drift, layer.arrays.values)
     _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
     _insist(refused(program.name, drift, covariance, layer.arrays.values))
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
-    root = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
+    root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
     forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
     b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
     steps = (
@@ -76,9 +79,10 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
         root,
         _verdict(program.name, diffusion),
         (*_assumptions(program, fixed), *layer.remarks),
-        steps,
+        (*steps, *_root_step(rootless)),
         scale,
         arrays,
+        rootless,
     )
 
 
@@ -94,6 +98,10 @@ def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
 
 def _step(rule: str, premises: tuple[str, ...], write: Callable[[], str], reference: Reference) -> Step:
     return Step(rule, premises, write, reference)
+
+
+def _root_step(rootless: str) -> list[Step]:
+    return [_step("square root", ("Σ",), lambda: f"no structured root of Σ: {rootless}", NOCI)] if rootless else []
 
 
 def _insist(verdict: Verdict | None) -> None:
@@ -124,14 +132,15 @@ def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:
 # -- stacks -----------------------------------------------------------------------------------
 
 
-def _without_growth(program: Program, drift: Orders) -> tuple[Expr, Orders]:
+def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.ndarray]) -> tuple[Expr, Orders]:
     """A block that multiplies V by a number at order 1 as that number and the rest of its drift."""
     order_zero = drift[0]
     growth = order_zero.terms.get(IDENTITY, S.Zero)
-    if order_zero - collected([(IDENTITY, growth)]):
+    if not vanishes(order_zero - collected([(IDENTITY, growth)]), arrays):
+        shown, where = defined(order_zero, arrays)
         raise NoLimitError(
-            f"`{program.name}` in a stack: its covariance changes at order 1 by {text(order_zero)}; stacks are "
-            "covered for blocks that multiply V by a number."
+            f"`{program.name}` in a stack: its covariance changes at order 1 by {shown}{where}; stacks are "
+            "covered for blocks that multiply V by a number. Shape the block so that the rest is of order 1/n."
         )
     return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
 
@@ -164,13 +173,15 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
     steps = [s for p in parts for s in p.steps[:2]]
     steps.append(_step("stack", tuple(p.name for p in program.parts), lambda: "b = Σ b_k, Σ = Σ Σ_k", NOCI))
     steps.append(_step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI))
+    rootless = "; ".join(dict.fromkeys(p.rootless for p in parts if p.rootless))
     return BlockLimit(
         drift,
         diffusion,
         root,
         _verdict(program.name, diffusion),
         tuple(dict.fromkeys(a for p in parts for a in p.assumptions)),
-        tuple(steps),
+        (*steps, *_root_step(rootless)),
         S.One,
         merged(*(p.arrays for p in parts)),
+        rootless,
     )

@@ -19,7 +19,8 @@ from sympy import Expr, Rational, S, Symbol
 from sympy.polys.rings import PolyElement, ring
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.algebra import Dimension
+from tplimits.limit.depth.algebra import Dimension, Poly, Term
+from tplimits.limit.depth.laurent import laurent
 
 #: n^(−1/2)
 EPS = Symbol("ε", positive=True)
@@ -99,15 +100,15 @@ def expansion(expr: Expr, limit: int) -> tuple[Expr, int | None]:
         return expanded, None
     if all(_is_power(t) for t in sympy.Add.make_args(expanded)):
         return expanded, None
-    try:
-        series = sympy.series(expr, EPS, 0, limit + 1).removeO()
-    except (ValueError, NotImplementedError, sympy.PoleError):
-        series = None
-    expanded = None if series is None else sympy.expand(series)
-    if expanded is None or not all(_is_power(t) for t in sympy.Add.make_args(expanded)):
+    series = laurent(expr, EPS, limit)
+    if series is None:
         shown = expr.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
-        raise NoLimitError(f"`{shown}` has no expansion in powers of n^(-1/2); write it with powers of tp.n.")
-    return expanded, limit
+        raise NoLimitError(
+            f"`{shown}` has no expansion in whole powers of n^(-1/2), the powers that a layer of depth proportional to "
+            "width can have. Write powers of tp.n as exact multiples of 1/2, as in tp.sqrt(tp.n) or tp.n**2, and "
+            "functions of them without a singular point as n → ∞."
+        )
+    return sympy.Add(*(c * EPS**k for k, c in series.terms.items())), series.cut
 
 
 def _is_power(term: Expr) -> bool:
@@ -144,6 +145,11 @@ class Ring:
                 terms[key] = terms.get(key, sympy.QQ(0)) + sympy.QQ(number.p, number.q)
             self._known[expr] = self.ring.from_dict(terms)
         return self._known[expr]
+
+    def poly(self, poly: Poly) -> Poly:
+        """A sum with its coefficients in the ring."""
+        terms = (Term(self.element(t.coeff), t.powers, t.pert, t.factors) for t in poly.terms)
+        return Poly(tuple(terms), poly.cut)
 
     @property
     def root(self) -> PolyElement:

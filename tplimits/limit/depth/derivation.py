@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sympy import S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, Term, lowest, multiplied, next_number, placed, times
+from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, averaged, lowest, multiplied, next_number, placed
 from tplimits.limit.depth.arrays import Arrays
 from tplimits.limit.depth.coefficients import Ring
 from tplimits.limit.depth.contraction import MOST, Contraction
@@ -51,9 +51,7 @@ class OneLayer:
         """V′ at two free tokens: (1/n) Σ_i X′ X′."""
         apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
         left, right = self._at(first, 1), self._at(second, apart)
-        found = multiplied(left, right, self.most)
-        terms = (t._replace(powers=times(t.powers, 0, -2)) for t in found.terms)
-        return Poly(tuple(terms), found.cut)
+        return averaged(multiplied(left, right, self.most), 0)
 
     def _at(self, token: int, beyond: int) -> Poly:
         change = {OPEN: 0, OPEN - 1: token}
@@ -107,11 +105,7 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
         )
     model = lowering.model
     ring = Ring([t.coeff for p in polys for t in p.terms])
-    model.operands = {p: _in_ring(poly, ring) for p, poly in model.operands.items()}
+    model.operands = {p: ring.poly(poly) for p, poly in model.operands.items()}
     return OneLayer(
-        program, model, ring, lowering.arrays, _in_ring(state, ring), lowering.reading, most, tuple(lowering.remarks)
+        program, model, ring, lowering.arrays, ring.poly(state), lowering.reading, most, tuple(lowering.remarks)
     )
-
-
-def _in_ring(poly: Poly, ring: Ring) -> Poly:
-    return Poly(tuple(Term(ring.element(t.coeff), t.powers, t.pert, t.factors) for t in poly.terms), poly.cut)

@@ -73,8 +73,10 @@ def settle(expr: Expr) -> Expr:
     expanded = _snapped(sympy.expand(expr))
     if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
         expanded = sympy.expand(sympy.trigsimp(expanded))
-    if expanded.is_number or not expanded.has(sympy.Pow):
-        return sympy.nsimplify(expanded) if expanded.is_Float else expanded
+    if expanded.is_Float:
+        return sympy.nsimplify(expanded)
+    if not expanded.has(sympy.Pow) or (expanded.is_number and not expanded.is_Add):
+        return expanded
     together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
     if _is_rational(expanded):
         return together

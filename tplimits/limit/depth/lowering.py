@@ -21,6 +21,7 @@ from tplimits.limit.depth.algebra import (
     Factors,
     Poly,
     Term,
+    averaged,
     indices,
     multiplied,
     renamed,
@@ -169,18 +170,15 @@ class Lowering:
 
     def _average(self, s: Avg, env: Env) -> Poly:
         assert s.operand is not None
-        width = self.number_of[s.over]
-        neuron = self.fresh(width)
+        neuron = self.fresh(self.number_of[s.over])
         inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
-        terms = tuple(t._replace(powers=times(t.powers, width, -2)) for t in inner.terms)
-        return measured(Poly(terms, inner.cut), self.model, frozenset(env.values()))
+        return measured(averaged(inner, neuron), self.model, frozenset(env.values()))
 
     def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
-        widths = [self.number_of[w] for w in s.slot_widths]
-        slots = {slot: self.fresh(width) for slot, width in zip(s.slots, widths, strict=True)}
+        slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
         found = self.lower(s.body, {**env, **slots})
-        for width in widths:
-            found = Poly(tuple(t._replace(powers=times(t.powers, width, -2)) for t in found.terms), found.cut)
+        for neuron in slots.values():
+            found = averaged(found, neuron)
         return found
 
     # -- bodies -------------------------------------------------------------------------------

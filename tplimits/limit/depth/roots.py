@@ -80,20 +80,24 @@ def _elsewhere(factors: Factors) -> Factors:
     return tuple((label, tuple(change.get(i, i) for i in at), copy) for label, at, copy in factors)
 
 
-def structured_root(layer: OneLayer, groups: list[frozenset[int]], diffusion: Form) -> Root | None:
-    """The root of a diffusion, or None where it has not this structure."""
+def structured_root(layer: OneLayer, groups: list[frozenset[int]], diffusion: Form) -> tuple[Root | None, str]:
+    """The root of a diffusion, or None and the reason where it has not this structure."""
     responses, rest = [], diffusion
     for group in groups:
         response = _response(layer, group)
         if response is None:
-            return None
+            weights = ", ".join(f"`{layer.model.names[m]}`" for m in sorted(group))
+            return None, f"the noise of {weights} is not linear in averages of two products with the state"
         if response.form:
             responses.append(response)
             rest = rest - response.covariance()
     isotropic = rest.terms.get(next(iter(SIGMA_LIN.terms)), S.Zero)
     if not vanishes(rest - SIGMA_LIN.scaled(isotropic), layer.arrays.values):
-        return None
-    return Root(isotropic, tuple(responses))
+        return None, (
+            "Σ without the noise of averages of two products is no multiple of V^αδ V^βω + V^αω V^βδ, as where a "
+            "matrix stands inside an average and outside of it"
+        )
+    return Root(isotropic, tuple(responses)), ""
 
 
 def _response(layer: OneLayer, group: frozenset[int]) -> Response | None:

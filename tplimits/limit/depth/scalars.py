@@ -15,7 +15,9 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.algebra import Poly, Term, lowest, multiplied, total
 from tplimits.limit.depth.arrays import ARRAYS
-from tplimits.limit.depth.sizes import second_moment_text
+from tplimits.limit.depth.sizes import mean_and_covariance
+from tplimits.limit.depth.vanishing import vanishes
+from tplimits.limit.depth.writing import defined
 
 if TYPE_CHECKING:
     from tplimits.limit.depth.lowering import Lowering
@@ -32,26 +34,14 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     else:
         lowering.fail(f"`{type(expr).__name__}` of several scalars is not covered; use functions of one scalar.")
     fixed, small = _parts(lowering, lowering.lower(inner, env))
-    name = str(expr.func.__name__).lower()
-    if small.terms and lowest(small) <= 0:
-        deterministic = all(f[0][0] != "F" for t in small.terms if t.pert <= 0 for f in t.factors)
-        if deterministic:
-            lowering.fail(
-                f"the argument of {name} is of order {_size(lowest(small))} and a function of the state; the next "
-                "covariance would not be a polynomial in V. Scale the argument by 1/sqrt(n)."
-            )
-        worst = min(small.terms, key=lambda t: t.pert)
-        moment = second_moment_text(worst, lowering.model, frozenset(env.values()))
-        lowering.fail(
-            f"not perturbative: the argument of {name} has fluctuations of order {_size(lowest(small))}, with second "
-            f"moment {moment}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
-            "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
-            "τ0·sqrt(n/k)."
-        )
-    if small.terms and lowest(small) > 1 and isinstance(expr, sympy.exp):
+    lifted = small.terms and lowest(small) <= 0
+    if lifted:
+        _insist_on_small(lowering, expr, small, env)
+    elif isinstance(expr, sympy.exp) and _invisible(small):
+        size = f"by {_size(lowest(small))} only" if small.terms else "by less than 1/n"
         lowering.remarks[
-            f"the argument of {name} in {lowering.where} fluctuates by {_size(lowest(small))} only: its fluctuations "
-            "leave no trace in drift and noise. They would with the temperature τ0·sqrt(n·k)."
+            f"the argument of exp in {lowering.where} fluctuates {size}: its fluctuations leave no trace in drift and "
+            "noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
@@ -60,11 +50,61 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     for j in range(lowering.limit // least + 1):
         if j:
             _, again = _parts(lowering, lowering.lower(inner, env))
+            if lifted:  # small in their sum alone: all of them are kept, or none
+                again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
             power = multiplied(power, again, lowering.limit)
             derivative = derivative.diff(_ARGUMENT) / j
         found.append(multiplied(_at(lowering, derivative, fixed, env), power, lowering.limit))
     cut = lowering.limit if small.terms else None
     return lowering.arranged(total([*found, Poly((), cut)]))
+
+
+def _invisible(small: Poly) -> bool:
+    """Whether an argument is random by less than what shows in drift and noise, or is cut off altogether."""
+    if not small.terms:
+        return small.cut is not None
+    random = [t.pert for t in small.terms if any(label[0] == "F" for label, _, _ in t.factors)]
+    return bool(random) and min(random) > 1
+
+
+def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Expr, int]) -> None:
+    """Refuse an argument that moves by more than n^(−1/2), judged by the mean and covariance of its sum."""
+    mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
+    known = lowering.arrays.values
+    what = f"what is taken to the power {expr.exp}" if isinstance(expr, sympy.Pow) else f"the argument of {expr.func}"
+    if any(label[0] == "Q" for orders in (mean, covariance) for f in orders.opaque for label, _, _ in f):
+        lowering.fail(
+            f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no "
+            "functions of V, so that V is not Markov; leave them out, or put a matrix between, as in tp.avg(W @ x)."
+        )
+    moved = [(o, f) for o, f in mean.forms.items() if o < 1 and not vanishes(f, known)]
+    if moved:
+        shown, where = defined(moved[0][1], known)
+        state = f"{what} is {shown} of order {_size(moved[0][0])}, a function of the state{where}"
+        if isinstance(expr, sympy.Pow):
+            lowering.fail(
+                f"{state}: a normalisation by the state, as in layer norm, makes the leading map V → V′ nonlinear in "
+                "V, and its limit needs the Itô rule for that map, which is not covered. Divide by a number, such as "
+                "the size that is expected (tp.expect), or leave the normalisation out and normalise V along the paths."
+            )
+        lowering.fail(
+            f"{state}; the next covariance would not be a polynomial in V. Subtract its mean, or scale it by 1/n: V "
+            "may change by 1/n in a layer."
+        )
+    spread = [(o, f) for o, f in covariance.forms.items() if o < 2 and not vanishes(f, known)]
+    if spread:
+        shown, where = defined(spread[0][1], known)
+        lowering.fail(
+            f"not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with variance "
+            f"{shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
+            "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
+            "τ0·sqrt(n/k)."
+        )
+    if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
+        lowering.fail(
+            f"the size of {what} is not known: it holds moments of an activation that have no closed form here. Shape "
+            "the activation, or take a polynomial or piecewise linear one."
+        )
 
 
 def _size(order: int) -> str:

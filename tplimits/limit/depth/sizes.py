@@ -6,10 +6,13 @@ of averages is at most of the product of their sizes.
 
 from __future__ import annotations
 
-import sympy
+from dataclasses import replace
 
-from tplimits.limit.depth.algebra import Factors, Poly, Term, next_number, product, renamed
+from tplimits.limit.depth.algebra import Factors, Poly, Term, indices, next_number, product, renamed
+from tplimits.limit.depth.arrays import Arrays
+from tplimits.limit.depth.coefficients import Ring
 from tplimits.limit.depth.contraction import Contraction, shifted
+from tplimits.limit.depth.forms import Orders, by_order
 from tplimits.limit.depth.model import Model
 
 #: free indices of the average that is measured are below this
@@ -35,18 +38,16 @@ def _second_moment(term: Term, model: Model, free: frozenset[int]) -> list[tuple
     return [(factors, powers) for factors, powers, _, _ in counting.mean([twice])]
 
 
-def second_moment_text(term: Term, model: Model, free: frozenset[int]) -> str:
-    """The leading part of E[term²], for messages: "V[αα] V[ββ]/τ0**2"."""
-    found = _second_moment(term, model, free)
-    lowest = min(model.order_of(powers) for _, powers in found)
-    pieces = []
-    for factors, powers in found:
-        if model.order_of(powers) == lowest:
-            number = sympy.Integer(1)
-            for power, dimension in zip(powers, model.dimensions, strict=True):
-                number *= 1 if dimension.name == "n" else dimension.size ** sympy.Rational(power, 2)
-            names = {_FREE - place: name for place, name in enumerate("αβδω")}
-            shown = [f"{label}[{''.join(names.get(i, 'ν') for i in at)}]" for label, at, _ in factors]
-            size = sympy.sstr(term.coeff**2 * number)
-            pieces.append(" ".join(shown if size == "1" and shown else [f"({size})", *shown]))
-    return " + ".join(pieces)
+def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozenset[int]) -> tuple[Orders, Orders]:
+    """E of a sum of averages and its covariance with itself, exactly: what cancels in the sum has cancelled.
+
+    The indices that are not summed are called α, β, …
+    """
+    ring = Ring([t.coeff for p in (poly, *model.operands.values()) for t in p.terms])
+    exact = replace(model, operands={p: ring.poly(operand) for p, operand in model.operands.items()})
+    contraction = Contraction(exact, ring.ring.one)
+    held = indices(f for t in poly.terms for f in t.factors)
+    change = {i: place - 4 for place, i in enumerate(sorted(held & free))}
+    terms = [t._replace(factors=renamed(t.factors, change), pert=0) for t in ring.poly(poly).terms]
+    mean, covariance = contraction.mean(terms), contraction.covariance(terms, terms)
+    return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)

@@ -48,7 +48,7 @@ def _product(factors: tuple, V: numpy.ndarray, arrays: Mapping[str, numpy.ndarra
     root = numpy.sqrt(numpy.diag(V))
     known = {"V": V, "N": numpy.sin(V) + 2, "s": root, "I": numpy.eye(len(V)), **arrays}
     place = {i: 4 + i for i in (-4, -3, -2, -1)}
-    operands: list = []
+    operands: list = [] if factors else [numpy.ones(()), []]
     for label, at, _ in factors:
         operands += [known[label], [place.setdefault(i, len(place)) for i in at]]
     free = sorted({place[i] for _, at, _ in factors for i in at if i < 0})

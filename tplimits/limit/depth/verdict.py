@@ -16,7 +16,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.forms import Form, Orders
 from tplimits.limit.depth.vanishing import vanishes
-from tplimits.limit.depth.writing import text
+from tplimits.limit.depth.writing import defined
 
 #: sizes of what stands at ε⁰ and ε¹, in words
 _ORDERS = {0: "1", 1: "n^(-1/2)"}
@@ -45,19 +45,21 @@ def refused(name: str, drift: Orders, covariance: Orders | None, arrays: Mapping
         low = [
             (order, form) for order, form in sorted(orders.forms.items()) if order < 2 and not vanishes(form, arrays)
         ]
-        if low:
-            return _too_large(name, what, low)
-        if orders.opaque:
-            return _opaque(name, what, next(iter(orders.opaque)))
+        unknown = min(orders.opaque.values(), default=None)
+        if low and (unknown is None or low[0][0] < unknown):
+            return _too_large(name, what, low, arrays)
+        if orders.opaque:  # what is known at its order is a part only
+            return _opaque(name, what, min(orders.opaque, key=lambda f: orders.opaque[f]))
     return None
 
 
-def _too_large(name: str, what: str, low: list[tuple[int, Form]]) -> Verdict:
+def _too_large(name: str, what: str, low: list[tuple[int, Form]], arrays: Mapping[str, numpy.ndarray]) -> Verdict:
     conditions = solved(c for _, form in low for c in form.terms.values())
     order, form = low[0]
     size = _ORDERS.get(order, f"n^({sympy.Rational(-order, 2)})")
-    found = f"`{name}` has no limit of depth proportional to width: {what} has the term {text(form)}"
-    found += f" of order {size}" if order else " of order 1, not 1/n"
+    shown, where = defined(form, arrays)
+    found = f"`{name}` has no limit of depth proportional to width: {what} has the term {shown}"
+    found += (f" of order {size}" if order else " of order 1, not 1/n") + where
     factor = _growth(form) if what.startswith("E") and order == 0 else None
     if factor is not None:
         found += f", so that V grows like ({factor})^depth"
@@ -69,8 +71,7 @@ def _too_large(name: str, what: str, low: list[tuple[int, Form]]) -> Verdict:
         if factor is not None:
             repair += "; a branch is missing, or scaled so that V does not keep its size"
         return Verdict("none", f"{found}; {repair}.")
-    shown = " and ".join(map(equation, conditions))
-    return Verdict("none", f"{found}; needs {shown}.", conditions)
+    return Verdict("none", f"{found}; needs {' and '.join(map(equation, conditions))}.", conditions)
 
 
 def _growth(form: Form) -> Expr | None:

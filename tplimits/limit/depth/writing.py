@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import numpy
 import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
 from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
+from tplimits.program.render import NumberPrinter
 
 #: names of free token indices and of summed ones
 FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
 SUMMED = "νκμξηζθφ"
 M = Symbol("m", integer=True, positive=True)
+#: constant arrays with more entries are described
+_SHOWN = 64
 
 
 def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, list[str]]:
@@ -56,15 +60,18 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) ->
     >>> V = lambda a, b: ("V", (a, b), 0)
     >>> text(Form({(V(-4, -3),): -S.One, (V(0, 1),): M**-2}))
     '-V[αβ] + V[x̄x̄]'
+    >>> text(Form({(): S.One, (V(-4, -3),): -S.Half}))
+    '1 - 1/2·V[αβ]'
     """
     pieces = []
     for factors, coefficient in list(form.terms.items())[:most]:
         names, number, left = named(factors, coefficient)
         sign = "-" if number.could_extract_minus_sign() else "+"
         number = -number if sign == "-" else number
-        shown = "" if number == 1 else _bracketed(sympy.sstr(number)) + "·"
         total = f"Σ_{''.join(left)} " if left else ""
-        pieces.append(f"{sign} {shown}{total}{' '.join(_factor(f, names, arrays or {}) for f in factors)}")
+        product = total + " ".join(_factor(f, names, arrays or {}) for f in factors)
+        shown = _bracketed(NumberPrinter().doprint(number))
+        pieces.append(f"{sign} {shown if not product else product if number == 1 else f'{shown}·{product}'}")
     if len(form.terms) > most:
         pieces.append(f"+ … ({len(form.terms) - most} more terms)")
     line = " ".join(pieces) or "0"
@@ -81,6 +88,30 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     if label == "s":
         return f"√V[{inside * 2}]"
     return f"{arrays.get(label, 'p') if label[0] in ARRAYS else label}[{inside}]"
+
+
+def array_names(forms: Iterable[Form]) -> dict[str, str]:
+    """What the constant arrays in some forms are called in print: p, then p2, …"""
+    labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
+    return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+
+
+def contents(values: numpy.ndarray) -> str:
+    """What a constant array holds, for a line of text.
+
+    >>> contents(numpy.eye(2)), contents(numpy.arange(100.0))
+    ('[[1.0, 0.0], [0.0, 1.0]]', 'of shape (100,), entries from 0 to 99')
+    """
+    if values.size > _SHOWN:
+        return f"of shape {values.shape}, entries from {values.min():.4g} to {values.max():.4g}"
+    return str((values + 0.0).round(4).tolist())
+
+
+def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:
+    """A form as one line, and what its constant arrays are: (line, ", where p = …" or nothing)."""
+    names = array_names([form])
+    where = " and ".join(f"{name} = {contents(known[label])}" for label, name in names.items())
+    return text(form, names), f", where {where}" if where else ""
 
 
 def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M) -> Expr:

@@ -108,7 +108,11 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
         return S.Zero, S.Zero
     position = network.returns[1]
     shift = network[position]
-    body = shift.body if isinstance(shift, ScalarNonlin) else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
+    body = (
+        shift.body
+        if isinstance(shift, ScalarNonlin)
+        else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
+    )
     nngp, ntk, constant = S.Zero, S.Zero, body
     for entry in body.atoms(Entry):
         scalar = network[entry.source]

@@ -1,7 +1,7 @@
 """Kernel matrices between training and test inputs, filled tile by tile, one kernel at a time.
 
 A matrix has a row for each input and output axis, (N·A, N′·A′); arrays of one triangle are mirrored.  Where logits are
-drawn, all blocks come from the same draws: the matrix over training and test inputs together stays positive semidefinite.
+drawn, all blocks come from the same draws: the matrix over training and test inputs together stays semidefinite.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.kernels.evaluation import KERNELS, KernelPair, Request, Tile, drawn, refuse_mixture, shape_of, tiles
+from tplimits.numeric.kernels.evaluation import (
+    KERNELS,
+    KernelPair,
+    Request,
+    Tile,
+    drawn,
+    refuse_mixture,
+    shape_of,
+    tiles,
+)
 from tplimits.progress import Progress
 
 Array = NDArray[numpy.float64]
@@ -111,5 +120,7 @@ def unfolded(matrix: Array, left: Sequence[int], right: Sequence[int]) -> Array:
 def kernel_name(kernel: Any) -> str:
     """Which of the two kernels is asked for."""
     if kernel not in KERNELS:
-        raise EvaluationError(f'kernel={kernel!r}: there is "nngp", the law of the outputs at initialisation, and "ntk".')
+        raise EvaluationError(
+            f'kernel={kernel!r}: there is "nngp", the law of the outputs at initialisation, and "ntk".'
+        )
     return str(kernel)

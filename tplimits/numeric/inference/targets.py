@@ -37,7 +37,9 @@ def read_targets(y: Any, many: int, outputs: Sequence[int]) -> Targets:
     if array.shape[: len(shape)] != shape or array.ndim > len(shape) + 1 or not array.size:
         plain = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
         wide = ", ".join((*map(str, shape), "outputs"))
-        raise EvaluationError(f"y has shape {array.shape}; {many} inputs need ({plain}), or ({wide}) of independent outputs.")
+        raise EvaluationError(
+            f"y has shape {array.shape}; {many} inputs need ({plain}), or ({wide}) of independent outputs."
+        )
     return Targets(array.reshape(math.prod(shape), -1), array.ndim == len(shape))
 
 
@@ -72,7 +74,9 @@ def read_schedule(time: Any, steps: Any, lr: Any) -> Schedule:
     moments, single = _several(steps)
     counts = [whole_number(m) for m in moments]
     if not counts or any(c is None or c < 0 for c in counts):
-        raise EvaluationError(f"steps={steps!r}: a number of steps is a whole number, 0 or more; several are a list of them.")
+        raise EvaluationError(
+            f"steps={steps!r}: a number of steps is a whole number, 0 or more; several are a list of them."
+        )
     return Schedule(tuple(float(c) for c in counts if c is not None), rate, single)
 
 

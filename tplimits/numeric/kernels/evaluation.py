@@ -65,7 +65,9 @@ def request(
 ) -> Request:
     """Check and read what a user gave."""
     network = derivation.network
-    fixed = {network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer}
+    fixed = {
+        network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer
+    }
     constants, sizes = read_constants(network, given, ratios, fixed)
     one = read_inputs(network, X1, "X1", sizes)
     other = one if X2 is None else read_inputs(network, X2, "X2", sizes)
@@ -216,14 +218,16 @@ def _dropped(asked: Request, value: Array) -> Array:
     return value
 
 
-def _refuse_infinite(asked: Request, kernels: Sequence[str], values: Sequence[Array], row: int = 0, column: int = 0) -> None:
+def _refuse_infinite(
+    asked: Request, kernels: Sequence[str], values: Sequence[Array], row: int = 0, column: int = 0
+) -> None:
     for name, array in zip(kernels, values, strict=True):
         if not numpy.isfinite(array).all():
             i, j = numpy.argwhere(~numpy.isfinite(array))[0][:2]
             raise EvaluationError(
                 f"the {name.upper()} of inputs {i + row} and {j + column} is not a finite number: a kernel of "
-                f"`{asked.derivation.network.name}` leaves the range of double precision there, or divides by zero (a layer "
-                "norm of a zero input?)."
+                f"`{asked.derivation.network.name}` leaves the range of double precision there, or divides by zero "
+                "(a layer norm of a zero input?)."
             )
 
 
@@ -252,7 +256,9 @@ def drawn(
     """Kernels between the batches (1, 1), (1, 2) or (2, 2) of a request, from the same draws."""
     count, many = whole_number(draws), whole_number(replicates)
     if count is None or many is None or many < 2 or count < many:
-        raise EvaluationError(f"draws={draws!r}, replicates={replicates!r}: whole numbers, 2 replicates or more, of one draw or more.")
+        raise EvaluationError(
+            f"draws={draws!r}, replicates={replicates!r}: whole numbers, 2 replicates or more, of one draw or more."
+        )
     base = seed_number(seed, EvaluationError)
     found: dict[tuple[int, int], list[list[Array]]] = {place: [] for place in places}
     with reporting(progress) as report:
@@ -288,5 +294,3 @@ def sampled(asked: Request, draws: int, seed: int) -> tuple[Array, Array]:
 
 def _dropped_draws(asked: Request, value: Array) -> Array:
     return numpy.stack([_dropped(asked, v) for v in value])
-
-

@@ -219,6 +219,20 @@ angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
 '''
 
 
+#: the body stands in a function of its own: the passes for parallel loops take minutes over hundreds of statements, and
+#: inlined by LLVM it still runs in vector registers, because a parallel loop knows that its arrays do not overlap
+_LOOP = '''
+
+row_of = numba.njit(forceinline=True, error_model="numpy")(row)
+
+
+@numba.njit(parallel=True, error_model="numpy", cache=True)
+def loop(G, D, L, R, P, K, T, N, triangle):
+    for i in numba.prange(K.shape[0]):
+        row_of(G, D, L, R, P, K, T, N, triangle, i)
+'''
+
+
 def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> tuple[str, Text]:
     """The module with the loop, and what it reads.  Raises NotFused where a part has no place in it."""
     text = Text(derivation, constants, careful)
@@ -239,18 +253,14 @@ def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful:
     body = [_inlined_numbers(line) for line in body]
     heads = [_inlined_numbers(r) for r in results]
     stores = [f"K[i, j] = {heads[0]}", f"T[i, j] = {heads[1]}", "N[i, j] = margin < 0.0"]
-    indented = "\n".join(f"            {line}" for line in (*body, *stores))
-    preamble = "\n".join(f"        {line}" for line in rows)
-    head = "\n".join(f"    {line}" for line in numbers)
+    indented = "\n".join(f"        {line}" for line in (*body, *stores))
+    head = "\n".join(f"    {line}" for line in (*numbers, *rows))
     code = (
-        f"{_HEADING}@numba.njit(parallel=True, error_model=\"numpy\", cache=True)\n"
-        "def loop(G, D, L, R, P, K, T, N, triangle):\n"
+        f"{_HEADING}def row(G, D, L, R, P, K, T, N, triangle, i):\n"
         f"{head}\n"
-        "    for i in numba.prange(K.shape[0]):\n"
-        f"{preamble}\n"
-        "        first = i if triangle else 0\n"
-        "        for j in range(first, K.shape[1]):\n"
-        f"{indented}\n"
+        "    first = i if triangle else 0\n"
+        "    for j in range(first, K.shape[1]):\n"
+        f"{indented}\n{_LOOP}"
     )
     return code, text
 

@@ -21,7 +21,7 @@ from tplimits.program.evaluate import evaluate
 
 Array = NDArray[numpy.float64]
 #: entries of one Gram matrix of a block of rows
-_BLOCK = 1 << 21
+_BLOCK = 1 << 19
 
 _LOOPS: weakref.WeakKeyDictionary[KernelTables, dict] = weakref.WeakKeyDictionary()
 
@@ -55,12 +55,14 @@ def pairs(
         none = numpy.empty((0, 0, 0))
         loop.run(grams, none, rows, numpy.ascontiguousarray(columns[:, rest]), numbers, K, T, near, symmetric)
         if symmetric:
-            near[numpy.tril_indices(some.many, -1, those.many)] = False
+            near[numpy.tril_indices(some.many, 0, those.many)] = False
         _again(derivation, constants, some, those, near, K, T)
         nngp[part, rest], ntk[part, rest] = K, T
     if symmetric:
-        for array in (nngp, ntk):
+        own = Tables(derivation, (one, one), constants).frame(1, 1)
+        for array, kernel in ((nngp, derivation.nngp), (ntk, derivation.ntk)):
             _mirror(array)
+            numpy.fill_diagonal(array, own.value(kernel).array)
     return nngp, ntk
 
 

@@ -1,6 +1,6 @@
 """Networks whose outputs are Gaussian given random logits: kernels and outputs by draws, and how far from Gaussian.
 
-Given the logits 𝒢 of finitely many heads, outputs are centred Gaussian with covariance C(𝒢), independent outputs sharing
+Given the logits 𝒢 of finitely many heads, outputs are centred Gaussian with covariance C(𝒢); independent outputs share
 𝒢.  Of f ~ N(0, C) with random C, E f⁴ = 3 E C², so the excess kurtosis is 3 Var(C)/(E C)².
 """
 
@@ -31,7 +31,7 @@ class KernelSample:
     symmetric: bool = field(default=True, repr=False)
 
     def outputs(self, many: int = 1, seed: int = 0) -> Array:
-        """Outputs of networks at initialisation: for each draw of the logits `many` independent ones, (draws, many, N, *axes).
+        """Outputs at initialisation: for each draw of the logits `many` independent ones, (draws, many, N, *axes).
 
         Raises EvaluationError where the kernels were drawn for two different batches of inputs.
         """
@@ -83,8 +83,8 @@ def _batches(asked: Request, draws: int, seed: int) -> Iterator[tuple[Array, Arr
         raise EvaluationError(f"draws={draws!r}: the number of draws is a whole number, 2 or more.")
     if not asked.derivation.is_mixture:
         raise EvaluationError(
-            f"the kernels of `{asked.derivation.network.name}` are not random, so there is nothing to draw: .evaluate(X) gives them. "
-            "A mixture needs 1/√n logits and a fixed number of heads."
+            f"the kernels of `{asked.derivation.network.name}` are not random, so there is nothing to draw: .evaluate(X) gives "
+            "them. A mixture needs 1/√n logits and a fixed number of heads."
         )
     step = max(2, _BATCH // math.prod(shape_of(asked, asked.derivation.axes)))
     for number, start in enumerate(range(0, count, step)):

@@ -31,7 +31,9 @@ class GramFiles:
     def __enter__(self) -> GramFiles:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for path, _ in self.parts.values():
             path.unlink(missing_ok=True)
 

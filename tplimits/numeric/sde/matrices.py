@@ -1,7 +1,4 @@
-"""Small dense matrices in compiled loops: products, Cholesky factors, eigenvalues by Jacobi rotations.
-
-Products are sums over adjacent entries, which compile to several times as fast code as sums over columns.
-"""
+"""Small dense matrices in compiled loops: Cholesky factors, and eigenvalues by Jacobi rotations."""
 
 from __future__ import annotations
 
@@ -16,31 +13,6 @@ PIVOT = 1e-13
 _SWEEPS = 40
 
 _FAST = {"contract", "reassoc", "nsz"}
-
-
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def multiply_transposed(A: Any, B: Any, out: Any) -> None:
-    """A Bᵀ."""
-    m = A.shape[0]
-    for i in range(m):
-        for j in range(m):
-            total = 0.0
-            for k in range(m):
-                total += A[i, k] * B[j, k]
-            out[i, j] = total
-
-
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def gram(B: Any, out: Any) -> None:
-    """B Bᵀ."""
-    m = B.shape[0]
-    for i in range(m):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(m):
-                total += B[i, k] * B[j, k]
-            out[i, j] = total
-            out[j, i] = total
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")

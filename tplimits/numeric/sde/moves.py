@@ -12,7 +12,8 @@ from typing import Any
 
 from numba import njit
 
-from tplimits.numeric.sde.matrices import gram, multiply_transposed, root
+from tplimits.numeric.sde.matrices import root
+from tplimits.numeric.sde.products import copy, multiply, transpose
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -48,56 +49,77 @@ def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def triangular_noise(normals: Any, scale: float, U: Any) -> None:
-    """Sᵀ, upper triangular, with scale = √(s h/2)."""
-    m = U.shape[0]
-    k = 0
-    for i in range(m):
-        for j in range(i):
-            U[j, i] = normals[k] * scale * 1.4142135623730951
-            k += 1
-        U[i, i] = math.sqrt(max(1.0 - (2 * i + 1) * scale * scale, 0.0)) + scale * normals[k]
-        k += 1
+def centres(scale: float, centre: Any) -> None:
+    """√(1 − s h (i + ½)) with scale = √(s h/2)."""
+    for i in range(centre.shape[0]):
+        centre[i] = math.sqrt(max(1.0 - (2 * i + 1) * scale * scale, 0.0))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def response(B: Any, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
-    """R = B Gᵀ Bᵀ with B Bᵀ = V, or B (G + Gᵀ) Bᵀ/√2."""
+def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
+    """S, with scale = √(s h/2), on and below the diagonal."""
+    below = scale * 1.4142135623730951
+    for i in range(S.shape[0]):
+        row = normals[i * (i + 1) // 2 :]  # a slice, so that the compiler knows the entries to be adjacent
+        for j in range(i):
+            S[i, j] = below * row[j]
+        S[i, i] = centre[i] + scale * row[i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def response(B: Any, Bt: Any, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
+    """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2."""
     m = B.shape[0]
     if symmetric:
         symmetric_noise(normals, 0.7071067811865476, other)
-        multiply_transposed(B, other, spare)
+        multiply(B, other, False, spare)
     else:
-        multiply_transposed(B, normals[: m * m].reshape(m, m), spare)
-    multiply_transposed(spare, B, R)
+        multiply(B, normals[: m * m].reshape(m, m), False, spare)
+    multiply(spare, Bt, False, R)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, spare: Any, other: Any, fresh: Any) -> int:
-    """Euler: V + D + B K Bᵀ with B Bᵀ = V on entry, of the new V on return; 1 where V had to be made positive."""
+def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other: Any, fresh: Any) -> int:
+    """Euler: V + D + B K Bᵀ with B Bᵀ = V and Bt = Bᵀ on entry, of the new V on return.
+
+    1 where V had to be made positive.
+    """
     m = V.shape[0]
     for i in range(m):
         for j in range(m):
             fresh[i, j] = V[i, j] + D[i, j]
     if noisy:
-        multiply_transposed(B, K, spare)
-        multiply_transposed(spare, B, other)
+        multiply(B, K, False, spare)
+        multiply(spare, Bt, False, other)
         for i in range(m):
             for j in range(m):
                 fresh[i, j] += 0.5 * (other[i, j] + other[j, i])
-    if root(fresh, B, spare):
+    positive = root(fresh, B, spare)
+    transpose(B, Bt)
+    if positive:
         return 0
-    gram(B, fresh)
+    multiply(B, Bt, False, fresh)
     return 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def multiply_and_add(
-    V: Any, D: Any, added: bool, X: Any, factored: bool, U: Any, noisy: bool, B: Any, spare: Any, other: Any, fresh: Any
+    V: Any,
+    D: Any,
+    added: bool,
+    X: Any,
+    factored: bool,
+    S: Any,
+    noisy: bool,
+    B: Any,
+    Bt: Any,
+    spare: Any,
+    other: Any,
+    fresh: Any,
 ) -> int:
-    """(1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ with W Wᵀ = V + D and U = Sᵀ: positive whatever X and S are.
+    """(1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ with W Wᵀ = V + D: positive whatever X and S are.
 
-    B Bᵀ = V on entry, of the new V on return; 1 where V + D had to be made positive.
+    B Bᵀ = V and Bt = Bᵀ on entry, of the new V on return; 1 where V + D had to be made positive.
     """
     m = V.shape[0]
     clipped = 0
@@ -108,16 +130,15 @@ def multiply_and_add(
         if not root(fresh, B, spare):
             clipped = 1
     if noisy:
-        multiply_transposed(B, U, other)
+        multiply(B, S, True, other)
     else:
-        other[:] = B
+        copy(B, other)
     if factored:
         for i in range(m):
-            for j in range(m):
-                spare[j, i] = other[i, j]
             X[i, i] += 1.0
-        multiply_transposed(X, spare, B)
+        multiply(X, other, False, B)
     else:
-        B[:] = other
-    gram(B, fresh)
+        copy(other, B)
+    transpose(B, Bt)
+    multiply(B, Bt, False, fresh)
     return clipped

@@ -1,6 +1,8 @@
-"""Standard normals from one stream a path: xoshiro256++ and the ziggurat of Marsaglia and Tsang with 256 layers.
+"""Standard normals from one stream a path: xoshiro256++ and the ziggurat of Marsaglia and Tsang with 1024 layers.
 
-A path owns its stream, so that its numbers depend neither on the number of threads nor on other paths.
+A path owns its stream, so that its numbers depend neither on the number of threads nor on other paths.  A stream is
+several generators side by side, which are advanced together in vector registers.  One more is kept apart for the few
+words in a thousand that do not settle a normal, so that how many these are shifts no other number.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ import numpy
 from numba import njit
 from numpy.typing import NDArray
 
-_EDGE = 3.6541528853610088
+#: generators of one stream that are advanced together
+LANES = 32
+#: in a state, after the 4·LANES words of the generators: the words found last, and a generator of replacements
+_FOUND, _REPLACING = 4 * LANES, 5 * LANES
+#: words of a state
+SIZE = 5 * LANES + 4
+#: layers of the ziggurat, and where the lowest ends so that all have the same area
+_LAYERS = 1024
+_EDGE = 4.0388498461095045
 _BITS = 2.0**52
 
 
@@ -20,11 +30,11 @@ def _tables() -> tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[num
     """Widths of the layers over 2^52, the part of each that is wholly under the density, and densities at the edges."""
     density = math.exp(-0.5 * _EDGE**2)
     area = _EDGE * density + math.sqrt(math.pi / 2) * math.erfc(_EDGE / math.sqrt(2))
-    edges = numpy.zeros(256)
-    edges[255] = _EDGE
-    for i in range(254, 0, -1):
+    edges = numpy.zeros(_LAYERS)
+    edges[-1] = _EDGE
+    for i in range(_LAYERS - 2, 0, -1):
         edges[i] = math.sqrt(-2.0 * math.log(area / edges[i + 1] + math.exp(-0.5 * edges[i + 1] ** 2)))
-    widths, inside = edges / _BITS, numpy.zeros(256)
+    widths, inside = edges / _BITS, numpy.zeros(_LAYERS)
     widths[0] = area / density / _BITS  # the base layer with the tail
     inside[0] = _EDGE * density / area * _BITS
     inside[1:] = edges[:-1] / edges[1:] * _BITS
@@ -34,7 +44,9 @@ def _tables() -> tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[num
 _WIDTHS, _INSIDE, _DENSITIES = _tables()
 _U11, _U17 = (numpy.uint64(k) for k in (11, 17))
 _U19, _U23, _U41, _U45 = (numpy.uint64(k) for k in (19, 23, 41, 45))
-_LAYER, _TO_53_BITS = numpy.uint64(255), numpy.int64(11)
+_GOLDEN, _MIX1, _MIX2 = (numpy.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_U27, _U30, _U31 = (numpy.uint64(k) for k in (27, 30, 31))
+_LAYER, _TO_53_BITS = numpy.uint64(_LAYERS - 1), numpy.int64(11)
 
 
 def streams(seed: int, paths: int) -> NDArray[numpy.uint64]:
@@ -77,32 +89,60 @@ def _tail_or_wedge(state: Any, layer: Any, x: float) -> tuple[bool, float]:
 
 
 @njit(nogil=True, cache=True)
+def start(stream: Any, state: Any) -> None:
+    """The state of a stream, of SIZE words: generators side by side, each seeded from the stream by SplitMix64."""
+    for word in range(4):
+        for lane in range(LANES + 1):
+            bits = stream[word] + numpy.uint64(lane + 1) * _GOLDEN
+            bits = (bits ^ (bits >> _U30)) * _MIX1
+            bits = (bits ^ (bits >> _U27)) * _MIX2
+            state[word * LANES + lane if lane < LANES else _REPLACING + word] = bits ^ (bits >> _U31)
+
+
+@njit(nogil=True, cache=True)
+def _advance(state: Any) -> None:
+    """The next word of every lane, at _FOUND: _word of all at once, on one array that the compiler can vectorise."""
+    for lane in range(LANES):
+        a, b, c, d = state[lane], state[LANES + lane], state[2 * LANES + lane], state[3 * LANES + lane]
+        mixed = a + d
+        state[_FOUND + lane] = ((mixed << _U23) | (mixed >> _U41)) + a
+        c ^= a
+        d ^= b
+        state[lane] = a ^ d
+        state[LANES + lane] = b ^ c
+        state[2 * LANES + lane] = c ^ (b << _U17)
+        state[3 * LANES + lane] = (d << _U45) | (d >> _U19)
+
+
+@njit(nogil=True, cache=True)
+def _replaced(state: Any, layer: Any, x: float) -> float:
+    """The normal where a word fell outside what is wholly under the density; more words are from a generator apart."""
+    own = state[_REPLACING:]
+    while True:
+        accepted, x = _tail_or_wedge(own, layer, x)
+        if accepted:
+            return x
+        bits = _word(own)
+        layer = numpy.int64(bits & _LAYER)
+        signed = numpy.int64(bits) >> _TO_53_BITS
+        x = signed * _WIDTHS[layer]
+        if abs(signed) < _INSIDE[layer]:
+            return x
+
+
+@njit(nogil=True, cache=True)
 def fill(state: Any, out: Any) -> None:
-    """Standard normals into an array of one dimension."""
-    a, b, c, d = state[0], state[1], state[2], state[3]  # kept in registers: _word written out
-    for k in range(out.shape[0]):
-        while True:
-            mixed = a + d
-            bits = ((mixed << _U23) | (mixed >> _U41)) + a
-            shifted = b << _U17
-            c ^= a
-            d ^= b
-            b ^= c
-            a ^= d
-            c ^= shifted
-            d = (d << _U45) | (d >> _U19)
+    """Standard normals into an array of one dimension; what is left of the last words is not used."""
+    for first in range(0, out.shape[0], LANES):
+        _advance(state)
+        for lane in range(min(LANES, out.shape[0] - first)):
+            bits = state[_FOUND + lane]
             layer = numpy.int64(bits & _LAYER)
             signed = numpy.int64(bits) >> _TO_53_BITS  # no branch on the sign, which no processor can predict
             x = signed * _WIDTHS[layer]
-            if abs(signed) < _INSIDE[layer]:
-                break
-            state[0], state[1], state[2], state[3] = a, b, c, d
-            accepted, x = _tail_or_wedge(state, layer, x)
-            a, b, c, d = state[0], state[1], state[2], state[3]
-            if accepted:
-                break
-        out[k] = x
-    state[0], state[1], state[2], state[3] = a, b, c, d
+            if abs(signed) >= _INSIDE[layer]:
+                x = _replaced(state, layer, x)
+            out[first + lane] = x
 
 
 @njit(nogil=True, cache=True)

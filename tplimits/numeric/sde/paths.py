@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from tplimits import stages
 from tplimits.errors import EvaluationError
+from tplimits.numeric.sde.influence import of_deviation, of_quantile
+from tplimits.program.given import seed_number, whole_from, whole_number
 
 Array = NDArray[numpy.float64]
+#: bytes above which arrays of paths are refused
+MEMORY = 8 << 30
 
 
 class Estimate(NamedTuple):
@@ -22,6 +26,13 @@ class Estimate(NamedTuple):
 
     value: Any
     error: Any
+
+
+def _estimate(values: Array) -> Estimate:
+    """The mean over the first dimension, with its standard error."""
+    count = len(values)
+    error = values.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else numpy.full(values.shape[1:], numpy.nan)
+    return Estimate(values.mean(axis=0), error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +71,8 @@ class Paths:
         """
         V = self._recorded() if recorded else self.V
         m = V.shape[-1]
-        if not all(-m <= i < m for i in (a, b)):
-            raise EvaluationError(f"correlation({a}, {b}): the tokens are 0 to {m - 1}.")
+        if not all(number is not None and -m <= number < m for number in map(whole_number, (a, b))):
+            raise EvaluationError(f"correlation({a!r}, {b!r}): the tokens are 0 to {m - 1}.")
         scale = numpy.sqrt(V[..., a, a] * V[..., b, b])
         with numpy.errstate(divide="ignore", invalid="ignore"):
             found = numpy.where(scale > 0, V[..., a, b] / scale, numpy.nan)
@@ -70,41 +81,36 @@ class Paths:
     def mean(self, values: Any = None) -> Estimate:
         """Mean over the paths of V, or of `values` (paths, …), with its standard error."""
         found = self._of_paths(values)
-        count = len(found)
-        error = found.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else numpy.full(found.shape[1:], numpy.nan)
-        return Estimate(found.mean(axis=0), error)
+        return _estimate(found)
 
     def std(self, values: Any = None) -> Estimate:
         """Standard deviation over the paths of V, or of `values` (paths, …), with its standard error."""
         found = self._of_paths(values)
-        count = len(found)
-        if count < 2:
+        if len(found) < 2:
             raise EvaluationError("a standard deviation needs two paths.")
-        square = (found - found.mean(axis=0)) ** 2
-        deviation = numpy.sqrt(square.sum(axis=0) / (count - 1))
-        with numpy.errstate(divide="ignore", invalid="ignore"):
-            error = numpy.where(deviation > 0, square.std(axis=0) / (2 * deviation * math.sqrt(count)), 0.0)
-        return Estimate(deviation, error)
+        return _estimate(of_deviation(found))
 
     def quantile(self, q: float | Sequence[float], values: Any = None) -> Estimate:
         """Quantiles over the paths of V, or of `values` (paths, …), first dimension those of `q`.
 
-        The error is half the distance of the order statistics one binomial deviation √(q(1−q)/paths) to either side.
+        The errors come from the density at the quantile, by the distance of order statistics to either side.
         """
-        found, wanted = self._of_paths(values), numpy.asarray(q, dtype=float)
+        found, wanted = self._of_paths(values), _numbers("q", q)
         if not ((wanted >= 0) & (wanted <= 1)).all():
             raise EvaluationError(f"quantile({q}): a quantile lies between 0 and 1.")
-        deviation = numpy.sqrt(wanted * (1 - wanted) / len(found))
-        low, high = (numpy.quantile(found, numpy.clip(wanted + s * deviation, 0, 1), axis=0) for s in (-1, 1))
-        return Estimate(numpy.quantile(found, wanted, axis=0), (high - low) / 2)
+        each = [_estimate(of_quantile(found, float(one))) for one in wanted.ravel()]
+        shape = (*wanted.shape, *found.shape[1:])
+        return Estimate(*(numpy.array(part).reshape(shape) for part in zip(*each, strict=True)))
 
     def output(self, samples: int = 1, seed: int | None = None) -> Array:
         """Outputs of the network, N(0, V ⊗ I) given each path's V: (paths, m, samples)."""
-        if samples < 1:
-            raise EvaluationError(f"samples={samples}: at least one.")
+        samples = whole_from("samples", samples, 1, EvaluationError)
+        if self.V.shape[0] * self.V.shape[1] * samples * 8 > MEMORY:
+            raise EvaluationError(f"samples={samples} of {len(self.V)} paths take more than {MEMORY >> 30} GB.")
+        seeds = [self.seed, 1] if seed is None else seed_number(seed, EvaluationError)
         values, vectors = numpy.linalg.eigh(self.V)
         root = vectors * numpy.sqrt(numpy.clip(values, 0.0, None))[:, None, :]
-        rng = numpy.random.default_rng([self.seed, 1] if seed is None else seed)
+        rng = numpy.random.default_rng(seeds)
         return numpy.asarray(root @ rng.standard_normal((*self.V.shape[:2], samples)))
 
     def eigenvalues(self, recorded: bool = False) -> Array:
@@ -119,6 +125,8 @@ class Paths:
         """
         if self.halved is None:
             raise EvaluationError("step_error compares with steps half as long: simulate(…, halve=True).")
+        if statistic is not None and not callable(statistic):
+            raise EvaluationError(f"step_error({statistic!r}): a statistic is a function of the paths.")
         coarse, fine = ((p.V if statistic is None else numpy.asarray(statistic(p))) for p in (self, self.halved))
         return self.mean(2 * (coarse - fine))
 
@@ -135,9 +143,34 @@ class Paths:
         return self.history
 
     def _of_paths(self, values: Any) -> Array:
-        found = self.V if values is None else numpy.asarray(values, dtype=float)
+        found = self.V if values is None else _numbers("values", values)
         if found.ndim == 0 or len(found) != len(self.V):
             raise EvaluationError(
                 f"values have shape {found.shape}; the first dimension is that of {len(self.V)} paths."
             )
         return found
+
+
+def ended(
+    V: Array,
+    T: float,
+    dt: float,
+    method: str,
+    stopped: NDArray[numpy.int64],
+    clipped: NDArray[numpy.int64],
+    seed: int,
+    history: Array,
+    every: int,
+) -> Paths:
+    """Paths from what a loop over steps leaves: `stopped` is the step at which a path was stopped, or −1."""
+    time = numpy.arange(history.shape[1], dtype=numpy.float64) * (every * dt)
+    times = numpy.where(stopped >= 0, stopped * dt, numpy.inf)
+    kept = (time, history) if every else (None, None)
+    return Paths(V, T, dt, method, stopped >= 0, times, clipped, seed, *kept)
+
+
+def _numbers(name: str, value: Any) -> Array:
+    try:
+        return numpy.asarray(value, dtype=numpy.float64)
+    except (TypeError, ValueError):
+        raise EvaluationError(f"{name} is a value of type {type(value).__name__}; it is an array of numbers.") from None

@@ -10,13 +10,15 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.covariance import covariances
+from tplimits.numeric.covariance import covariances, positive
+from tplimits.numeric.sde.paths import MEMORY
+from tplimits.program.given import finite_number, positive_number, seed_number, whole_from
 
 Array = NDArray[numpy.float64]
 #: without `stop`, paths are stopped at this many times the largest eigenvalue of V0
 EXPLOSION = 1e6
-#: bytes of recorded covariances above which recording is refused
-_MEMORY = 8 << 30
+#: more steps than this are refused
+_STEPS = 1e9
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class Settings:
     halve: bool
     threads: int | None
 
+    def grid(self, halves: int) -> tuple[int, int, float]:
+        """Steps, steps between records, and the size of a step; `halves` is 2 for the coarse run of a pair."""
+        double = 2 if self.halve and halves == 1 else 1
+        return double * self.steps, double * self.every, self.T / (double * self.steps)
+
     def interval(self, V0: Array) -> tuple[float, float]:
         """Eigenvalues outside stop a path."""
         if self.high is not None:
@@ -41,31 +48,44 @@ class Settings:
 
 
 def settings(
-    T: Any, dt: Any, paths: Any, seed: Any, stop: Any, record: Any, halve: bool, threads: Any, V0: Array
+    T: Any, dt: Any, paths: Any, seed: Any, stop: Any, record: Any, halve: Any, threads: Any, V0: Array
 ) -> Settings:
     """The settings, or EvaluationError with what was found and the repair.
 
     >>> settings(.75, .01, 4096, 0, None, False, False, None, numpy.eye(2)).steps
     75
     """
-    T, dt = _positive("T", T), _positive("dt", dt)
-    count = _whole("paths", paths, 1)
-    steps = max(1, math.ceil(T / dt * (1 - 1e-12)))
-    if steps > 10**9:
+    T, dt = positive_number("T", T, EvaluationError), positive_number("dt", dt, EvaluationError)
+    count = whole_from("paths", paths, 1, EvaluationError)
+    if T / dt > _STEPS:
         raise EvaluationError(f"T/dt = {T / dt:.3g} steps: choose a larger dt.")
+    steps = max(1, math.ceil(T / dt * (1 - 1e-12)))
     m = V0.shape[-1]
     if V0.ndim == 3 and len(V0) != count:
         raise EvaluationError(f"V0 has shape {V0.shape}; it is (m, m), or (paths, m, m) with paths={paths}.")
     low, high = _interval(stop)
-    every = int(record) if isinstance(record, bool) else _whole("record", record, 1)
-    if every and (steps // every + 1) * count * m * m * 8 * (3 if halve else 1) > _MEMORY:
-        raise EvaluationError(
-            f"record={record!r} holds {steps // every + 1} times of {count} paths, more than {_MEMORY >> 30} GB; "
-            "record=k keeps every k-th step."
-        )
+    if not isinstance(halve, bool):
+        raise EvaluationError(f"halve={halve!r}: give True, for steps half as long as well, or False.")
+    every = int(record) if isinstance(record, bool) else whole_from("record", record, 1, EvaluationError)
+    _insist_on_memory(record, every, steps, count, 8 * m * m * (3 if halve else 1))
     if threads is not None:
-        threads = _whole("threads", threads, 1)
-    return Settings(T, steps, count, _whole("seed", seed, 0), low, high, every, bool(halve), threads)
+        threads = whole_from("threads", threads, 1, EvaluationError)
+    return Settings(T, steps, count, seed_number(seed, EvaluationError), low, high, every, halve, threads)
+
+
+def _insist_on_memory(record: Any, every: int, steps: int, count: int, size: int) -> None:
+    """Refuse what would hold more than the memory set aside; `size` in bytes of one covariance of one path."""
+    if count * size > MEMORY:
+        raise EvaluationError(
+            f"paths={count} take {count * size / 2**30:.3g} GB, more than {MEMORY >> 30}; simulate fewer at a time, "
+            "with another seed each time."
+        )
+    times = steps // every + 1 if every else 0
+    if times * count * size > MEMORY:
+        raise EvaluationError(
+            f"record={record!r} holds {times} times of {count} paths, more than {MEMORY >> 30} GB; record=k keeps "
+            "every k-th step."
+        )
 
 
 def initial(V0: Any) -> Array:
@@ -73,33 +93,10 @@ def initial(V0: Any) -> Array:
 
     Raises EvaluationError where it is not square, symmetric, finite and positive semidefinite.
     """
-    V = covariances(V0)
-    if V.ndim > 3:
+    V = positive(covariances(V0, "V0"), "V0")
+    if V.ndim > 3 or len(V) == 0:
         raise EvaluationError(f"V0 has shape {V.shape}; it is (m, m), or (paths, m, m).")
-    V = (V + numpy.swapaxes(V, -1, -2)) / 2
-    smallest = numpy.linalg.eigvalsh(V)[..., 0] + 1e-10 * numpy.trace(V, axis1=-2, axis2=-1)
-    if (smallest < 0).any():
-        raise EvaluationError(
-            f"V0 is not positive semidefinite: it has the eigenvalue {float(numpy.linalg.eigvalsh(V).min()):.6g}; a "
-            "covariance X Xᵀ/n has none below zero."
-        )
-    return V
-
-
-def _positive(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (number > 0 and math.isfinite(number)):
-        raise EvaluationError(f"{name}={value!r}: give a positive, finite number.")
-    return number
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, numpy.integer)) or value < least:
-        raise EvaluationError(f"{name}={value!r}: give a whole number, at least {least}.")
-    return int(value)
+    return (V + numpy.swapaxes(V, -1, -2)) / 2
 
 
 def _interval(stop: Any) -> tuple[float, float | None]:
@@ -109,8 +106,9 @@ def _interval(stop: Any) -> tuple[float, float | None]:
     if isinstance(stop, (tuple, list)):
         if len(stop) != 2:
             raise EvaluationError(f"stop={stop!r}: give a radius, or (low, high) for the eigenvalues.")
-        low, high = (0.0 if stop[0] is None else stop[0]), stop[1]
-        if isinstance(low, (int, float)) and isinstance(high, (int, float)) and 0 <= low < high:
-            return float(low), float(high)
+        low = finite_number("stop", 0 if stop[0] is None else stop[0], EvaluationError)
+        high = math.inf if stop[1] in (None, math.inf) else finite_number("stop", stop[1], EvaluationError)
+        if 0 <= low < high:
+            return low, high
         raise EvaluationError(f"stop={stop!r}: give (low, high) with 0 ≤ low < high.")
-    return 0.0, _positive("stop", stop)
+    return 0.0, positive_number("stop", stop, EvaluationError)

@@ -20,18 +20,19 @@ from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.splitting import splitting
 from tplimits.numeric import covariance, generated
+from tplimits.numeric.sde.dense import Dense
 from tplimits.numeric.sde.normals import streams
-from tplimits.numeric.sde.paths import Paths
+from tplimits.numeric.sde.paths import Paths, ended
 from tplimits.numeric.sde.settings import Settings, initial, settings
 from tplimits.numeric.sde.source import Generated, Outputs
 from tplimits.numeric.sde.source import generated as generated_source
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
-__all__ = ["Compiled", "Simulator", "initial", "settings", "simulate", "simulator"]
-METHODS = ("psd", "euler")
+__all__ = ["Compiled", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
+METHODS = ("psd", "euler", "dense")
 #: the size of a step, as a symbol in coefficients
-_STEP = Symbol("(step)", positive=True)
+_STEP = Symbol("dt", positive=True)
 #: paths handed to a thread at once
 _CHUNK = 64
 
@@ -54,15 +55,12 @@ class Simulator:
 def simulator(limit: BlockLimit, method: str) -> Simulator:
     """The simulator of a block's limit.
 
-    Raises EvaluationError for an unknown method, and where the diffusion has no structured root.
+    Raises EvaluationError where the diffusion has no structured root.
     """
-    if method not in METHODS:
-        raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
     if limit.root is None:
         raise EvaluationError(
-            "paths need a square root of Σ that is linear in independent normals, and none was found: Σ is not a "
-            "multiple of V^αδ V^βω + V^αω V^βδ plus the noise of weights that enter through averages of two dense "
-            "layers.  drift_at and diffusion_at give the coefficients at any V."
+            f"method={method!r} needs a square root of Σ that is linear in independent normals, and none was found: "
+            f"{limit.rootless}. method='dense' takes a root of Σ at every step, slowly."
         )
     noise = sympy.sqrt(_STEP)
     if method == "euler":
@@ -136,13 +134,10 @@ class Compiled:
 
     def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:
         """The paths; `halves` is 2 for the coarse run of a pair with the same noise."""
-        steps = settings.steps if halves == 2 or not settings.halve else 2 * settings.steps
-        every = settings.every * (1 if steps == settings.steps else 2)
-        h = settings.T / steps
+        steps, every, h = settings.grid(halves)
         count, m = settings.paths, V0.shape[-1]
         V = numpy.ascontiguousarray(numpy.broadcast_to(V0, (count, m, m))).copy()
-        times = steps // every + 1 if every else 1
-        history = numpy.empty((count, times, m, m)) if every else numpy.empty((count, 0, m, m))
+        history = numpy.empty((count, steps // every + 1 if every else 0, m, m))
         stopped, clipped = numpy.empty(count, dtype=numpy.int64), numpy.empty(count, dtype=numpy.int64)
         states, c = streams(settings.seed, count), self.coefficients(h)
         spread = math.sqrt(self.isotropic * h / 2)
@@ -169,21 +164,26 @@ class Compiled:
             report.plan(count, "paths")
             for done in pool.map(chunk, range(0, count, _CHUNK)):
                 report.advance(done)
-        return Paths(
-            V,
-            settings.T,
-            h,
-            self.simulator.method,
-            stopped >= 0,
-            numpy.where(stopped >= 0, stopped * h, numpy.inf),
-            clipped,
-            settings.seed,
-            numpy.arange(times, dtype=numpy.float64) * (every * h) if every else None,
-            history if every else None,
-        )
+        return ended(V, settings.T, h, self.simulator.method, stopped, clipped, settings.seed, history, every)
 
 
-def simulate(compiled: Compiled, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
+def engine(
+    limit: BlockLimit, method: str, values: Mapping[Symbol, float], m: int, known: dict[str, Simulator]
+) -> Compiled | Dense:
+    """What draws paths of a limit at given constants; `known` keeps the simulators that were made.
+
+    Raises EvaluationError for an unknown method, and where no structured root of Σ was found or Σ is not positive.
+    """
+    if not isinstance(method, str) or method not in METHODS:
+        raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
+    if method == "dense":
+        return Dense(limit, values)
+    if method not in known:
+        known[method] = simulator(limit, method)
+    return Compiled.at(known[method], values, limit.arrays, m)
+
+
+def simulate(compiled: Compiled | Dense, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
     """Paths from V0, with those of half the step where a step error is asked for."""
     run = partial(compiled.run, V0, settings)
     if not settings.halve:

@@ -11,11 +11,11 @@ from types import ModuleType
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.arrays import ARRAYS
-from tplimits.numeric.sde import matrices, moves, normals
+from tplimits.numeric.sde import matrices, moves, normals, products
 from tplimits.numeric.sde.contraction import At, Intermediate, Plan, Product
 
 #: what the compiled text is linked with: its content is part of the name under which the compiled code is kept
-_LINKED: tuple[ModuleType, ...] = (matrices, moves, normals)
+_LINKED: tuple[ModuleType, ...] = (matrices, moves, normals, products)
 
 _MODULE = '''"""Generated: the coefficients of one covariance SDE, and paths made from them.
 
@@ -24,7 +24,7 @@ linked with {digest}
 import numpy as np
 from numba import njit
 
-from tplimits.numeric.sde import matrices, moves, normals
+from tplimits.numeric.sde import matrices, moves, normals, products
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz"}})
@@ -39,40 +39,42 @@ def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, histor
     d, s, N = np.empty(m), np.empty(m), np.empty((m, m))
     w1, w2, w3 = np.empty(({n1}, m)), np.empty(({n2}, m, m)), np.empty(({n3}, m, m, m))
     D, X, K, B = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m)), np.empty((m, m))
-    spare, other, fresh = np.empty((m, m)), np.empty((m, m)), np.empty((m, m))
+    Bt, spare, other, fresh = np.empty((m, m)), np.empty((m, m)), np.empty((m, m)), np.empty((m, m))
     R = np.empty(({responses}, m, m))
-    noisy = spread > 0.0
+    noisy, centre = spread > 0.0, np.empty(m)
+    moves.centres(spread, centre)
     isotropic = m * (m + 1) // 2 if noisy else 0
     gaussians = np.empty(isotropic + {counts})
-    more = np.empty(gaussians.shape[0])
+    more, state = np.empty(gaussians.shape[0]), np.empty(normals.SIZE, np.uint64)
     for path in range(V.shape[0]):
         W = V[path]
-        state = streams[path]
+        normals.start(streams[path], state)
         stopped[path] = -1
         clipped[path] = 0
         if matrices.is_outside(W, low, high, spare):
             stopped[path] = 0
         elif not matrices.root(W, B, spare):
             clipped[path] += 1
+        products.transpose(B, Bt)
         if every > 0:
-            history[path, 0] = W
+            products.copy(W, history[path, 0])
         for step in range(1, steps + 1):
             if stopped[path] < 0:
                 normals.draw(state, halves, gaussians, more)
                 if noisy:
-                    moves.{noise}(gaussians, spread, K)
+                    moves.{noise}
 {draws}
                 moves.kernels(W, {rooted}, d, s, N)
                 assemble(W, d, s, N, {passed}c, w1, w2, w3, D, X)
                 clipped[path] += {move}
                 if matrices.is_finite(fresh):
-                    W[:] = fresh
+                    products.copy(fresh, W)
                     if matrices.is_outside(W, low, high, spare):
                         stopped[path] = step
                 else:
                     stopped[path] = step
             if every > 0 and step % every == 0:
-                history[path, step // every] = W
+                products.copy(W, history[path, step // every])
 '''
 
 
@@ -110,14 +112,14 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
     counts = [f"{'m * (m + 1) // 2' if each else 'm * m'}" for each in symmetric]
     starts = [" + ".join(["isotropic", *counts[:k]]) for k in range(len(counts))]
     draws = [
-        f"                moves.response(B, gaussians[{start} :], {each}, R[{k}], spare, other)"
+        f"                moves.response(B, Bt, gaussians[{start} :], {each}, R[{k}], spare, other)"
         for k, (start, each) in enumerate(zip(starts, symmetric, strict=True))
     ]
 
     move = (
-        "moves.add(W, D, K, noisy, B, spare, other, fresh)"
+        "moves.add(W, D, K, noisy, B, Bt, spare, other, fresh)"
         if method == "euler"
-        else f"moves.multiply_and_add(W, D, {bool(added)}, X, {bool(factor)}, K, noisy, B, spare, other, fresh)"
+        else f"moves.multiply_and_add(W, D, {bool(added)}, X, {bool(factor)}, K, noisy, B, Bt, spare, other, fresh)"
     )
     text = _MODULE.format(
         digest=_digest(),
@@ -133,7 +135,9 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
         draws="\n".join(draws),
         rooted=bool(used.keys() & {"N", "s"}),
         move=move,
-        noise="symmetric_noise" if method == "euler" else "triangular_noise",
+        noise="symmetric_noise(gaussians, spread, K)"
+        if method == "euler"
+        else "triangular_noise(gaussians, spread, centre, K)",
     )
     return Generated(text, tuple(arrays), plan)
 

@@ -7,11 +7,10 @@ With 𝒵_ab[A] = Σ_ij A_ij E[ζ_ai(x) ζ_bj(x′)] and, for entrywise ζ, 𝒯
 for 1/√d logits of independent matrices; κ̃ and Θ̃ are the kernels of the layer's input.  Term by term: W^O and W^V give
 κ each, the way through the values 𝒵[Θ̃], W^Q and W^K together 2κ̃ ⊙ 𝒯[κ̃, κ̃], the ways through queries and keys the
 rest.  For ζ = id: Θ = 4κ + 2κ̃⟨κ̃, Θ̃⟩ + Θ̃‖κ̃‖².  With 1/d logits all that goes through them is a factor 1/d smaller,
-and Θ = 2κ + ζ̄^x Θ̃ (ζ̄^x′)ᵀ, as in 13_attention_over_d.py.
+and Θ = 2κ + ζ̄^x Θ̃ (ζ̄^x′)ᵀ, as in 14_attention_over_d.py.
 """
 
 import attention as paper
-import numpy as np
 from worked import Worked
 
 import tplimits as tp

@@ -34,7 +34,7 @@ def positions(E, trained_itself):
     """E with covariance R from independent vectors of each token: itself the parameter, or Ẽ with E = LẼ."""
     if trained_itself:
         return E
-    return tp.sum(tp.constant(LOWER, axes=("token", "from")) * E, over="from")
+    return tp.sum(tp.constant(LOWER, axes=("token", "source")) * E, over="source")
 
 
 def tied_attention(seen, W, WV, WO, values, ζ):
@@ -72,7 +72,7 @@ def added(axis, correlated):
 def random_logits(
     ξ: tp.Input["token", "d"],
     U: tp.Vector["d"],
-    E: tp.Vector["from"],
+    E: tp.Vector["source"],
     WQ: tp.Matrix["k", "n", "head"],
     WK: tp.Matrix["k", "n", "head"],
     WV: tp.Matrix["m", "n", "head"],
@@ -90,7 +90,7 @@ def random_logits(
 def residual(
     ξ: tp.Input["token", "d"],
     U: tp.Vector["d"],
-    E: tp.Vector["from"],
+    E: tp.Vector["source"],
     W: tp.Matrix["k", "n"],
     WV: tp.Matrix["m", "n"],
     WO: tp.Matrix["n", "m"],
@@ -115,7 +115,7 @@ own = [paper.own(paper.relu_features(A, A)[0]) for A in (X, Y)]
 
 # positions, softmax at 1/d: the three tangent kernels
 of_positions = {}
-for name, axis, correlated, cov in (("random", "token", False, np.eye(S)), ("structured", "from", True, R)):
+for name, axis, correlated, cov in (("random", "token", False, np.eye(S)), ("structured", "source", True, R)):
     P, weights = α * κ + (1 - α) * cov, [paper.softmax(α * A + (1 - α) * cov) for A in own]
     by_hand = paper.between(weights[0], P, weights[1])
     for trained, extra in ((BELOW, cov), (("U", "W", "WV", "WO"), 0 * R)):
@@ -127,16 +127,16 @@ for name, axis, correlated, cov in (("random", "token", False, np.eye(S)), ("str
         of_positions.setdefault(name, limit)
 
 # identity at 1/√d
-nngp, ntk = work.kernels(random_logits.bind(**{"from": S}), ("U", "E", "WQ", "WK", "WV", "WO"), infinite=("head",)).evaluate(
-    X, Y
-)
+nngp, ntk = work.kernels(
+    random_logits.bind(**{"source": S}), ("U", "E", "WQ", "WK", "WV", "WO"), infinite=("head",)
+).evaluate(X, Y)
 P, N = α * κ + (1 - α) * R, α * Θ + (1 - α) * R
 norm, mixed = ((P * A).sum(axis=(2, 3), keepdims=True) for A in (P, N))
 work.matrices("κ = P‖P‖²", nngp, P * norm)
 work.matrices("Θ = 4κ + 2P⟨P, N⟩ + N‖P‖²", ntk, 4 * P * norm + 2 * P * mixed + N * norm)
 
 # residual attention
-residuals = work.kernels(residual.bind(**{"from": S}), train=("U", "W", "WV", "WO"))
+residuals = work.kernels(residual.bind(**{"source": S}), train=("U", "W", "WV", "WO"))
 nngp, ntk = residuals.evaluate(X, Y)
 κ0 = paper.gram(X, Y)
 branch = R @ κ0 @ R.T

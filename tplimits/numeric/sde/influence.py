@@ -1,0 +1,63 @@
+"""Statistics of a sample as means: values of influence, whose mean is the statistic and whose spread is its error.
+
+A smooth statistic S of independent draws x_i is S + (1/N) Σ ψ(x_i) up to O(1/N), ψ its influence function, so that the
+standard deviation of the values S + ψ(x_i), over √N, is the standard error of S:
+
+    standard deviation s    ψ(x) = ((x − mean)² − s²)/2s
+    quantile Q of level q   ψ(x) = (q − 1[x ≤ Q])/f(Q)
+
+1/f(Q) is the slope of the quantile function, taken between order statistics h to either side of q with the h of
+Bofinger, which makes the mean square error of this slope smallest for a normal law.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy
+from numpy.typing import NDArray
+
+Array = NDArray[numpy.float64]
+
+
+def of_deviation(x: Array) -> Array:
+    """Values with the standard deviation of x (draws, …) as their mean; zeros where x does not vary.
+
+    >>> values = of_deviation(numpy.array([1.0, 2.0, 3.0, 6.0]))
+    >>> round(float(values.mean()), 9), round(float(numpy.std([1, 2, 3, 6], ddof=1)), 9)
+    (2.160246899, 2.160246899)
+    """
+    square = (x - x.mean(axis=0)) ** 2
+    s = numpy.sqrt(square.sum(axis=0) / (len(x) - 1))
+    moved = (square - square.mean(axis=0)) / numpy.where(s > 0, 2 * s, 1.0)
+    return numpy.asarray(numpy.where(s > 0, s + moved, 0.0))
+
+
+def of_quantile(x: Array, q: float) -> Array:
+    """Values with the quantile of level q of x (draws, …) as their mean.
+
+    >>> values = of_quantile(numpy.arange(101.0), 0.5)
+    >>> round(float(values.mean()), 9), round(float(values.std()), 4)  # 1/f = 100, √(q(1 − q)) = ½
+    (50.0, 49.9975)
+    """
+    found = numpy.quantile(x, q, axis=0)
+    h = bandwidth(q, len(x))
+    low, high = max(q - h, 0.0), min(q + h, 1.0)
+    if high == low:
+        return numpy.broadcast_to(found, x.shape).copy()
+    slope = (numpy.quantile(x, high, axis=0) - numpy.quantile(x, low, axis=0)) / (high - low)
+    below = x <= found
+    return numpy.asarray(found + (below.mean(axis=0) - below) * slope)
+
+
+def bandwidth(q: float, draws: int) -> float:
+    """Bofinger's h = (4.5 φ(z)⁴/(2z² + 1)²)^(1/5) N^(−1/5), z the normal quantile of level q.
+
+    >>> round(bandwidth(0.5, 1000), 4)
+    0.1627
+    """
+    if not 0 < q < 1:
+        return 0.0
+    normal = NormalDist()
+    z = normal.inv_cdf(q)
+    return float((4.5 * normal.pdf(z) ** 4 / (2 * z * z + 1) ** 2 / draws) ** 0.2)
