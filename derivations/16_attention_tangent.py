@@ -77,7 +77,7 @@ for name, (ζ, moments) in CASES.items():
 
 # the mean over networks does not depend on the number of heads, their spread does
 X = 1.4 * paper.inputs(9, 1, 2)
-options = {"given": {"head": 8}, "widths": (8, 20, 48, 96), "draws": (6000, 3000, 1500, 400)}
+options = {"given": {"head": 8}, "widths": (8, 20, 48, 80), "draws": (6000, 3000, 1500, 400)}
 work.networks(limits["relu"], "The derived kernels of relu, at eight heads.", X, **options)
 κ, Θ = paper.relu_features(X, X)
 Z, _ = paper.random_logits(κ, paper.own(κ), paper.own(κ), paper.arc_cosine)

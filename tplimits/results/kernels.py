@@ -97,9 +97,9 @@ class KernelLimit(Inference, Mixture):
 
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
         constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
-        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and maps both to memory.
+        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and maps them.
 
-        Raises EvaluationError for data of a wrong shape, NaN, no input, a missing constant, a kernel that is not finite.
+        Raises EvaluationError for a wrong shape, NaN, no input, a missing constant, kernels that are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.kernels()

@@ -124,5 +124,5 @@ def test_what_cannot_be_drawn():
             call()
     many = tp.derive(attention(softmax), tp.Kernels(infinite=("head",)))
     assert mixture.is_mixture and not many.is_mixture
-    with pytest.raises(tp.EvaluationError, match=r"are not random, so there is nothing to draw: .evaluate"):
+    with pytest.raises(tp.EvaluationError, match=r"are not random; there is nothing to draw: .evaluate"):
         many.sample(X)

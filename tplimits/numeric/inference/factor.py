@@ -83,7 +83,7 @@ def _singular(name: str, rows: int, smallest: float, largest: float, noise: floa
     added = f" with noise={noise:g} added" if noise else ""
     proposed = noise + max(_PROPOSED * abs(mean), 2 * max(-smallest, 0.0))
     return (
-        f"the {name.upper()} matrix of {rows} rows{added} has eigenvalues from {smallest:.3g} to {largest:.3g}: it is not "
-        "positive definite in double precision (an input given twice, or more inputs than the kernel tells apart). "
+        f"the {name.upper()} matrix of {rows} rows{added} has eigenvalues from {smallest:.3g} to {largest:.3g}: it is "
+        "not positive definite in double precision (an input given twice, or more inputs than the kernel tells apart). "
         f"Give noise={proposed:.1g}."
     )

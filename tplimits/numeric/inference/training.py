@@ -57,7 +57,7 @@ def _reached(values: Array, schedule: Schedule, many: int, noise: float) -> list
         if schedule.lr > bound * (1 + 1e-12):
             raise EvaluationError(
                 f"lr={schedule.lr:g}: gradient descent diverges above 2N/λ = {bound:.6g}, where λ = {values[-1]:.6g} "
-                f"is the largest eigenvalue of the NTK{' with the noise' if noise else ''} on the N = {many} training inputs."
+                f"is the largest eigenvalue of the NTK{' with the noise' if noise else ''} on the N = {many} inputs."
             )
         return [_divided(_descended(schedule.lr * rates, k), values, schedule.lr * k / many) for k in schedule.moments]
     if math.inf in schedule.moments:

@@ -1,4 +1,4 @@
-"""Gram matrices of a kernel derivation: tiles of pairs, one triangle of a symmetric one, draws where logits are random."""
+"""Gram matrices of a kernel derivation: tiles of pairs, one triangle of a symmetric one, draws for random logits."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def _batches(asked: Request, draws: int, seed: int) -> Iterator[tuple[Array, Arr
         raise EvaluationError(f"draws={draws!r}: the number of draws is a whole number, 2 or more.")
     if not asked.derivation.is_mixture:
         raise EvaluationError(
-            f"the kernels of `{asked.derivation.network.name}` are not random, so there is nothing to draw: .evaluate(X) gives "
-            "them. A mixture needs 1/√n logits and a fixed number of heads."
+            f"the kernels of `{asked.derivation.network.name}` are not random; there is nothing to draw: .evaluate(X) "
+            "gives them. A mixture needs 1/√n logits and a fixed number of heads."
         )
     step = max(2, _BATCH // math.prod(shape_of(asked, asked.derivation.axes)))
     for number, start in enumerate(range(0, count, step)):
