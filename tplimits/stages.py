@@ -29,6 +29,26 @@ def kernels() -> ModuleType:
     return importlib.import_module("tplimits.numeric.kernels.evaluation")
 
 
+def mixture() -> ModuleType:
+    """tplimits.numeric.kernels.mixture"""
+    return importlib.import_module("tplimits.numeric.kernels.mixture")
+
+
+def blocks() -> ModuleType:
+    """tplimits.numeric.inference.blocks"""
+    return importlib.import_module("tplimits.numeric.inference.blocks")
+
+
+def regression() -> ModuleType:
+    """tplimits.numeric.inference.regression"""
+    return importlib.import_module("tplimits.numeric.inference.regression")
+
+
+def training() -> ModuleType:
+    """tplimits.numeric.inference.training"""
+    return importlib.import_module("tplimits.numeric.inference.training")
+
+
 def paths() -> ModuleType:
     """tplimits.numeric.sde.simulation"""
     return importlib.import_module("tplimits.numeric.sde.simulation")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from tplimits import stages
@@ -15,6 +16,8 @@ from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
+from tplimits.results.kernel_inference import Inference
+from tplimits.results.kernel_mixture import Mixture
 
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.evaluation import KernelPair
@@ -34,7 +37,7 @@ class Kernels:
 def _names(value: Any, option: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
     if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f"tp.Kernels({option}={value!r}): give names, as in {option}=(\"W\",).")
+        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
     return names
 
 
@@ -44,7 +47,9 @@ def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
     train = None if regime.train is None else _names(regime.train, "train")
     for name in train or ():
         if name not in known:
-            raise ProgramError(f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}.")
+            raise ProgramError(
+                f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}."
+            )
     infinite = _names(regime.infinite, "infinite")
     for axis in infinite:
         if axis not in network.all_axes:
@@ -54,7 +59,7 @@ def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
 
 
 @dataclass(frozen=True)
-class KernelLimit:
+class KernelLimit(Inference, Mixture):
     """NNGP K(ξ, ξ′) and tangent kernel Θ(ξ, ξ′) of a network as recursions over tables of pairs of inputs."""
 
     program: Program
@@ -91,17 +96,19 @@ class KernelLimit:
         replicates: int = 8,
         seed: int = 0,
         progress: Progress = None,
+        out: str | PathLike[str] | None = None,
         **named: Any,
     ) -> KernelPair:
         """Gram matrices of two batches of inputs: (N1, N2, *axes, *axes), without axes of independent outputs.
 
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
         constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
+        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and maps them.
 
-        Raises EvaluationError for data of a wrong shape, NaN, no input, a missing constant, a kernel that is not finite.
+        Raises EvaluationError for a wrong shape, NaN, no input, a missing constant, kernels that are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.kernels()
         asked = numbers.request(self.derivation, X1, X2, given, ratios)
-        pair: KernelPair = numbers.evaluate(asked, draws, replicates, seed, progress)
+        pair: KernelPair = numbers.evaluate(asked, draws, replicates, seed, progress, out)
         return pair

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import networkx
 import sympy
@@ -11,7 +12,7 @@ from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.expectations import NoTangentKernel
-from tplimits.limit.kernels.leaves import DrawMean, Kron, Of, TableEntry, free_indices, second
+from tplimits.limit.kernels.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kernels.recursion import ONE_SIDE, OTHER_SIDE, Recursion
 from tplimits.limit.kernels.safety import is_safe
@@ -49,7 +50,22 @@ class KernelTables:
                     stack.append(self.tables[entry.table].definition)
         return tuple(t for t in self.tables if t.number in wanted)
 
-    @property
+    @cached_property
+    def is_mixture(self) -> bool:
+        """Whether the kernels depend on logits that stay random: 1/√n logits of finitely many heads."""
+        return any(e.has(Given) for e in (self.nngp, self.ntk, *(t.definition for t in self.needed)))
+
+    @cached_property
+    def is_drawn(self) -> bool:
+        """Whether the kernels are means over random logits, estimated by draws."""
+        return any(t.definition.has(DrawMean) for t in self.tables)
+
+    @cached_property
+    def kept(self) -> tuple[str, ...]:
+        """Output axes that the kernels have: all but those of independent outputs."""
+        return tuple(a for a in self.axes if a not in self.alike)
+
+    @cached_property
     def alike(self) -> tuple[str, ...]:
         """Output axes along which outputs are independent and have the same kernels."""
         return tuple(a for a in self.axes if _independent(self, a))
@@ -100,7 +116,11 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
         return S.Zero, S.Zero
     position = network.returns[1]
     shift = network[position]
-    body = shift.body if isinstance(shift, ScalarNonlin) else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
+    body = (
+        shift.body
+        if isinstance(shift, ScalarNonlin)
+        else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
+    )
     nngp, ntk, constant = S.Zero, S.Zero, body
     for entry in body.atoms(Entry):
         scalar = network[entry.source]

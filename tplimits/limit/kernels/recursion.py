@@ -65,7 +65,6 @@ class Recursion(Expectations):
         self.tables: list[Table] = []
         self.data = {p: Data for p in network.inputs}
         self._inner: dict[tuple[int, int], Expr] = {}
-        self.given: set[int] = set()  # logits the kernels are conditional on
         self._known: dict[tuple, int] = {}
         self._forms: dict[tuple, int] = {}
         self._scaled = any(s.body.has(N) for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))) or any(
@@ -275,7 +274,6 @@ class Recursion(Expectations):
         for number in {leaf.node for leaf in self.leaves(limit)} | {leaf.source for leaf in limit.atoms(Given)}:
             if self.nodes[number].is_fluctuation:
                 refuse_unsafe(self, number, position)
-        self.given.update(leaf.source for leaf in limit.atoms(Given))
         return body if keep else limit
 
     def _shown(self, text: str) -> str:

@@ -1,9 +1,9 @@
-"""Gram matrices of a kernel derivation: tiles of pairs, one triangle of a symmetric one, draws where logits are random."""
+"""Gram matrices of a kernel derivation: tiles of pairs, one triangle of a symmetric one, draws for random logits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,17 +13,22 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.kernels.derivation import KernelTables
-from tplimits.limit.kernels.leaves import SECOND, DrawMean
+from tplimits.limit.kernels.leaves import SECOND
 from tplimits.numeric.kernels.draws import LogitDraws
 from tplimits.numeric.kernels.fused import NotFused
 from tplimits.numeric.kernels.fused_run import pairs
 from tplimits.numeric.kernels.inputs import Inputs, open_axis, read_constants, read_inputs, same_parameters
+from tplimits.numeric.kernels.stored import GramFiles
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.program.entries import size_symbol
 from tplimits.program.given import seed_number, whole_number
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
+#: makes the array of a kernel, given its name and shape
+Allocate = Callable[[str, tuple[int, ...]], Array]
+#: the two kernels, in the order of a pair
+KERNELS = ("nngp", "ntk")
 #: entries of the largest table of one tile
 _TILE = 1 << 21
 
@@ -36,20 +41,30 @@ class KernelPair:
     """
 
     nngp: Array
-    tangent: Array = field(repr=False)
+    ntk: Array
     nngp_error: Array | float = field(default=0.0, repr=False)
     ntk_error: Array | float = field(default=0.0, repr=False)
-    no_ntk: str = field(default="", repr=False)
-
-    @property
-    def ntk(self) -> Array:
-        """The tangent kernel.  Raises NoLimitError, with the reason, where a network has none."""
-        if self.no_ntk:
-            raise NoLimitError(self.no_ntk)
-        return self.tangent
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.nngp, self.ntk))
+
+
+@dataclass(frozen=True)
+class NNGPAlone:
+    """The NNGP of two batches of inputs where the tangent kernel has no limit: asking for it raises NoLimitError."""
+
+    nngp: Array
+    nngp_error: Array | float = field(default=0.0, repr=False)
+    reason: str = field(default="", repr=False)
+
+    @property
+    def ntk(self) -> Array:
+        """What has no limit."""
+        raise NoLimitError(self.reason)
+
+    def __iter__(self) -> Iterator[Array]:
+        yield self.nngp
+        yield self.ntk
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,9 @@ def request(
 ) -> Request:
     """Check and read what a user gave."""
     network = derivation.network
-    fixed = {network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer}
+    fixed = {
+        network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer
+    }
     constants, sizes = read_constants(network, given, ratios, fixed)
     one = read_inputs(network, X1, "X1", sizes)
     other = one if X2 is None else read_inputs(network, X2, "X2", sizes)
@@ -80,43 +97,99 @@ def request(
     return Request(derivation, one, other, constants, X2 is None)
 
 
-def evaluate(asked: Request, draws: int = 1024, replicates: int = 8, seed: int = 0, progress: Progress = None) -> KernelPair:
-    """Both kernels of a request."""
-    if asked.derivation.recursion.given:
+def evaluate(
+    asked: Request, draws: int = 1024, replicates: int = 8, seed: int = 0, progress: Progress = None, out: Any = None
+) -> KernelPair | NNGPAlone:
+    """Both kernels of a request, in memory or in the files of `out`; the NNGP alone where there is no NTK."""
+    pair = _evaluated(asked, draws, replicates, seed, progress, out)
+    reason = asked.derivation.no_ntk
+    return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
+
+
+def _evaluated(
+    asked: Request, draws: int, replicates: int, seed: int, progress: Progress, out: Any
+) -> KernelPair:
+    refuse_mixture(asked.derivation)
+    if out is None:
+        fused = None if asked.derivation.is_drawn else _fused(asked)
+        if fused is not None:
+            _refuse_infinite(asked, KERNELS, list(fused))
+            return fused
+        return _pair(asked, draws, replicates, seed, progress, lambda _, shape: numpy.empty(shape))
+    with GramFiles(out) as files:
+        pair = _pair(asked, draws, replicates, seed, progress, files.empty)
+        return replace(pair, **files.published())
+
+
+def _pair(asked: Request, draws: int, replicates: int, seed: int, progress: Progress, empty: Allocate) -> KernelPair:
+    if not asked.derivation.is_drawn:
+        return _tiled(asked, progress, empty)
+    pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
+    arrays = [empty(kernel, array.shape) for kernel, array in zip(KERNELS, pair, strict=True)]
+    for array, value in zip(arrays, pair, strict=True):
+        array[...] = value
+    return replace(pair, nngp=arrays[0], ntk=arrays[1])
+
+
+def refuse_mixture(derivation: KernelTables) -> None:
+    """Refuse kernels that are random."""
+    if derivation.is_mixture:
         raise EvaluationError(
             "with a fixed number of heads and 1/√n logits the limit is a mixture, and the kernels are random: use "
             '.sample(X), or send the heads to infinity with tp.Kernels(infinite=("head",)).'
         )
-    if any(t.definition.has(DrawMean) for t in asked.derivation.tables):
-        return _drawn(asked, draws, replicates, seed, progress)
-    fused = _fused(asked)
-    return _finite(asked, fused) if fused is not None else _tiled(asked, progress)
 
 
 # -- tiles ------------------------------------------------------------------------------------
 
 
-def _tiled(asked: Request, progress: Progress) -> KernelPair:
-    shape = _shape(asked)
-    found = [numpy.empty(shape), numpy.empty(shape)]
-    errors = [0.0, 0.0]
+@dataclass(frozen=True)
+class Tile:
+    """Some kernels of some pairs, each (rows, columns, *axes, *axes), and a bound of their errors."""
+
+    rows: slice
+    columns: slice
+    values: list[Array]
+    error: float
+
+
+def tiles(asked: Request, kernels: Sequence[str] = KERNELS, progress: Progress = None) -> Iterator[Tile]:
+    """The kernels piece by piece; of a symmetric one the pieces on and above the diagonal."""
+    if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
+        raise NoLimitError(asked.derivation.no_ntk)
     step = _step(asked)
-    tiles = [
+    places = [
         (slice(i, min(i + step, asked.one.many)), slice(j, min(j + step, asked.other.many)))
         for i in range(0, asked.one.many, step)
         for j in range(i if asked.symmetric else 0, asked.other.many, step)
     ]
+    compiled = True
     with reporting(progress) as report:
-        report.plan(len(tiles), "tiles of pairs")
-        for rows, columns in tiles:
-            values, error = _tile(asked, rows, columns)
-            for array, value in zip(found, values, strict=True):
-                array[rows, columns] = value
-                if asked.symmetric and rows != columns:
-                    array[columns, rows] = _transposed(value, len(asked.derivation.axes))
-            errors = [max(a, b) for a, b in zip(errors, error, strict=True)]
+        report.plan(len(places), "tiles of pairs")
+        for rows, columns in places:
+            part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
+            part = replace(part, symmetric=asked.symmetric and rows == columns)
+            pair = _fused(part) if compiled else None
+            compiled, error = pair is not None, 0.0
+            if pair is not None:
+                values = [getattr(pair, kernel) for kernel in kernels]
+            else:
+                tables = Tables(asked.derivation, (part.one, part.other), asked.constants)
+                values, error = [_dropped(part, v) for v in _values(part, tables, kernels)], tables.error
+            _refuse_infinite(asked, kernels, values, rows.start, columns.start)
+            yield Tile(rows, columns, values, error)
             report.advance(1)
-    return _finite(asked, KernelPair(*(_dropped(asked, a) for a in found), *errors))
+
+
+def _tiled(asked: Request, progress: Progress, empty: Allocate) -> KernelPair:
+    found, error = [empty(kernel, shape_of(asked)) for kernel in KERNELS], 0.0
+    for tile in tiles(asked, KERNELS, progress):
+        for array, value in zip(found, tile.values, strict=True):
+            array[tile.rows, tile.columns] = value
+            if asked.symmetric and tile.rows != tile.columns:
+                array[tile.columns, tile.rows] = _transposed(value)
+        error = max(error, tile.error)
+    return KernelPair(found[0], found[1], error, error)
 
 
 def _fused(asked: Request) -> KernelPair | None:
@@ -124,27 +197,25 @@ def _fused(asked: Request) -> KernelPair | None:
     if asked.derivation.axes:
         return None
     try:
-        return KernelPair(*pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric))
+        with numpy.errstate(all="ignore"):
+            nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric)
+        return KernelPair(nngp, ntk)
     except NotFused:
         return None
 
 
-def _tile(asked: Request, rows: slice, columns: slice) -> tuple[list[Array], list[float]]:
-    tables = Tables(asked.derivation, (asked.one.some(rows), asked.other.some(columns)), asked.constants)
-    return _values(asked, tables), [tables.error, tables.error]
-
-
-def _values(asked: Request, tables: Tables) -> list[Array]:
+def _values(asked: Request, tables: Tables, kernels: Sequence[str] = KERNELS) -> list[Array]:
     frame, axes = tables.frame(1, 2), asked.derivation.axes
     order = ["input 1", "input 2", *axes, *(a + SECOND for a in axes)]
     one, other = tables.sides
     sizes = (one.many, other.many, *(one.sizes[a] for a in axes), *(other.sizes[a] for a in axes))
     with numpy.errstate(all="ignore"):
-        return [numpy.broadcast_to(frame.mean(e).at(order), sizes) for e in (asked.derivation.nngp, asked.derivation.ntk)]
+        return [numpy.broadcast_to(frame.mean(getattr(asked.derivation, k)).at(order), sizes) for k in kernels]
 
 
-def _shape(asked: Request) -> tuple[int, ...]:
-    axes = asked.derivation.axes
+def shape_of(asked: Request, axes: Sequence[str] | None = None) -> tuple[int, ...]:
+    """The shape of a kernel with these output axes, or those that it keeps."""
+    axes = asked.derivation.kept if axes is None else axes
     sides = ([asked.one.sizes[a] for a in axes], [asked.other.sizes[a] for a in axes])
     return (asked.one.many, asked.other.many, *sides[0], *sides[1])
 
@@ -159,8 +230,9 @@ def _step(asked: Request) -> int:
     return max(1, math.isqrt(_TILE // min(_TILE, largest)))
 
 
-def _transposed(value: Array, axes: int) -> Array:
+def _transposed(value: Array) -> Array:
     """K(ξ′, ξ) from K(ξ, ξ′)."""
+    axes = value.ndim // 2 - 1
     return value.transpose((1, 0, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes)))
 
 
@@ -174,16 +246,17 @@ def _dropped(asked: Request, value: Array) -> Array:
     return value
 
 
-def _finite(asked: Request, pair: KernelPair) -> KernelPair:
-    pair = replace(pair, no_ntk=asked.derivation.no_ntk)
-    for name, array in (("NNGP", pair.nngp), ("NTK", pair.tangent)):
+def _refuse_infinite(
+    asked: Request, kernels: Sequence[str], values: Sequence[Array], row: int = 0, column: int = 0
+) -> None:
+    for name, array in zip(kernels, values, strict=True):
         if not numpy.isfinite(array).all():
             i, j = numpy.argwhere(~numpy.isfinite(array))[0][:2]
             raise EvaluationError(
-                f"the {name} of inputs {i} and {j} is not a finite number: a kernel of `{asked.derivation.network.name}` "
-                "leaves the range of double precision there, or divides by zero (a layer norm of a zero input?)."
+                f"the {name.upper()} of inputs {i + row} and {j + column} is not a finite number: a kernel of "
+                f"`{asked.derivation.network.name}` leaves the range of double precision there, or divides by zero "
+                "(a layer norm of a zero input?)."
             )
-    return pair
 
 
 # -- random logits ----------------------------------------------------------------------------
@@ -200,21 +273,39 @@ def joint_draws(asked: Request, many: int, seed: int, conditional: bool = False)
     return draws.tables
 
 
-def _drawn(asked: Request, draws: int, replicates: int, seed: int, progress: Progress) -> KernelPair:
+def drawn(
+    asked: Request,
+    places: Sequence[tuple[int, int]],
+    draws: int = 1024,
+    replicates: int = 8,
+    seed: int = 0,
+    progress: Progress = None,
+) -> dict[tuple[int, int], KernelPair]:
+    """Kernels between the batches (1, 1), (1, 2) or (2, 2) of a request, from the same draws."""
     count, many = whole_number(draws), whole_number(replicates)
     if count is None or many is None or many < 2 or count < many:
-        raise EvaluationError(f"draws={draws!r}, replicates={replicates!r}: whole numbers, 2 replicates or more, of one draw or more.")
+        raise EvaluationError(
+            f"draws={draws!r}, replicates={replicates!r}: whole numbers, 2 replicates or more, of one draw or more."
+        )
     base = seed_number(seed, EvaluationError)
-    found: list[list[Array]] = []
+    found: dict[tuple[int, int], list[list[Array]]] = {place: [] for place in places}
     with reporting(progress) as report:
         report.plan(many, "replicates of the logits")
         for replicate in range(many):
             tables = joint_draws(asked, max(1, count // many), base * many + replicate)
-            found.append([_dropped(asked, v) for v in _values(asked, tables[1, 2])])
+            for place in places:
+                mine = replace(asked, one=tables[place].sides[0], other=tables[place].sides[1])
+                found[place].append([_dropped(mine, v) for v in _values(mine, tables[place])])
             report.advance(1)
+    return {place: _averaged(asked, values) for place, values in found.items()}
+
+
+def _averaged(asked: Request, found: list[list[Array]]) -> KernelPair:
+    many = len(found)
     means = [numpy.mean([f[i] for f in found], axis=0) for i in (0, 1)]
     errors = [numpy.std([f[i] for f in found], axis=0, ddof=1) / math.sqrt(many) for i in (0, 1)]
-    return _finite(asked, KernelPair(*means, *errors))
+    _refuse_infinite(asked, KERNELS, means)
+    return KernelPair(means[0], means[1], errors[0], errors[1])
 
 
 def sampled(asked: Request, draws: int, seed: int) -> tuple[Array, Array]:
@@ -225,11 +316,9 @@ def sampled(asked: Request, draws: int, seed: int) -> tuple[Array, Array]:
     kernels = []
     for expr in (asked.derivation.nngp, asked.derivation.ntk):
         value = frame.value(expr)
-        kernels.append(_dropped_draws(asked, numpy.broadcast_to(value.at(order), (draws, *_shape(asked)))))
+        kernels.append(_dropped_draws(asked, numpy.broadcast_to(value.at(order), (draws, *shape_of(asked, axes)))))
     return kernels[0], kernels[1]
 
 
 def _dropped_draws(asked: Request, value: Array) -> Array:
     return numpy.stack([_dropped(asked, v) for v in value])
-
-
