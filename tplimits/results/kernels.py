@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from sympy import Expr
 
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.limit.kernels.closing import closed_form
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
 from tplimits.limit.kernels.nodes import Table
+from tplimits.limit.kets import Step
 from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
+from tplimits.report import citations
+from tplimits.report.kernels import latex, steps, text
+from tplimits.report.kernels.outline import Outline
 
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.evaluation import KernelPair
@@ -60,6 +68,8 @@ class KernelLimit:
     regime: Kernels
     derivation: KernelTables = field(repr=False, compare=False)
 
+    # -- the derivation -----------------------------------------------------------------------
+
     @property
     def tables(self) -> tuple[Table, ...]:
         """The recursion: every table with its definition, in the order of evaluation."""
@@ -73,6 +83,57 @@ class KernelLimit:
     def contribution(self, *names: str) -> KernelLimit:
         """The same kernels with only some parameters trained: their part of the NTK."""
         return derive_kernel_limit(self.program, Kernels(names, self.regime.infinite))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the kernels rest on."""
+        return steps.assumptions(self._outline)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation, one step a rule; repeated layers once."""
+        return steps.steps(self._outline)
+
+    def closed_form(self, name: str) -> Expr | None:
+        """The closed form of a mean that the print-out names, such as "κ_relu", in c11, c12, …; None without one.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
+        >>> tp.derive(net, tp.Kernels()).closed_form("κ_relu′")
+        asin(c12/(sqrt(c11)*sqrt(c22)))/(2*pi) + 1/4
+
+        Raises ProgramError for a name that does not stand in the print-out.
+        """
+        means = {m.name: m.function for m in self._outline.named_means}
+        if name not in means:
+            known = ", ".join(means) or "none"
+            raise ProgramError(f"closed_form({name!r}): the means of `{self.program.name}` are {known}.")
+        found = closed_form(means[name])
+        return None if found is None else found[0]
+
+    # -- reports ------------------------------------------------------------------------------
+
+    @cached_property
+    def _outline(self) -> Outline:
+        return Outline(self.derivation)
+
+    def __repr__(self) -> str:
+        return text.kernel_limit(self._outline)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath); repeated layers once."""
+        return latex.kernel_limit(self._outline)
+
+    def _repr_latex_(self) -> str:
+        return latex.notebook(self._outline)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems and closed forms this derivation used."""
+        return citations.bibtex([s.reference.citation for s in self.steps], self._outline.rows_used())
+
+    # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(
         self,

@@ -67,7 +67,9 @@ class Labels:
             matrix = self.program[instruction.matrix].name.rpartition(".")[2] + ("ᵀ" if instruction.transposed else "")
             return f"{matrix} {printer.doprint(instruction.operand)}"
         if isinstance(instruction, Avg):
-            return f"⟨{printer.doprint(instruction.operand)}⟩"
+            operand = instruction.operand
+            inner = isinstance(operand, Entry) and inline and self.program[operand.source].name.startswith("_")
+            return f"⟨{self.written(operand.source, inline) if inner else printer.doprint(operand)}⟩"
         body = getattr(instruction, "body", None)
         slotted = isinstance(instruction, OuterNonlin) and instruction.slots
         return instruction.name if body is None or slotted else printer.doprint(body)
@@ -85,9 +87,11 @@ class Labels:
 
     def of_node(self, number: int) -> str:
         """The name of a vector, of the vector that a tangent belongs to, or of a Gaussian part."""
+        node = self._nodes[number]
+        if node.is_fluctuation and number < len(self.program):
+            return f"√{node.over} {self.of_position(number)}"
         if number < len(self.program):
             return self.of_position(number)
-        node = self._nodes[number]
         name = node.name.removeprefix("δ") if node.degree else node.name
         stem = name.rstrip(_SUBSCRIPTS)
         if node.body is not None and number not in self._labels and (product := _of_data(node.body)):
@@ -130,7 +134,10 @@ class Titles:
                 count += 1
             taken.add(title)
             self._plain[table.number] = title
-        self._stems = {r.number: self._family(r.layers, taken) for r in repetitions.runs}
+        self._first: dict[str, str] = {}  # anonymous vectors of a layer to those of the first one
+        self._stems: dict[int, list[Title]] = {}
+        for run in repetitions.runs:
+            self._stems[run.number] = self._family(run.layers)
         self._places: dict[int, tuple[int, int, int]] = {}
         for run in reversed(repetitions.runs):
             self._places |= {t: (run.number, *place) for t, place in run.places().items() if t >= 0}
@@ -146,7 +153,7 @@ class Titles:
 
     # -- layers -------------------------------------------------------------------------------
 
-    def _family(self, layers: Sequence[Sequence[int]], taken: set[Title]) -> list[Title]:
+    def _family(self, layers: Sequence[Sequence[int]]) -> list[Title]:
         """One title for each slot: the names of its tables without the numbers in which they differ."""
         stems = []
         for slot in range(len(layers[-1])):
@@ -165,8 +172,12 @@ class Titles:
         same = [s for s in split if len(s) == len(last)]
         kept = []
         for i, part in enumerate(last):
-            if i % 2 == 0 or part.startswith("_"):
-                kept.append(part if not part.startswith("_") else same[0][i])
+            if i % 2 == 0:
+                kept.append(part)
+            elif part.startswith("_"):
+                first = self._first.get(part, same[0][i])
+                self._first |= {s[i]: first for s in same}
+                kept.append(first)
             elif all(s[i] == part for s in same) and len(same) > 1:
                 kept.append(part)
             else:
@@ -188,6 +199,3 @@ class Titles:
         """The title of a slot of a repeated layer."""
         stem = self._stems[run][slot]
         return Title(stem.kind, stem.vectors, layer)
-
-
-

@@ -25,12 +25,13 @@ _CLOSED_UP_TO = 90
 
 @dataclass(frozen=True)
 class Equation:
-    """Title(inputs)[indices] = right; `inputs` 1 or 2."""
+    """Title(inputs)[indices] = right; `inputs` 1 or 2, `nodes` those whose bracket or mean it is."""
 
     title: Title
     inputs: int
     indices: tuple[Symbol, ...]
     right: Expr
+    nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Outline:
 
     def _equation(self, title: Title, table: Table, definition: Expr) -> Equation:
         places = (*map(axis_symbol, table.left), *(second(axis_symbol(a)) for a in table.right))
-        return Equation(title, 1 if table.single else 2, tuple(map(self._index, places)), self.displayed(definition))
+        return Equation(title, 1 if table.single else 2, tuple(map(self._index, places)), self.displayed(definition), table.nodes)
 
     def is_single(self, number: int) -> bool:
         """Whether a table, or the tables that a mark stands for, are of one input."""
