@@ -150,7 +150,7 @@ class Printer(FormulaPrinter):
         if len(size) == 1:
             return rf"\quad {variables} \sim \mathcal{{N}}\left(0, {self._print(function.covariance(0, 0))}\right)"
         rows = (" & ".join(self._print(function.covariance(i, j)) for j in size) for i in size)
-        matrix = rf"\begin{{pmatrix}} {r' \\ '.join(rows)} \end{{pmatrix}}"
+        matrix = r"\begin{pmatrix} " + r" \\ ".join(rows) + r" \end{pmatrix}"
         return rf"\quad ({variables}) \sim \mathcal{{N}}\left(0, {matrix}\right)"
 
 
