@@ -19,6 +19,7 @@ from tplimits.report.latex_names import name
 from tplimits.report.text import shown
 from tplimits.report.writing import Writer
 
+
 class Printer(FormulaPrinter):
     """SymPy's LaTeX with Gaussian variables as kets and means as brackets."""
 
@@ -75,6 +76,7 @@ class Printer(FormulaPrinter):
             if "^" in shown or base in self._fluctuations:
                 return rf"\left({shown}\right)^{{{self._print(power)}}}"
         return super()._print_Pow(expr)
+
 
 def _named_ket(label: str) -> str:
     return rf"|{name(label)}\rangle"

@@ -41,7 +41,7 @@ class Kernels:
 def _names(value: Any, option: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
     if names is None or not all(isinstance(n, str) for n in names):
-        raise ProgramError(f"tp.Kernels({option}={value!r}): give names, as in {option}=(\"W\",).")
+        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
     return names
 
 
@@ -51,7 +51,9 @@ def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
     train = None if regime.train is None else _names(regime.train, "train")
     for name in train or ():
         if name not in known:
-            raise ProgramError(f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}.")
+            raise ProgramError(
+                f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}."
+            )
     infinite = _names(regime.infinite, "infinite")
     for axis in infinite:
         if axis not in network.all_axes:
@@ -87,12 +89,12 @@ class KernelLimit:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the kernels rest on."""
-        return steps.assumptions(self._outline)
+        return steps.assumptions(self.outline)
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The derivation, one step a rule; repeated layers once."""
-        return steps.steps(self._outline)
+        return steps.steps(self.outline)
 
     def closed_form(self, name: str) -> Expr | None:
         """The closed form of a mean that the print-out names, such as "κ_relu", in c11, c12, …; None without one.
@@ -106,7 +108,7 @@ class KernelLimit:
 
         Raises ProgramError for a name that does not stand in the print-out.
         """
-        means = {m.name: m.function for m in self._outline.named_means}
+        means = {m.name: m.function for m in self.outline.named_means}
         if name not in means:
             known = ", ".join(means) or "none"
             raise ProgramError(f"closed_form({name!r}): the means of `{self.program.name}` are {known}.")
@@ -116,22 +118,23 @@ class KernelLimit:
     # -- reports ------------------------------------------------------------------------------
 
     @cached_property
-    def _outline(self) -> Outline:
+    def outline(self) -> Outline:
+        """What the reports show: equations, repeated layers once, means by name."""
         return Outline(self.derivation)
 
     def __repr__(self) -> str:
-        return text.kernel_limit(self._outline)
+        return text.kernel_limit(self.outline)
 
     def latex(self) -> str:
         """A compilable fragment (amsmath); repeated layers once."""
-        return latex.kernel_limit(self._outline)
+        return latex.kernel_limit(self.outline)
 
     def _repr_latex_(self) -> str:
-        return latex.notebook(self._outline)
+        return latex.notebook(self.outline)
 
     def citation(self) -> str:
         """BibTeX of the theorems and closed forms this derivation used."""
-        return citations.bibtex([s.reference.citation for s in self.steps], self._outline.rows_used())
+        return citations.bibtex([s.reference.citation for s in self.steps], self.outline.rows_used())
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -153,7 +156,8 @@ class KernelLimit:
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
         constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
 
-        Raises EvaluationError for data of a wrong shape, NaN, no input, a missing constant, a kernel that is not finite.
+        Raises EvaluationError for data of a wrong shape, NaN, no input, a missing constant, a kernel that is not
+        finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.kernels()

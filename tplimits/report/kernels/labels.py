@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sympy import Expr
@@ -19,7 +19,6 @@ from tplimits.report.kernels.repetition import Repetitions
 
 #: anonymous vectors are named by what they are up to this length
 _SHORT = 20
-_LEGEND = 160
 _SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"
 
 
@@ -55,6 +54,7 @@ class Labels:
 
     def __init__(self, derivation: KernelTables) -> None:
         self.program, self._nodes = derivation.network, derivation.recursion.nodes
+        self._size = len(derivation.recursion.program)
         self._by_name = {s.name: p for p, s in enumerate(self.program)}
         self._labels: dict[int, str] = {}
 
@@ -68,7 +68,8 @@ class Labels:
             return f"{matrix} {printer.doprint(instruction.operand)}"
         if isinstance(instruction, Avg):
             operand = instruction.operand
-            inner = isinstance(operand, Entry) and inline and self.program[operand.source].name.startswith("_")
+            assert operand is not None
+            inner = inline and self.program[operand.source].name.startswith("_")
             return f"⟨{self.written(operand.source, inline) if inner else printer.doprint(operand)}⟩"
         body = getattr(instruction, "body", None)
         slotted = isinstance(instruction, OuterNonlin) and instruction.slots
@@ -97,15 +98,21 @@ class Labels:
         if node.body is not None and number not in self._labels and (product := _of_data(node.body)):
             data, vector = product
             return f"{self.program[data].name}·{self.of_node(vector)}"
-        if stem in self._by_name:
-            return self.of_position(self._by_name[stem]) + name[len(stem) :]
-        return name
+        found = self.of_position(self._by_name[stem]) + name[len(stem) :] if stem in self._by_name else name
+        return f"({found})^" if node.view is not None and number >= self._size else found
 
-    def legend(self, shown: Sequence[str]) -> list[tuple[str, str]]:
-        """What the anonymous names in some labels stand for."""
+    def origin(self, number: int) -> int | None:
+        """The instruction of the network that a node, or a tangent, belongs to."""
+        if number < len(self.program):
+            return number
+        node = self._nodes[number]
+        name = node.name.removeprefix("δ") if node.degree else node.name
+        return self._by_name.get(name.rstrip(_SUBSCRIPTS))
+
+    def legend(self, shown: Sequence[str]) -> list[int]:
+        """The anonymous instructions whose names stand in some labels."""
         names = dict.fromkeys(n for text in shown for n in re.findall(r"(?<![\w.])_\d+(?!\w)", text))
-        found = [(n, self.written(self._by_name[n], inline=True)) for n in names if n in self._by_name]
-        return [(n, text if len(text) <= _LEGEND else f"{text[:_LEGEND]} …") for n, text in found]
+        return [self._by_name[n] for n in names if n in self._by_name]
 
 
 def _of_data(body: Expr) -> tuple[int, int] | None:
@@ -141,9 +148,9 @@ class Titles:
         self._places: dict[int, tuple[int, int, int]] = {}
         for run in reversed(repetitions.runs):
             self._places |= {t: (run.number, *place) for t, place in run.places().items() if t >= 0}
-            for slot, table in run.before.items():
-                if self._stem(self._plain[table], [self._plain[table]]) == self._stems[run.number][slot]:
-                    self._places[table] = (run.number, slot, run.first - 1)
+            for slot, before in run.before.items():
+                if self._stem(self._plain[before], [self._plain[before]]) == self._stems[run.number][slot]:
+                    self._places[before] = (run.number, slot, run.first - 1)
 
     def _title(self, table: Table) -> Title:
         names = list(dict.fromkeys(map(self.labels.of_node, table.nodes)))

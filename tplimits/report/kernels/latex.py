@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import sympy
 from sympy import Expr, Symbol
+from sympy.printing.precedence import PRECEDENCE
 
 from tplimits.limit.kernels.closing import MeanFunction
 from tplimits.limit.kernels.leaves import Data, DrawMean, Kron, Of, TableEntry
-from tplimits.program.entries import ArrayEntry, AxisSum, Lookup
+from tplimits.program.entries import ArrayEntry, AxisSum, Entry, Lookup
+from tplimits.program.nodes import Avg, MatMul
 from tplimits.report.kernels.labels import Title
 from tplimits.report.kernels.outline import Equation, Layers, NamedMean, Outline
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
@@ -35,6 +37,8 @@ def label(text: str) -> str:
     >>> print(label("x1"), label("Wᵀ x2"), label("relu(_27)"))
     x_{1} W^{\top}\,x_{2} \mathrm{relu}(x_{(27)})
     """
+    if text.startswith("(") and text.endswith(")^"):
+        return rf"\widehat{{{label(text[1:-2])}}}"
     if re.fullmatch(r"[^\W₀-₉ᵀΣ]+(?:[.#^]\w+)*", text):
         return name(text)
     shown = []
@@ -72,19 +76,24 @@ class Printer(FormulaPrinter):
         self._inputs = {1: first, 2: _primed(first)}
         self.pair = ", ".join(self._inputs.values())
 
-    def _at(self, shown: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
+    def at(self, shown: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
+        """A quantity at inputs and indices."""
         below = f"_{{{','.join(map(self._print, indices))}}}" if indices else ""
         return rf"{shown}({', '.join(self._inputs[s] for s in sides)}){below}"
 
     def _print_TableEntry(self, expr: TableEntry) -> str:
         single = self._outline.is_single(expr.table)
-        return self._at(title_latex(self._outline.titles[expr.table]), expr.sides[:1] if single else expr.sides, expr.indices)
+        return self.at(
+            title_latex(self._outline.titles[expr.table]), expr.sides[:1] if single else expr.sides, expr.indices
+        )
 
     def _print_Of(self, expr: Of) -> str:
-        return self._at(rf"|{label(self._outline.titles.labels.of_node(expr.node))}\rangle ", (expr.side,), expr.indices)
+        return self.at(rf"|{label(self._outline.titles.labels.of_node(expr.node))}\rangle ", (expr.side,), expr.indices)
 
     def _print_Given(self, expr: Data) -> str:
-        return self._at(rf"|{label(self._outline.titles.labels.of_node(expr.source))}\rangle ", (expr.side,), expr.indices)
+        return self.at(
+            rf"|{label(self._outline.titles.labels.of_node(expr.source))}\rangle ", (expr.side,), expr.indices
+        )
 
     def _print_Data(self, expr: Data) -> str:
         shown = name(self._outline.derivation.network[expr.source].name)
@@ -99,6 +108,15 @@ class Printer(FormulaPrinter):
         inside = rf"\left({inside}\right)" if isinstance(expr.summand, sympy.Add) else inside
         axis = name(expr.axis.rstrip("′"))
         return rf"\sum_{{{self._print(expr.bound)} \in {_primed(axis) if expr.axis.endswith('′') else axis}}} {inside}"
+
+    def parenthesize(self, item: Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
+        shown = str(super().parenthesize(item, level, is_neg, strict))
+        powered = isinstance(item, AxisSum) and level >= PRECEDENCE["Pow"]
+        return rf"\left({shown}\right)" if powered else shown
+
+    def _needs_mul_brackets(self, expr: Expr, first: bool = False, last: bool = False) -> bool:
+        summed = isinstance(expr, AxisSum) and not last
+        return summed or bool(super()._needs_mul_brackets(expr, first, last))
 
     def _print_DrawMean(self, expr: DrawMean) -> str:
         return rf"\operatorname{{E}}\left[{self._print(expr.product)}\right]"
@@ -131,7 +149,7 @@ class Printer(FormulaPrinter):
 
     def equation(self, equation: Equation) -> Formula:
         """One definition."""
-        left = self._at(title_latex(equation.title), (1, 2)[: equation.inputs], equation.indices)
+        left = self.at(title_latex(equation.title), (1, 2)[: equation.inputs], equation.indices)
         return Formula(left, "=", self.addends(equation.right))
 
     def mean(self, named: NamedMean) -> Iterator[Formula]:
@@ -139,10 +157,12 @@ class Printer(FormulaPrinter):
         function = named.function
         arguments = ", ".join(map(self._print, function.arguments))
         left = rf"{mean_name(named.name)}({arguments})"
-        yield Formula(left, "=", (rf"\operatorname{{E}}\left[{self.doprint(function.integrand)}\right],", self._law(function)))
+        yield Formula(
+            left, "=", (rf"\operatorname{{E}}\left[{self.doprint(function.integrand)}\right],", self._law(function))
+        )
         if named.closed is not None:
             first, *others = self.addends(named.closed)
-            yield Formula("", "=", (first, *others))
+            yield Formula("{}", "=", (first, *others))
 
     def _law(self, function: MeanFunction) -> str:
         variables = ", ".join(map(self._print, function.variables))
@@ -154,6 +174,41 @@ class Printer(FormulaPrinter):
         return rf"\quad ({variables}) \sim \mathcal{{N}}\left(0, {matrix}\right)"
 
 
+class _Body(FormulaPrinter):
+    """Instructions without indices, anonymous vectors written out."""
+
+    def __init__(self, outline: Outline) -> None:
+        super().__init__()
+        self._program, self._labels = outline.derivation.network, outline.titles.labels
+
+    def instruction(self, position: int) -> str:
+        """The right-hand side of an instruction."""
+        s = self._program[position]
+        if isinstance(s, Avg):
+            return rf"\left\langle {self.doprint(s.operand)}\right\rangle "
+        body = getattr(s, "body", None)
+        return label(self._labels.written(position, inline=False)) if body is None else self.doprint(body)
+
+    def _print_Entry(self, expr: Entry) -> str:
+        s = self._program[expr.source]
+        if not s.name.startswith("_"):
+            return name(s.name)
+        shown = self.instruction(expr.source)
+        return shown if isinstance(s, (Avg, MatMul)) else rf"\left({shown}\right)"
+
+    def _print_AxisSum(self, expr: AxisSum) -> str:
+        return rf"\sum_{{{name(expr.axis)}}} {self._print(expr.summand)}"
+
+    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
+        return rf"\mathrm{{array}}_{{{expr.array}}}"
+
+    def _print_Lookup(self, expr: Lookup) -> str:
+        return rf"\mathrm{{table}}_{{{expr.table}}}"
+
+    def _print_Symbol(self, expr: Symbol, style: str = "plain") -> str:
+        return decimal(expr.name) or name(expr.name)
+
+
 def mean_name(text: str) -> str:
     r"""The name of a mean.
 
@@ -163,7 +218,7 @@ def mean_name(text: str) -> str:
     stem, _, below = text.partition("_")
     if not below:
         return name(text).replace(r"\phi", r"\varphi")
-    inside = name(below.rstrip("′")).replace("_", "_") + "'" * below.count("′")
+    inside = name(below.rstrip("′")) + "'" * below.count("′")
     return rf"{name(stem)}_{{{inside}}}"
 
 
@@ -185,9 +240,10 @@ def formulas(outline: Outline) -> list[Formula]:
     for named in outline.named_means:
         rows += printer.mean(named)
     for logit in outline.logits:
-        left = printer._at(rf"\mathrm{{Cov}}\,|{label(logit.name)}\rangle ", (1, 2), logit.indices)
+        left = printer.at(rf"\mathrm{{Cov}}\,|{label(logit.name)}\rangle ", (1, 2), logit.indices)
         rows.append(Formula(left, "=", printer.addends(logit.covariance)))
-    return [*rows, *(Formula(label(n), "=", (label(text),)) for n, text in outline.legend())]
+    network, body = outline.derivation.network, _Body(outline)
+    return [*rows, *(Formula(name(network[p].name), "=", (body.instruction(p),)) for p in outline.legend())]
 
 
 def kernel_limit(outline: Outline) -> str:

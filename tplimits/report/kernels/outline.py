@@ -11,7 +11,17 @@ from sympy import Expr, Function, Symbol
 
 from tplimits.limit.kernels.closing import MeanFunction, closed_form, mean_function
 from tplimits.limit.kernels.derivation import KernelTables
-from tplimits.limit.kernels.leaves import SECOND, DrawMean, Moment, Of, TableEntry, is_index, plain_axis, second, side_of
+from tplimits.limit.kernels.leaves import (
+    SECOND,
+    DrawMean,
+    Moment,
+    Of,
+    TableEntry,
+    is_index,
+    plain_axis,
+    second,
+    side_of,
+)
 from tplimits.limit.kernels.nodes import Table
 from tplimits.program.entries import AxisSum, Entry, axis_symbol, size_symbol
 from tplimits.report.kernels.labels import Title, Titles
@@ -115,7 +125,9 @@ class Outline:
 
     def _equation(self, title: Title, table: Table, definition: Expr) -> Equation:
         places = (*map(axis_symbol, table.left), *(second(axis_symbol(a)) for a in table.right))
-        return Equation(title, 1 if table.single else 2, tuple(map(self._index, places)), self.displayed(definition), table.nodes)
+        return Equation(
+            title, 1 if table.single else 2, tuple(map(self._index, places)), self.displayed(definition), table.nodes
+        )
 
     def is_single(self, number: int) -> bool:
         """Whether a table, or the tables that a mark stands for, are of one input."""
@@ -130,7 +142,9 @@ class Outline:
             self._equation(self.titles.of_slot(run.number, k), table, pattern)
             for k, (table, pattern) in enumerate(zip(tables, run.pattern, strict=True))
         ]
-        starts = [(self.titles.of_slot(run.number, k, str(run.first - 1)), self.titles[t]) for k, t in run.before.items()]
+        starts = [
+            (self.titles.of_slot(run.number, k, str(run.first - 1)), self.titles[t]) for k, t in run.before.items()
+        ]
         return Layers(run.first, run.last, tuple(s for s in starts if s[0] != s[1]), tuple(rows))
 
     def _kernel(self, kind: str, final: set[int]) -> Equation:
@@ -167,16 +181,21 @@ class Outline:
 
     def displayed(self, expr: Expr) -> Expr:
         """A definition with letters for indices and names for means."""
-        swap = {m: self._named(m) for m in expr.atoms(Moment)}
-        expr = self._lettered(expr.xreplace(swap), {}, (0, 0))
-        sizes = {s: size_symbol(s.name[1:-1].replace(SECOND, "′")) for s in expr.atoms(Symbol) if s.name.startswith("|")}
+        expr = self._lettered(expr.xreplace(self._all_named(expr)), {}, (0, 0))
+        sizes = {
+            s: size_symbol(s.name[1:-1].replace(SECOND, "′")) for s in expr.atoms(Symbol) if s.name.startswith("|")
+        }
         return expr.xreplace(sizes)
+
+    def _all_named(self, expr: Expr) -> dict[Expr, Expr]:
+        """Names for the means of an expression, in the order in which they stand there."""
+        return {m: self._named(m) for m in sympy.preorder_traversal(expr) if isinstance(m, Moment)}
 
     def _named(self, moment: Moment) -> Expr:
         function, arguments = mean_function(moment)
         if function not in self.means:
             self.means[function] = self._mean_name(function)
-        inner = [a.xreplace({m: self._named(m) for m in a.atoms(Moment)}) for a in arguments]
+        inner = [a.xreplace(self._all_named(a)) for a in arguments]
         return Function(self.means[function], real=True)(*inner)
 
     def _lettered(self, expr: Expr, bound: dict[Expr, Expr], depths: tuple[int, int]) -> Expr:
@@ -188,7 +207,7 @@ class Outline:
             inside = (depths[0] + (side == 1), depths[1] + (side == 2))
             summand = self._lettered(expr.summand, bound | {expr.bound: letter}, inside)
             return AxisSum(summand, letter, Symbol(expr.axis.replace(SECOND, "′")))
-        if not expr.args or not expr.free_symbols and not expr.has(AxisSum, TableEntry, Of, Entry):
+        if not expr.args or (not expr.free_symbols and not expr.has(AxisSum, TableEntry, Of, Entry)):
             return expr
         if isinstance(expr, Of):
             infinite = self.derivation.infinite
@@ -232,8 +251,8 @@ class Outline:
         _ = self.items, self.logits
         return tuple(_named_mean(name, f) for f, name in self.means.items())
 
-    def legend(self) -> list[tuple[str, str]]:
-        """What anonymous names stand for."""
+    def legend(self) -> list[int]:
+        """The anonymous instructions whose names are shown."""
         return self.titles.labels.legend([t.vectors for t in self.equation_titles()] + [x.name for x in self.logits])
 
     def equation_titles(self) -> Iterator[Title]:
@@ -258,4 +277,3 @@ def _named_mean(name: str, function: MeanFunction) -> NamedMean:
     if closed.count_ops() > _CLOSED_UP_TO:
         return NamedMean(name, function, None, rows, too_long=True)
     return NamedMean(name, function, closed, rows)
-

@@ -1,7 +1,7 @@
 """Repeated layers in a recursion: the same definitions over and over, up to the tables they refer to.
 
-A network of many equal blocks gives tables whose definitions repeat with some period.  Such a run is found by the shapes of
-the definitions, then proved: the pattern, with its references shifted, has to be the definition of every table in the run.
+A network of many equal blocks gives tables whose definitions repeat with some period.  Such a run is found by the shapes
+of the definitions, then proved: the pattern, with references shifted, has to be the definition of every table in the run.
 """
 
 from __future__ import annotations
@@ -181,7 +181,9 @@ class Repetitions:
             return _renumbered(run.pattern[slot], swap)
         swapped = {}
         for entry in run.pattern[slot].atoms(TableEntry):
-            factor, table = self._multiples.get(swap.get(entry.table, entry.table), (S.One, swap.get(entry.table, entry.table)))
+            factor, table = self._multiples.get(
+                swap.get(entry.table, entry.table), (S.One, swap.get(entry.table, entry.table))
+            )
             swapped[entry] = factor * TableEntry(Integer(table), *entry.args[1:])
         return _numbers_in_front(run.pattern[slot].xreplace(swapped))
 
@@ -207,7 +209,7 @@ class Repetitions:
         return None
 
     def _extended(self, run: Run) -> Run | None:
-        """One layer more at the front, whose tables may partly be shared with other runs or be equal to earlier ones."""
+        """One layer more at the front, whose tables may be shared with other runs or be multiples of earlier ones."""
         earliest = min(run.layers[0])
         starts = {t for r in self.runs for t in r.before.values()}
         candidates = sorted({t.number for t in self._wanted if t.number < earliest} & starts) or [
@@ -243,7 +245,9 @@ class Repetitions:
             return None
         if factor == 1:
             return rest.table
-        return next((n for n, m in self._multiples.items() if m == (factor, rest.table)), None) or self._multiple(factor, rest.table)
+        return next((n for n, m in self._multiples.items() if m == (factor, rest.table)), None) or self._multiple(
+            factor, rest.table
+        )
 
     def _multiple(self, factor: Expr, table: int) -> int:
         number = -1 - len(self._multiples)

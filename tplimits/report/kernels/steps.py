@@ -9,7 +9,8 @@ from sympy import Expr
 
 from tplimits.limit.kernels.leaves import Of, TableEntry
 from tplimits.limit.kets import MASTER, Reference, Step
-from tplimits.program.nodes import InitialMatrix, MatMul
+from tplimits.program.network import parameters
+from tplimits.program.nodes import MatMul
 from tplimits.report.kernels.outline import Equation, Layers, Outline
 from tplimits.report.kernels.text import Printer, title
 
@@ -28,9 +29,10 @@ def steps(outline: Outline) -> tuple[Step, ...]:
 def _steps(outline: Outline) -> Iterator[Step]:
     derivation, printer = outline.derivation, Printer(outline)
     trained = ", ".join(derivation.trained) or "nothing"
+    one = outline.input
     sentence = (
-        f"Θ({printer.pair}) = Σ_θ ∂f/∂θ({outline.input}) ∂f/∂θ({outline.input}′) = E[δf({outline.input}) δf({outline.input}′)] for the "
-        f"derivative δf along a random direction δθ of {trained}: the covariance of the tangent program"
+        f"Θ({printer.pair}) = Σ_θ ∂f/∂θ({one}) ∂f/∂θ({one}′) = E[δf({one}) δf({one}′)] for "
+        f"the derivative δf along a random direction δθ of {trained}: the covariance of the tangent program"
     )
     yield Step("tangent kernel", (), lambda: sentence, TANGENT)
     for position, instruction in enumerate(derivation.network):
@@ -68,16 +70,19 @@ def _table(outline: Outline, printer: Printer, equation: Equation, suffix: str) 
 def _rule(outline: Outline, equation: Equation) -> tuple[str, Reference]:
     derivation = outline.derivation
     if not equation.nodes:
-        return ("covariance of the output", MEAN) if equation.title.kind == "K" else ("covariance of the tangent", TANGENT)
-    nodes = [derivation.recursion.nodes[i] for i in equation.nodes]
+        return (
+            ("covariance of the output", MEAN) if equation.title.kind == "K" else ("covariance of the tangent", TANGENT)
+        )
     if equation.title.kind in ("E", ""):
         return "mean", MEAN
-    over_heads = any(set(n.axes) & set(derivation.infinite) for n in nodes)
-    images = all(n.view is not None for n in nodes)
-    rule = "hats of one matrix" if images else "bracket"
+    nodes = [derivation.recursion.nodes[i] for i in equation.nodes]
+    if any(set(n.axes) & set(derivation.infinite) for n in nodes):
+        return "bracket, infinitely many members", HEADS
+    origins = [outline.titles.labels.origin(i) for i in equation.nodes]
+    images = all(p is not None and isinstance(derivation.network[p], MatMul) for p in origins)
     if equation.title.kind == "Θ":
-        rule = "product rule" if not images else rule
-    return rule + (", infinitely many members" if over_heads else ""), HEADS if over_heads else HAT if images else MEAN
+        return ("images under W and δW", HAT) if images else ("product rule", MEAN)
+    return ("images of one matrix", HAT) if images else ("bracket", MEAN)
 
 
 def _remarks(outline: Outline, equation: Equation) -> tuple[str, ...]:
@@ -95,18 +100,23 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     derivation = outline.derivation
     network = derivation.network
     found = ["all widths go to infinity together" + _ratios(outline)]
-    found.append(f"gradient flow or descent of {', '.join(derivation.trained) or 'nothing'}, all other parameters as drawn")
+    rest = [p for p in parameters(network) if p not in derivation.trained]
+    trained = (
+        f"Θ is that of training {', '.join(derivation.trained)}" if derivation.trained else "nothing is trained: Θ = 0"
+    )
+    found.append(trained + (f"; {', '.join(rest)} stay as drawn" if rest and derivation.trained else ""))
     found.append(_transposes(outline))
     if derivation.infinite:
         axes = ", ".join(derivation.infinite)
         found.append(f"infinitely many independent members along {axes}, after the widths have gone to infinity")
     if outline.logits:
         names = ", ".join(x.name for x in outline.logits)
-        found.append(f"the logits {names} are random and Gaussian, linear in matrices that stand nowhere else; means over them are drawn")
+        found.append(
+            f"the logits {names} are random and Gaussian, linear in matrices that stand nowhere else; "
+            "means over them are drawn"
+        )
     if derivation.alike:
         found.append(f"outputs along {', '.join(derivation.alike)} are independent and have the same kernels")
-    if any(isinstance(s, InitialMatrix) for s in network) and not derivation.trained:
-        found.append("nothing is trained: Θ = 0")
     return tuple(found)
 
 

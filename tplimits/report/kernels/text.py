@@ -19,6 +19,8 @@ from tplimits.report.text import as_written, positive_first
 #: longer right-hand sides are broken between their terms
 _LINE = 110
 _BELOW = "    "
+#: and definitions of anonymous names cut
+_LEGEND = 160
 
 
 def title(shown: Title) -> str:
@@ -132,7 +134,11 @@ def kernel_limit(outline: Outline) -> str:
         covariance = printer.doprint(logit.covariance)
         lines_of = ",".join(map(str, logit.indices))
         where.append(f"E[…] over {logit.name} ~ N(0, C), C({printer.pair})[{lines_of}] = {covariance}")
-    where += [f"{name} = {text}" for name, text in outline.legend()]
+    for position in outline.legend():
+        text = outline.titles.labels.written(position, inline=True)
+        where.append(
+            f"{outline.derivation.network[position].name} = {text if len(text) <= _LEGEND else text[:_LEGEND] + ' …'}"
+        )
     if outline.letters and any(map(_has_letters, _equations(outline))):
         where.append("indices: " + ", ".join(f"{c} over {axis}" for axis, c in outline.letters.items()))
     return "\n".join([*lines, *(["where"] if where else []), *(f"  {w}" for w in where)])
@@ -155,4 +161,3 @@ def _starts(layers: Layers) -> str:
 
 def _shortened(names: str) -> str:
     return names if len(names) <= 100 else f"all {names.count(',') + 1} parameters"
-
