@@ -99,5 +99,6 @@ def decimal(text: str) -> str | None:
 
 
 def environment(rows: Sequence[Formula], environment: str) -> str:
+    """Lines in an environment of amsmath."""
     body = " \\\\\n  ".join(row.aligned() for row in rows)
     return f"\\begin{{{environment}}}\n  {body}\n\\end{{{environment}}}"

@@ -136,6 +136,9 @@ class KernelLimit:
         """BibTeX of the theorems and closed forms this derivation used."""
         return citations.bibtex([s.reference.citation for s in self.steps], self.outline.rows_used())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_kernel_limit, (self.program, self.regime)  # the tables hold functions; they are made again
+
     # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(

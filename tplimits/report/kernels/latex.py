@@ -23,7 +23,6 @@ _SIGNS = {
     "⟨": r"\langle ",
     "⟩": r"\rangle ",
     "·": r"\cdot ",
-    "√": r"\sqrt ",
     "Σ": r"\sum ",
     "*": r"\,",
     " ": r"\,",
@@ -39,6 +38,9 @@ def label(text: str) -> str:
     """
     if text.startswith("(") and text.endswith(")^"):
         return rf"\widehat{{{label(text[1:-2])}}}"
+    root = re.match(r"√(\w+) ", text)
+    if root:
+        return rf"\sqrt{{{name(root[1])}}}\,{label(text[root.end() :])}"
     if re.fullmatch(r"[^\W₀-₉ᵀΣ]+(?:[.#^]\w+)*", text):
         return name(text)
     shown = []
