@@ -15,7 +15,7 @@ from tplimits.program.entries import AxisSum, Entry
 from tplimits.program.nodes import Avg, MatMul, OuterNonlin
 from tplimits.program.program import Program
 from tplimits.program.render import BodyPrinter
-from tplimits.report.kernels.repetition import Repetitions
+from tplimits.report.kernels.repetition import Repetitions, Run
 
 #: anonymous vectors are named by what they are up to this length
 _SHORT = 20
@@ -144,7 +144,7 @@ class Titles:
         self._first: dict[str, str] = {}  # anonymous vectors of a layer to those of the first one
         self._stems: dict[int, list[Title]] = {}
         for run in repetitions.runs:
-            self._stems[run.number] = self._family(run.layers)
+            self._stems[run.number] = [self._apart(stem, run) for stem in self._family(run.layers)]
         self._places: dict[int, tuple[int, int, int]] = {}
         for run in reversed(repetitions.runs):
             self._places |= {t: (run.number, *place) for t, place in run.places().items() if t >= 0}
@@ -169,6 +169,13 @@ class Titles:
             stem = self._stem(own[-1], own)
             stems.append(own[-1] if stem in stems else stem)
         return stems
+
+    def _apart(self, stem: Title, run: Run) -> Title:
+        """A title that no other run uses for the same layers."""
+        for other in self._repetitions.runs[: run.number]:
+            if stem in self._stems[other.number] and other.first - 1 <= run.last and run.first - 1 <= other.last:
+                return self._apart(Title(stem.kind, stem.vectors + "′"), run)
+        return stem
 
     def _stem(self, title: Title, alike: Sequence[Title]) -> Title:
         if len(alike) == 1:

@@ -100,14 +100,17 @@ class Repetitions:
         return run
 
     def _cut(self, start: int, period: int, layers: int) -> Run | None:
-        """Layers from a start; numbered such that no other run is referred to from a later layer."""
+        """Layers from a start, numbered like the layers of earlier runs that they belong to, else after those."""
         if layers < _LAYERS or (layers - 1) * period < _SPARED:
             return None
         numbers = [t.number for t in self._wanted[start : start + layers * period]]
         cut = tuple(tuple(numbers[i : i + period]) for i in range(0, len(numbers), period))
-        run = Run(len(self.runs), 1, cut)
-        others = [layer for t in _referred(self._definitions(cut[1])) for _, _, layer in self._elsewhere(t)]
-        return replace(run, first=max(others) - 1) if others else run
+        used = [layer for t in _referred(self._definitions(cut[1])) for _, _, layer in self._elsewhere(t)]
+        if not used:
+            return Run(len(self.runs), max((r.last + 2 for r in self.runs), default=1), cut)
+        names = {self._tables[t].name.replace("δ", "") for t in cut[1]}
+        same = [k for r in self.runs for t, (_, k) in r.places().items() if self._tables[t].name in names]
+        return Run(len(self.runs), max(max(used), min(same, default=0)) - 1, cut)
 
     def _elsewhere(self, table: int) -> Iterator[tuple[int, int, int]]:
         """(run, slot, layer) of a table of an earlier run."""
