@@ -206,7 +206,10 @@ def test_a_full_device_is_named(run):
         (("derive", "user.py:net"), "the axis `token` of `net` has no size: add --size token=3"),
         (("derive", "user.py:net", "--size", "tokn=2"), "axes and constants"),
         (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
-        (("derive", "tied_relu", "--regime", "nonsense"), "this version knows the regimes width, proportional, kernels"),
+        (
+            ("derive", "tied_relu", "--regime", "nonsense"),
+            "this version knows the regimes width, proportional, kernels",
+        ),
         (("derive", "tied_relu", "--regime", "kernels"), "is no network"),
         (("derive", "tied_relu", "--infinite", "head"), "--regime kernels"),
         (("derive", "tied_relu", "--latex", "missing/a.tex"), "missing: No such file or directory."),

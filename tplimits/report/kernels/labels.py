@@ -98,6 +98,9 @@ class Labels:
         if node.body is not None and number not in self._labels and (product := _of_data(node.body)):
             data, vector = product
             return f"{self.program[data].name}·{self.of_node(vector)}"
+        parts = name.split("+")
+        if len(parts) > 1 and all(p in self._by_name for p in parts):  # a sum of vectors without a name
+            return "+".join(self.of_position(self._by_name[p]) for p in parts)
         found = self.of_position(self._by_name[stem]) + name[len(stem) :] if stem in self._by_name else name
         return f"({found})^" if node.view is not None and number >= self._size else found
 

@@ -1,7 +1,8 @@
 """Repeated layers in a recursion: the same definitions over and over, up to the tables they refer to.
 
-A network of many equal blocks gives tables whose definitions repeat with some period.  Such a run is found by the shapes
-of the definitions, then proved: the pattern, with references shifted, has to be the definition of every table in the run.
+A network of many equal blocks gives tables whose definitions repeat with some period.  Such a run is found by the
+shapes of the definitions, then proved: the pattern, with references shifted, has to be the definition of every table
+in the run.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from sympy import Expr, Integer, S
 
 from tplimits.limit.kernels.leaves import TableEntry, second
 from tplimits.limit.kernels.nodes import Table
-from tplimits.limit.kernels.terms import axis_sum
-from tplimits.program.entries import AxisSum, axis_symbol
+from tplimits.program.entries import axis_symbol
+from tplimits.report.kernels.shapes import FEWEST_LAYERS, numbers_in_front, referred, renumbered, segments, shape_of
 
-#: a run has at least so many layers, and spares at least so many lines
-_LAYERS, _SPARED = 3, 4
+#: a run spares at least so many lines
+_SPARED = 4
 #: trials for what stands before the first layer
 _MOST_TRIALS = 2000
 #: numbers from here on are references inside patterns
@@ -72,7 +73,7 @@ class Repetitions:
         self._multiples: dict[int, tuple[Expr, int]] = {}  # multiples of tables, which have no table of their own
         self._known = {(t.definition, t.left, t.right): t.number for t in reversed(tables)}
         self.runs: list[Run] = []
-        for start, period, length in sorted(_segments([_shape(t.definition) for t in wanted])):
+        for start, period, length in sorted(segments([shape_of(t.definition) for t in wanted])):
             run = self._fitted(start, period, length)
             if run is not None:
                 self.runs.append(run)
@@ -101,11 +102,11 @@ class Repetitions:
 
     def _cut(self, start: int, period: int, layers: int) -> Run | None:
         """Layers from a start, numbered like the layers of earlier runs that they belong to, else after those."""
-        if layers < _LAYERS or (layers - 1) * period < _SPARED:
+        if layers < FEWEST_LAYERS or (layers - 1) * period < _SPARED:
             return None
         numbers = [t.number for t in self._wanted[start : start + layers * period]]
         cut = tuple(tuple(numbers[i : i + period]) for i in range(0, len(numbers), period))
-        used = [layer for t in _referred(self._definitions(cut[1])) for _, _, layer in self._elsewhere(t)]
+        used = [layer for t in referred(self._definitions(cut[1])) for _, _, layer in self._elsewhere(t)]
         if not used:
             return Run(len(self.runs), max((r.last + 2 for r in self.runs), default=1), cut)
         names = {self._tables[t].name.replace("δ", "") for t in cut[1]}
@@ -136,18 +137,18 @@ class Repetitions:
 
     def _crossings(self, run: Run) -> int:
         """How many quantities a layer takes from others before it: fewest where the block of the network begins."""
-        found = {self._mark(run, t, run.first + 1) for t in _referred(self._definitions(run.layers[1]))}
+        found = {self._mark(run, t, run.first + 1) for t in referred(self._definitions(run.layers[1]))}
         return sum(1 for mark in found if mark is not None and mark.back)
 
     def _proved(self, run: Run) -> Run | None:
         """The run with its pattern, as far as the pattern holds."""
         layer = run.first + 1
         swap = {}
-        for table in _referred(self._definitions(run.layers[1])):
+        for table in referred(self._definitions(run.layers[1])):
             mark = self._mark(run, table, layer)
             if mark is not None and (mark.run == run.number or mark.back < len(run.layers)):
                 swap[table] = self._marks.setdefault(mark, _MARKS + len(self._marks))
-        run = replace(run, pattern=tuple(_renumbered(d, swap) for d in self._definitions(run.layers[1])))
+        run = replace(run, pattern=tuple(renumbered(d, swap) for d in self._definitions(run.layers[1])))
         holds = len(run.layers)
         for i in range(2, len(run.layers)):
             if not self._holds(run, run.first + i):
@@ -160,19 +161,19 @@ class Repetitions:
             run = replace(run, first=run.first + 1, layers=run.layers[1:], before={k: run.layers[0][k] for k in used})
         else:
             run = replace(run, before=before)
-        enough = len(run.layers) >= _LAYERS and (len(run.layers) - 1) * len(run.pattern) >= _SPARED
+        enough = len(run.layers) >= FEWEST_LAYERS and (len(run.layers) - 1) * len(run.pattern) >= _SPARED
         return run if enough else None
 
     def _needed_before(self, run: Run) -> list[int]:
         marks = self.marks
-        used = {marks[t] for t in _referred(run.pattern) if t in marks}
+        used = {marks[t] for t in referred(run.pattern) if t in marks}
         return sorted({m.slot for m in used if m.run == run.number and m.back == 1})
 
     def _resolved(self, run: Run, layer: int, slot: int) -> Expr | None:
         """The pattern of a slot at a layer."""
         swap = {}
         marks = self.marks
-        for number in _referred([run.pattern[slot]]):
+        for number in referred([run.pattern[slot]]):
             if number in marks:
                 mark = marks[number]
                 owner = run if mark.run == run.number else self.runs[mark.run]
@@ -181,14 +182,14 @@ class Repetitions:
                     return None
                 swap[number] = table
         if not any(t in self._multiples for t in swap.values()):
-            return _renumbered(run.pattern[slot], swap)
+            return renumbered(run.pattern[slot], swap)
         swapped = {}
         for entry in run.pattern[slot].atoms(TableEntry):
             factor, table = self._multiples.get(
                 swap.get(entry.table, entry.table), (S.One, swap.get(entry.table, entry.table))
             )
             swapped[entry] = factor * TableEntry(Integer(table), *entry.args[1:])
-        return _numbers_in_front(run.pattern[slot].xreplace(swapped))
+        return numbers_in_front(run.pattern[slot].xreplace(swapped))
 
     def _holds(self, run: Run, layer: int) -> bool:
         tables = run.layers[layer - run.first]
@@ -205,7 +206,7 @@ class Repetitions:
     def _before(self, run: Run) -> dict[int, int] | None:
         """The tables that the first layer takes for those of a layer before it."""
         mine = run.places()
-        candidates = [t for t in _referred(self._definitions(run.layers[0])) if t not in mine]
+        candidates = [t for t in referred(self._definitions(run.layers[0])) if t not in mine]
         for before in self._trials(run, candidates):
             if self._holds(replace(run, before=before), run.first):
                 return before
@@ -256,51 +257,3 @@ class Repetitions:
         number = -1 - len(self._multiples)
         self._multiples[number] = (factor, table)
         return number
-
-
-# -- shapes ---------------------------------------------------------------------------------------
-
-
-def _referred(definitions: Sequence[Expr]) -> list[int]:
-    """The tables that definitions refer to, in order."""
-    return sorted({entry.table for d in definitions for entry in d.atoms(TableEntry)})
-
-
-def _renumbered(expr: Expr, swap: Mapping[int, int]) -> Expr:
-    return expr.xreplace(
-        {e: TableEntry(Integer(swap[e.table]), *e.args[1:]) for e in expr.atoms(TableEntry) if e.table in swap}
-    )
-
-
-def _numbers_in_front(expr: Expr) -> Expr:
-    """Sums with the numbers that multiply them in front."""
-    if not expr.has(AxisSum):
-        return expr
-    rebuilt = expr.func(*map(_numbers_in_front, expr.args))
-    return axis_sum(rebuilt.summand, rebuilt.bound, rebuilt.args[2]) if isinstance(rebuilt, AxisSum) else rebuilt
-
-
-def _shape(expr: Expr) -> Expr:
-    """A definition without what it refers to: the kinds of its entries alone."""
-    return _renumbered(expr, {e.table: 0 for e in expr.atoms(TableEntry)})
-
-
-def _segments(shapes: Sequence[Expr]) -> list[tuple[int, int, int]]:
-    """Disjoint stretches (start, period, length) in which shapes repeat, the longest first taken."""
-    numbers: dict[Expr, int] = {}
-    ids = [numbers.setdefault(s, len(numbers)) for s in shapes]
-    found = []
-    for period in range(1, len(ids) // _LAYERS + 1):
-        start = 0
-        for i in range(len(ids) - period + 1):
-            if i + period < len(ids) and ids[i] == ids[i + period]:
-                continue
-            length = i - start + period
-            if length >= _LAYERS * period:
-                found.append((start, period, length))
-            start = i + 1
-    taken: list[tuple[int, int, int]] = []
-    for start, period, length in sorted(found, key=lambda s: (-(s[2] // s[1] - 1) * s[1], s[1])):
-        if all(start + length <= a or a + n <= start for a, _, n in taken):
-            taken.append((start, period, length))
-    return taken

@@ -143,6 +143,6 @@ def _transposes(outline: Outline) -> str:
         return f"{matrices} and the transpose stand in one network, and all dot parts vanish"
     names = ", ".join(outline.titles.labels.of_position(p) for p in images)
     return (
-        f"{matrices} stands with its transpose: {names} has a dot part, which the kernels keep; the assumption of independent "
-        "backward weights (GIA) fails here"
+        f"{matrices} stands with its transpose: {names} has a dot part, which the kernels keep; the assumption of "
+        "independent backward weights (GIA) fails here"
     )
