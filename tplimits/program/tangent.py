@@ -16,16 +16,7 @@ from dataclasses import dataclass, replace
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.entries import (  # noqa
-    NO_NEURON,
-    OWN,
-    AxisSum,
-    Entry,
-    GaussMean,
-    axis_symbol,
-    canonical_bound_axes,
-    entries,
-)
+from tplimits.program.entries import NO_NEURON, OWN, Entry, axis_symbol, canonical_bound_axes, entries
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -38,6 +29,8 @@ from tplimits.program.nodes import (
     ScalarNonlin,
 )
 from tplimits.program.program import Program
+
+from tplimits.program.entries import AxisSum, GaussMean  # noqa
 
 _BINDERS = (AxisSum, GaussMean)
 _ε = Symbol("ε", real=True)

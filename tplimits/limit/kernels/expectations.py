@@ -11,19 +11,11 @@ from sympy import DiracDelta, Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.infinite import with_infinite_axes
 from tplimits.limit.kernels.isserlis import gaussian_polynomial
-from tplimits.limit.kernels.leaves import (
-    DrawMean,
-    Moment,
-    Of,
-    Slot,
-    free_indices,
-    on_second,
-    plain_axis,
-    second,
-)
+from tplimits.limit.kernels.leaves import Data, DrawMean, Kron, Moment, Of, Slot, TableEntry, free_indices, on_second, plain_axis, second
 from tplimits.limit.kernels.nodes import Node, overlap
 from tplimits.limit.kernels.terms import Term, at, collapsed, is_random, products, summed, terms
-from tplimits.program.entries import AxisSum, axis_symbol
+from tplimits.program.entries import ArrayEntry, AxisSum, axis_symbol
+from tplimits.program.entries import canonical_bound_axes as canonical_sums
 from tplimits.program.functions import elementary
 
 #: a moment of more correlated variables than this is not offered

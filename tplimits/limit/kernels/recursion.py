@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import sympy
-from sympy import Expr, Integer, S
+from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.dots import dot_part
 from tplimits.limit.kernels.expectations import Expectations
 from tplimits.limit.kernels.infinite import different
-from tplimits.limit.kernels.leaves import (
-    Data,
-    Given,
-    Kron,
-    Of,
-    TableEntry,
-    free_indices,
-    on_first,
-    on_second,
-    plain_axis,
-    second,
-)
+from tplimits.limit.kernels.leaves import Data, Given, Kron, Of, TableEntry, free_indices, on_first, on_second, plain_axis, second
 from tplimits.limit.kernels.nodes import Node, Source, Table, View
 from tplimits.limit.kernels.safety import refuse_unsafe
 from tplimits.limit.kernels.terms import Term, at, is_random, products, settled, terms
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
+    Entry,
     N,
     axis_symbol,
     canonical_bound_axes,

@@ -1,14 +1,12 @@
 """TEMPORARY"""
 from functools import lru_cache
-
-import numpy
-import sympy
-
+import numpy, sympy
+from tplimits.limit.closed_forms.table import close
+from tplimits.limit.closed_forms.integrand import Law, NotClosed, step_products
+from tplimits.program.functions import elementary
 from tplimits.limit.expectation import Expectations
-from tplimits.limit.gaussians import Gaussians, HatSource
+from tplimits.limit.gaussians import Gaussians, InitialSource, HatSource
 from tplimits.program.evaluate import evaluate
-
-
 @lru_cache(None)
 def closed(F, zs, params):
     g=Gaussians(); names=[]

@@ -13,18 +13,7 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.derivation import KernelTables
-from tplimits.limit.kernels.leaves import (
-    SECOND,
-    Data,
-    DrawMean,
-    Given,
-    Kron,
-    Moment,
-    Of,
-    TableEntry,
-    plain_axis,
-    second,
-)
+from tplimits.limit.kernels.leaves import SECOND, Data, DrawMean, Given, Kron, Moment, Of, TableEntry, plain_axis, second
 from tplimits.limit.kernels.nodes import Table
 from tplimits.numeric.kernels.draws import LogitDraws
 from tplimits.numeric.kernels.inputs import Inputs
