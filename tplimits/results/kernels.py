@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from sympy import Expr
 
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.limit.kernels.closing import closed_form
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
 from tplimits.limit.kernels.leaves import DrawMean
 from tplimits.limit.kernels.nodes import Table
+from tplimits.limit.kets import Step
 from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
 from tplimits.results.kernel_inference import Inference
 from tplimits.results.kernel_mixture import Mixture
+from tplimits.report import citations
+from tplimits.report.kernels import latex, steps, text
+from tplimits.report.kernels.outline import Outline
 
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.evaluation import KernelPair
@@ -66,6 +74,8 @@ class KernelLimit(Inference, Mixture):
     regime: Kernels
     derivation: KernelTables = field(repr=False, compare=False)
 
+    # -- the derivation -----------------------------------------------------------------------
+
     @property
     def tables(self) -> tuple[Table, ...]:
         """The recursion: every table with its definition, in the order of evaluation."""
@@ -84,6 +94,61 @@ class KernelLimit(Inference, Mixture):
     def contribution(self, *names: str) -> KernelLimit:
         """The same kernels with only some parameters trained: their part of the NTK."""
         return derive_kernel_limit(self.program, Kernels(names, self.regime.infinite))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the kernels rest on."""
+        return steps.assumptions(self.outline)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation, one step a rule; repeated layers once."""
+        return steps.steps(self.outline)
+
+    def closed_form(self, name: str) -> Expr | None:
+        """The closed form of a mean that the print-out names, such as "κ_relu", in c11, c12, …; None without one.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
+        >>> tp.derive(net, tp.Kernels()).closed_form("κ_relu′")
+        asin(c12/(sqrt(c11)*sqrt(c22)))/(2*pi) + 1/4
+
+        Raises ProgramError for a name that does not stand in the print-out.
+        """
+        means = {m.name: m.function for m in self.outline.named_means}
+        if name not in means:
+            known = ", ".join(means) or "none"
+            raise ProgramError(f"closed_form({name!r}): the means of `{self.program.name}` are {known}.")
+        found = closed_form(means[name])
+        return None if found is None else found[0]
+
+    # -- reports ------------------------------------------------------------------------------
+
+    @cached_property
+    def outline(self) -> Outline:
+        """What the reports show: equations, repeated layers once, means by name."""
+        return Outline(self.derivation)
+
+    def __repr__(self) -> str:
+        return text.kernel_limit(self.outline)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath); repeated layers once."""
+        return latex.kernel_limit(self.outline)
+
+    def _repr_latex_(self) -> str:
+        return latex.notebook(self.outline)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems and closed forms this derivation used."""
+        return citations.bibtex([s.reference.citation for s in self.steps], self.outline.rows_used())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_kernel_limit, (self.program, self.regime)  # the tables hold functions; they are made again
+
+    # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(
         self,

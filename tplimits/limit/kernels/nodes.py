@@ -63,7 +63,8 @@ def overlap(a: frozenset[Source], b: frozenset[Source]) -> bool:
 class Table:
     """A quantity of a pair of inputs (or of one input: `single`), by name, with its definition.
 
-    `axes` are those of the left input, then those of the right one; the definition uses their running indices.
+    `left` and `right` are the axes of the two inputs; the definition uses their running indices.  `nodes` are those whose
+    bracket (mean) it is, `rule` says which of the two.
     """
 
     number: int
@@ -73,3 +74,4 @@ class Table:
     definition: Expr
     single: bool = False
     rule: str = ""
+    nodes: tuple[int, ...] = ()

@@ -127,7 +127,7 @@ class Recursion(Expectations):
         operand = self.translated(s.operand, s)
         fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
         mean = S.Zero if self._degree(position) else self.mean_given(operand)
-        value = mean if fluctuates else self._named(mean, s.axes, s.name, "average")
+        value = mean if fluctuates else self._named(mean, s.axes, position, "average")
         if not self._scaled:
             self.scalars[position] = value
             return
@@ -312,21 +312,25 @@ class Recursion(Expectations):
             return S.Zero
         if leaf.node not in self.means:
             value = self.mean_of_terms(terms(node.body))
-            self.means[leaf.node] = self._named(value, node.axes, node.name, "mean")
+            self.means[leaf.node] = self._named(value, node.axes, leaf.node, "mean")
         return self.placed(self.means[leaf.node], node.axes, leaf)
 
-    def _named(self, value: Expr, axes: tuple[str, ...], name: str, rule: str) -> Expr:
+    def _named(self, value: Expr, axes: tuple[str, ...], node: int, rule: str) -> Expr:
         """A quantity of one input as a table, unless it is short."""
         value = canonical_bound_axes(value)
         if value.is_number or isinstance(value, TableEntry):
             return value
-        return self._entry(name, axes, (), value, single=True, rule=rule)
+        return self._entry((node,), axes, (), value, rule)
 
-    def _entry(self, name: str, left: tuple[str, ...], right: tuple[str, ...], value: Expr, single: bool, rule: str) -> Expr:
+    def _entry(
+        self, nodes: tuple[int, ...], left: tuple[str, ...], right: tuple[str, ...], value: Expr, rule: str = "bracket"
+    ) -> Expr:
+        single = len(nodes) == 1
         key = (value, left, right, single)
         if key not in self._known:
             self._known[key] = len(self.tables)
-            self.tables.append(Table(len(self.tables), name, left, right, value, single, rule))
+            name = "|".join(self.nodes[i].name for i in nodes)
+            self.tables.append(Table(len(self.tables), name, left, right, value, single, rule, nodes))
         sides = (ONE_SIDE, ONE_SIDE if single else OTHER_SIDE)
         places = (*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right))
         return TableEntry(Integer(self._known[key]), *sides, *places)
@@ -369,14 +373,13 @@ class Recursion(Expectations):
         if isinstance(value, sympy.Mul) and all(a.is_number or isinstance(a, (TableEntry, Kron)) for a in value.args):
             if sum(isinstance(a, TableEntry) for a in value.args) == 1 and len(value.args) == 2:
                 return value
-        names = [self.nodes[i].name for i in (p, q)]
         apart, rest = _without_kronecker(value)
         free = free_indices(rest)
         left = tuple(a for a in left if axis_symbol(a) in free)
         right = tuple(a for a in right if second(axis_symbol(a)) in free)
         if rest.is_number or isinstance(rest, TableEntry):
             return apart * rest
-        return apart * self._entry("|".join(names), left, right, rest, single=False, rule="bracket")
+        return apart * self._entry((p, q), left, right, rest)
 
     def _pair(self, p: int, q: int, same: Mapping[Expr, Expr] | None = None) -> Expr:
         """The bracket, for equal members of an infinite family if `same` says so."""
