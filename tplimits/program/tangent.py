@@ -16,7 +16,16 @@ from dataclasses import dataclass, replace
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.entries import NO_NEURON, OWN, Entry, axis_symbol, canonical_bound_axes, entries
+from tplimits.program.entries import (  # noqa
+    NO_NEURON,
+    OWN,
+    AxisSum,
+    Entry,
+    GaussMean,
+    axis_symbol,
+    canonical_bound_axes,
+    entries,
+)
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -29,8 +38,6 @@ from tplimits.program.nodes import (
     ScalarNonlin,
 )
 from tplimits.program.program import Program
-
-from tplimits.program.entries import AxisSum, GaussMean  # noqa
 
 _BINDERS = (AxisSum, GaussMean)
 _ε = Symbol("ε", real=True)
@@ -133,6 +140,11 @@ def tangent(program: Program, train: Iterable[str]) -> Tangent:
     names.update({writer.instructions[p].name: p for p in range(len(program), len(writer.instructions))})
     returns = program.returns + tuple(writer.of[p] for p in program.returns if p in writer.of)
     total = program.replace(
-        instructions=tuple(writer.instructions), names=names, returns=returns, returns_tuple=True, inputs=(), arguments=()
+        instructions=tuple(writer.instructions),
+        names=names,
+        returns=returns,
+        returns_tuple=True,
+        inputs=(),
+        arguments=(),
     )
     return Tangent(total, dict(writer.of), len(program))

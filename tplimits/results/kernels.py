@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
@@ -21,11 +21,11 @@ from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
-from tplimits.results.kernel_inference import Inference
-from tplimits.results.kernel_mixture import Mixture
 from tplimits.report import citations
 from tplimits.report.kernels import latex, steps, text
 from tplimits.report.kernels.outline import Outline
+from tplimits.results.kernel_inference import Inference
+from tplimits.results.kernel_mixture import Mixture
 
 if TYPE_CHECKING:
     from tplimits.numeric.kernels.evaluation import KernelPair

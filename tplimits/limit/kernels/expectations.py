@@ -154,7 +154,7 @@ class Expectations:
         if node.body is None:
             raise NoLimitError(
                 f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before they "
-                "are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=(\"head\",))."
+                'are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
             )
         return self.placed(node.body, node.axes, leaf)
 
@@ -201,7 +201,9 @@ class Expectations:
 
     def _one_moment(self, integrand: Expr, used: list[Symbol], covariance: dict, forms: Forms) -> Expr:
         used = [z for z in used if covariance[z, z] != 0]
-        integrand = integrand.xreplace({z: S.Zero for z in integrand.free_symbols if z in forms.variables and z not in used})
+        integrand = integrand.xreplace(
+            {z: S.Zero for z in integrand.free_symbols if z in forms.variables and z not in used}
+        )
         if integrand.xreplace({z: -z for z in used}) == -integrand:
             return S.Zero
         polynomial = gaussian_polynomial(integrand, used, covariance)

@@ -1,6 +1,6 @@
 """Sums over axes of infinitely many independent members: powers of their number are counted.
 
-    Σ_{h1,…,hr} f(h1, …, hr) = Σ_partitions |H|(|H| − 1)⋯ E f with the indices of a block equal, others different
+Σ_{h1,…,hr} f(h1, …, hr) = Σ_partitions |H|(|H| − 1)⋯ E f with the indices of a block equal, others different
 """
 
 from __future__ import annotations

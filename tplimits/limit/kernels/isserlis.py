@@ -26,8 +26,12 @@ def gaussian_polynomial(
         return None
     if polynomial.total_degree() > 12:
         return None
-    return sympy.Add(*(c * _monomial(tuple(v for v, p in zip(variables, powers, strict=True) for _ in range(p)), covariance, {})
-        for powers, c in polynomial.terms()))
+    return sympy.Add(
+        *(
+            c * _monomial(tuple(v for v, p in zip(variables, powers, strict=True) for _ in range(p)), covariance, {})
+            for powers, c in polynomial.terms()
+        )
+    )
 
 
 def _monomial(word: tuple[Symbol, ...], covariance: Mapping[tuple[Symbol, Symbol], Expr], known: dict) -> Expr:

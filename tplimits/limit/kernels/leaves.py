@@ -104,7 +104,9 @@ class Kron(_Leaf):
 class Moment(_Leaf):
     """E F(z; p), z ~ N(0, C): (F, variables, upper triangle of C in row order, parameters, their values)."""
 
-    def __new__(cls, integrand: Expr, variables: tuple, covariances: tuple, parameters: tuple = (), values: tuple = ()) -> Expr:
+    def __new__(
+        cls, integrand: Expr, variables: tuple, covariances: tuple, parameters: tuple = (), values: tuple = ()
+    ) -> Expr:
         return super().__new__(cls, integrand, *(sympy.Tuple(*t) for t in (variables, covariances, parameters, values)))
 
     @property

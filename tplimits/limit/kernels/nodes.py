@@ -54,9 +54,7 @@ def overlap(a: frozenset[Source], b: frozenset[Source]) -> bool:
     """Whether two sets of sources have one in common."""
     if not a.isdisjoint(b):
         return True
-    return any(
-        x[:2] == y[:2] and (x[2] is None or y[2] is None) for x in a for y in b
-    )
+    return any(x[:2] == y[:2] and (x[2] is None or y[2] is None) for x in a for y in b)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Recursion(Expectations):
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
         self.means: dict[int, Expr] = {}
         self.tables: list[Table] = []
-        self.data = {p: Data for p in network.inputs}
+        self.data = dict.fromkeys(network.inputs, Data)
         self._inner: dict[tuple[int, int], Expr] = {}
         self._known: dict[tuple, int] = {}
         self._forms: dict[tuple, int] = {}
@@ -131,7 +131,9 @@ class Recursion(Expectations):
         if not self._scaled:
             self.scalars[position] = value
             return
-        self.nodes[position] = Node(s.name, s.axes, self._degree(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over)
+        self.nodes[position] = Node(
+            s.name, s.axes, self._degree(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
+        )
         root = sympy.sqrt(width_ratio(s.over) * N)
         logit = Of if self._degree(position) or any(a in self.infinite for a in s.axes) else Given
         self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
@@ -177,7 +179,13 @@ class Recursion(Expectations):
         if gaussian:
             sources = frozenset(x for x in sources if x[0] != "√n") if not self._is_scalar(s) else sources
         self.nodes[position] = Node(
-            s.name, s.axes, degree, sources, body=canonical_bound_axes(body), gaussian=gaussian and bool(found), over=s.width
+            s.name,
+            s.axes,
+            degree,
+            sources,
+            body=canonical_bound_axes(body),
+            gaussian=gaussian and bool(found),
+            over=s.width,
         )
 
     def _is_scalar(self, s: Instruction) -> bool:
@@ -454,5 +462,3 @@ def _at_side(expr: Expr, side: Integer) -> Expr:
 
 def at_infinity_or_itself(expr: Expr) -> Expr:
     return at_infinity(expr) if expr.has(N) else expr
-
-

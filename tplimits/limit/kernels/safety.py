@@ -96,6 +96,9 @@ def _free(state: Recursion, fresh: frozenset[int], position: int) -> bool:
             assert s.operand is not None
             if (networkx.ancestors(graph, s.operand.source) | {s.operand.source}) & fresh:
                 return False
-            if s.matrix in fresh and len({m.transposed for m in program if isinstance(m, MatMul) and m.matrix == s.matrix}) > 1:
+            if (
+                s.matrix in fresh
+                and len({m.transposed for m in program if isinstance(m, MatMul) and m.matrix == s.matrix}) > 1
+            ):
                 return False
     return all(isinstance(program[f], (InitialVector, InitialMatrix)) for f in fresh)

@@ -147,5 +147,3 @@ def settled(expr: Expr) -> Expr:
         return expr
     rebuilt = expr.func(*map(settled, expr.args))
     return S.Zero if isinstance(rebuilt, AxisSum) and rebuilt.summand == 0 else rebuilt
-
-

@@ -40,7 +40,9 @@ def atan2(y: float, x: float) -> float:
     turned = small > _TURN * large
     t = (small - large if turned else small) / (small + large + TINY if turned else large + TINY)
     z = t * t
-    p = _C0 + z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * (_C5 + z * (_C6 + z * (_C7 + z * (_C8 + z * (_C9 + z * (_C10))))))))))
+    p = _C0 + z * (
+        _C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * (_C5 + z * (_C6 + z * (_C7 + z * (_C8 + z * (_C9 + z * (_C10)))))))))
+    )
     angle = t + t * (z * p)
     angle = math.pi / 4 + angle if turned else angle
     angle = math.pi / 2 - angle if steep else angle

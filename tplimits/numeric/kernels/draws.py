@@ -64,7 +64,9 @@ class LogitDraws:
                 for (_, group), root in zip(groups, roots, strict=True):
                     size = math.prod(inputs.sizes[plain_axis(a)] for a in group)
                     start = self._offset(group, side) + index * size
-                    one = numpy.moveaxis(numpy.tensordot(root[start : start + size], one, axes=(1, 0)), 0, len(groups) - 1)
+                    one = numpy.moveaxis(
+                        numpy.tensordot(root[start : start + size], one, axes=(1, 0)), 0, len(groups) - 1
+                    )
                 if drawn is None:
                     drawn = numpy.empty((inputs.many, *one.shape))
                 drawn[index] = one
@@ -96,7 +98,9 @@ class LogitDraws:
             )
         values, vectors = numpy.linalg.eigh((whole + whole.T) / 2)
         if values[0] < -1e-8 * max(values[-1], 1e-300):
-            raise EvaluationError(f"the covariance of the logits has the eigenvalue {values[0]:.3g}; it must have none below 0.")
+            raise EvaluationError(
+                f"the covariance of the logits has the eigenvalue {values[0]:.3g}; it must have none below 0."
+            )
         kept = values > 1e-14 * max(values[-1], 1e-300)
         root: Array = vectors[:, kept] * numpy.sqrt(values[kept])
         return root if root.shape[1] else numpy.zeros((len(whole), 1))
@@ -106,7 +110,12 @@ class LogitDraws:
         value = tables.frame(1, 2).value(expr)
         order = ["input 1", *group, "input 2", *(a + SECOND for a in group)]
         one, other = tables.sides
-        sizes = [one.many, *(one.sizes[plain_axis(a)] for a in group), other.many, *(other.sizes[plain_axis(a)] for a in group)]
+        sizes = [
+            one.many,
+            *(one.sizes[plain_axis(a)] for a in group),
+            other.many,
+            *(other.sizes[plain_axis(a)] for a in group),
+        ]
         array = numpy.broadcast_to(value.at(order), sizes)
         return array.reshape(one.many * math.prod(sizes[1 : 1 + len(group)]), -1)
 

@@ -106,9 +106,7 @@ def evaluate(
     return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
 
 
-def _evaluated(
-    asked: Request, draws: int, replicates: int, seed: int, progress: Progress, out: Any
-) -> KernelPair:
+def _evaluated(asked: Request, draws: int, replicates: int, seed: int, progress: Progress, out: Any) -> KernelPair:
     refuse_mixture(asked.derivation)
     if out is None:
         fused = None if asked.derivation.is_drawn else _fused(asked)

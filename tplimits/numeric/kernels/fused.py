@@ -244,7 +244,7 @@ angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
 
 #: the body stands in a function of its own: the passes for parallel loops take minutes over hundreds of statements, and
 #: inlined by LLVM it still runs in vector registers, because a parallel loop knows that its arrays do not overlap
-_LOOP = '''
+_LOOP = """
 
 row_of = numba.njit(forceinline=True, error_model="numpy")(row)
 
@@ -253,7 +253,7 @@ row_of = numba.njit(forceinline=True, error_model="numpy")(row)
 def loop(G, D, L, R, P, K, T, N, triangle):
     for i in numba.prange(K.shape[0]):
         row_of(G, D, L, R, P, K, T, N, triangle, i)
-'''
+"""
 
 
 def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> tuple[str, Text]:
@@ -313,5 +313,3 @@ def loop_for(derivation: KernelTables, constants: Mapping[Expr, float], careful:
     """The loop of a recursion; NotFused where it needs arrays."""
     code, text = generate(derivation, constants, careful)
     return Loop(code, len(text.lines), *(tuple(d) for d in (text.grams, text.left, text.right, text.numbers)))
-
-

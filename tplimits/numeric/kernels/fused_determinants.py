@@ -117,7 +117,10 @@ class Determinants:
 
     def _sum(self, a: Kernel, b: Kernel) -> Kernel:
         det = self._written(lambda w: summed(w, a, b))
-        entries = [self.text.let("sum", f"{x} + {y}") for x, y in ((a.first, b.first), (a.cross, b.cross), (a.second, b.second))]
+        entries = [
+            self.text.let("sum", f"{x} + {y}")
+            for x, y in ((a.first, b.first), (a.cross, b.cross), (a.second, b.second))
+        ]
         return Kernel(entries[0], entries[1], entries[2], det)
 
     def _positive(self, addend: Expr) -> bool:

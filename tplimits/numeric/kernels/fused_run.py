@@ -84,7 +84,13 @@ def _with_own(
 
 
 def _again(
-    derivation: KernelTables, constants: Mapping[Expr, float], one: Inputs, other: Inputs, near: Array, K: Array, T: Array
+    derivation: KernelTables,
+    constants: Mapping[Expr, float],
+    one: Inputs,
+    other: Inputs,
+    near: Array,
+    K: Array,
+    T: Array,
 ) -> None:
     """Nearly singular pairs by the careful loop."""
     rows, columns = numpy.nonzero(near)
@@ -149,7 +155,9 @@ def _grams(exprs: tuple[Expr, ...], one: Inputs, other: Inputs, constants: Mappi
     return found
 
 
-def _paired_grams(exprs: tuple[Expr, ...], one: Inputs, other: Inputs, constants: Mapping[Expr, float]) -> tuple[Array, Array]:
+def _paired_grams(
+    exprs: tuple[Expr, ...], one: Inputs, other: Inputs, constants: Mapping[Expr, float]
+) -> tuple[Array, Array]:
     """Gram entries and determinants of pairs, (number, pairs, 1)."""
     found = numpy.empty((2, max(1, len(exprs)), one.many, 1))
     for k, expr in enumerate(exprs):

@@ -128,7 +128,9 @@ def read_constants(
         if isinstance(size, bool) or not isinstance(size, (int, numpy.integer)) or size < 1:
             raise EvaluationError(f"{axis}={size!r}: the size of an axis is a positive whole number.")
         sizes[network.root_axis(axis)] = int(size)
-    scalars = {s.name for s in network if type(s).__name__ == "InitialScalar"} - {network[p].name for p in network.inputs}
+    scalars = {s.name for s in network if type(s).__name__ == "InitialScalar"} - {
+        network[p].name for p in network.inputs
+    }
     known = {*network.constants, *scalars}
     for name in given:
         if name not in known:
@@ -150,10 +152,16 @@ def read_constants(
     for width in network.widths:
         if width != "n":
             ratio = named.pop(width, 1)
-            if isinstance(ratio, bool) or not isinstance(ratio, (int, float, numpy.number)) or not 0 < ratio < numpy.inf:
+            if (
+                isinstance(ratio, bool)
+                or not isinstance(ratio, (int, float, numpy.number))
+                or not 0 < ratio < numpy.inf
+            ):
                 raise EvaluationError(f"ratios={{{width!r}: {ratio!r}}}: a ratio of widths is a positive number.")
             leaves[width_ratio(width)] = float(ratio)
     if named:
         others = ", ".join(w for w in network.widths if w != "n") or "none"
-        raise EvaluationError(f"ratios: `{next(iter(named))}` is no width of `{network.name}`; besides n it has {others}.")
+        raise EvaluationError(
+            f"ratios: `{next(iter(named))}` is no width of `{network.name}`; besides n it has {others}."
+        )
     return leaves, sizes

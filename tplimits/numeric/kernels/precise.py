@@ -46,7 +46,12 @@ class PrecisePair:
     """Values of tables for one pair of inputs."""
 
     def __init__(
-        self, derivation: KernelTables, one: Inputs, other: Inputs, places: tuple[int, int], constants: Mapping[Expr, float]
+        self,
+        derivation: KernelTables,
+        one: Inputs,
+        other: Inputs,
+        places: tuple[int, int],
+        constants: Mapping[Expr, float],
     ) -> None:
         self.derivation, self.constants = derivation, constants
         self.data = {

@@ -121,7 +121,9 @@ class Frame:
         if isinstance(expr, DrawMean):
             return self.value(expr.product)
         if isinstance(expr, ArrayEntry):
-            return self._read(Labelled(self.program.arrays[expr.array].values, tuple("abcdefgh"[: len(expr.indices)])), expr.indices)
+            return self._read(
+                Labelled(self.program.arrays[expr.array].values, tuple("abcdefgh"[: len(expr.indices)])), expr.indices
+            )
         if isinstance(expr, Kron):
             return self._kron(expr)
         if isinstance(expr, AxisSum):
@@ -217,7 +219,9 @@ class Frame:
         many = [*covariances, *values]
 
         def function(*arrays: Array) -> Array:
-            value, error = evaluated_moment(moment, arrays[: len(covariances)], arrays[len(covariances) :], self.tables.constants)
+            value, error = evaluated_moment(
+                moment, arrays[: len(covariances)], arrays[len(covariances) :], self.tables.constants
+            )
             self.tables.error = max(self.tables.error, error)
             return value
 
