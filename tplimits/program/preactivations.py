@@ -44,7 +44,7 @@ def with_preactivations(program: Program) -> Program:
                 a: Entry(Integer(known[a, s.over]), OWN, *(axis_symbol(x) for x in instructions[known[a, s.over]].axes))
                 for a in found
             }
-            s = replace(s, body=s.body.xreplace(swap)) if swap else s
+            s = replace(s, body=_with_names(s.body, swap)) if swap else s
         moved[position] = len(instructions)
         instructions.append(s)
     return program.replace(
@@ -54,6 +54,24 @@ def with_preactivations(program: Program) -> Program:
         arguments=tuple(moved[p] for p in program.arguments),
         inputs=tuple(moved[p] for p in program.inputs),
     )
+
+
+def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
+    """The body with arguments by name, also where a sum has swallowed one: h + relu(h)."""
+    for argument, entry in swap.items():
+        body = body.xreplace({argument: entry})
+        if isinstance(argument, sympy.Add):
+            body = _without_addends(body, argument, entry)
+    return body
+
+
+def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
+    if not expr.args or isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        return expr
+    rebuilt = expr.func(*(_without_addends(a, argument, entry) for a in expr.args))
+    if isinstance(rebuilt, sympy.Add) and set(argument.args) <= set(rebuilt.args):
+        return sympy.Add(entry, *(a for a in rebuilt.args if a not in argument.args))
+    return rebuilt
 
 
 def _free_name(name: str, taken: list[Instruction]) -> str:

@@ -23,7 +23,7 @@ from tplimits.limit.kernels.leaves import (
 )
 from tplimits.limit.kernels.nodes import Node, overlap
 from tplimits.limit.kernels.terms import Term, at, collapsed, is_random, products, summed, terms
-from tplimits.program.entries import AxisSum, axis_symbol
+from tplimits.program.entries import AxisSum, axis_symbol, canonical_bound_axes
 from tplimits.program.functions import elementary
 
 #: a moment of more correlated variables than this is not offered
@@ -172,6 +172,24 @@ class Expectations:
         (leaf,) = self.leaves(body)
         return form if body.has(AxisSum) else leaf
 
+    def unit(self, form: Of) -> tuple[Expr, Expr]:
+        """A Gaussian form as a number times a sum over nodes that are made of no others."""
+        written: dict[tuple, Expr] = {}
+        stack = [Term(S.One, (), (form,))]
+        while stack:
+            term = stack.pop()
+            (leaf,) = term.factors
+            node = self.nodes[leaf.node]
+            if node.body is None or not node.gaussian:
+                whole = canonical_bound_axes(summed(term.coefficient * leaf, term.bounds))
+                number, rest = whole.as_coeff_Mul()
+                written[rest] = written.get(rest, S.Zero) + number
+            else:
+                stack += products([[Term(term.coefficient, term.bounds, ())], terms(self.opened(leaf), powers=False)])
+        ordered = sorted(written.items(), key=lambda item: sympy.default_sort_key(item[0]))
+        scale = ordered[0][1] if ordered else S.One
+        return scale, sympy.Add(*(number / scale * rest for rest, number in ordered))
+
     def form(self, expr: Expr, side: int) -> Of:
         """A Gaussian linear form as an entry of a node of its own."""
         raise NotImplementedError
@@ -185,6 +203,7 @@ class Expectations:
         if forms.collides():
             forms = Forms(self, absorb=False)
             written = [forms.factor(f) for f in factors]
+        written = forms.without_multiples(written)
         covariance = {}
         for i, (z, a) in enumerate(forms.variables.items()):
             for w, b in list(forms.variables.items())[i:]:
@@ -257,6 +276,24 @@ class Forms:
             if seen.setdefault(alone, z) != z and self.absorb:
                 return True
         return False
+
+    def without_multiples(self, written: list[Expr]) -> list[Expr]:
+        """Forms that are multiples of one another (h as it stands, and Σ W x it is made of) as one variable."""
+        kept: list[tuple[Symbol, Expr, Expr]] = []
+        swap: dict[Symbol, Expr] = {}
+        for z, form in self.variables.items():
+            if len(self.variables) < 2:
+                break
+            scale, unit = self.engine.unit(form)
+            for w, known_scale, known_unit in kept:
+                if known_unit == unit:
+                    swap[z] = scale / known_scale * w
+                    break
+            else:
+                kept.append((z, scale, unit))
+        for z in swap:
+            del self.variables[z]
+        return [f.xreplace(swap) for f in written] if swap else written
 
     def variable(self, form: Of) -> Symbol:
         for z, known in self.variables.items():

@@ -88,7 +88,7 @@ class Text:
         sides = _sides(expr)
         if not sides:
             return self._number(expr)
-        if len(sides) == 1 and not expr.has(Moment):
+        if len(sides) == 1:
             return self._row(expr, *sides)
         if expr.has(Kron, DrawMean, Given) or any(t.indices for t in expr.atoms(TableEntry)):
             raise NotFused

@@ -76,7 +76,8 @@ class PrecisePair:
         if isinstance(expr, AxisSum):
             return self._gram(expr, place)
         if isinstance(expr, Moment):
-            c11, c12, c22 = (self.value(c, place[1], place[2]) for c in expr.covariances)
+            found = [self.value(c, place[1], place[2]) for c in expr.covariances]
+            c11, c12, c22 = found if len(found) == 3 else (found[0], mpmath.mpf(0), mpmath.mpf(0))
             det = max(c11 * c22 - c12 * c12, mpmath.mpf(0))
             return _function(function_of(expr, self.constants))(c11, c12, c22, det)
         if expr.is_number and not expr.args:
