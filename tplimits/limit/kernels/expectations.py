@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -34,19 +35,23 @@ class NoTangentKernel(NoLimitError):
     """The NNGP exists and the tangent kernel does not."""
 
 
-class Expectations:
-    """Takes means under the joint law of all nodes; `nodes`, `mean_of` and `inner` come from the recursion."""
+class Expectations(ABC):
+    """Takes means under the joint law of all nodes; `nodes`, `mean_of`, `inner`, `form` come from the tables."""
 
     nodes: list[Node]
     infinite: frozenset[str]
 
+    @abstractmethod
     def mean_of(self, leaf: Of) -> Expr:
         """E of one node."""
-        raise NotImplementedError
 
+    @abstractmethod
     def inner(self, a: Of, b: Of) -> Expr:
         """E of a product of two nodes."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def form(self, expr: Expr, side: int) -> Of:
+        """A Gaussian linear form as an entry of a node of its own."""
 
     # -- sums ---------------------------------------------------------------------------------
 
@@ -153,8 +158,8 @@ class Expectations:
         node = self.nodes[leaf.node]
         if node.body is None:
             raise NoLimitError(
-                f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before they "
-                'are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
+                f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before "
+                'they are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
             )
         return self.placed(node.body, node.axes, leaf)
 
@@ -171,10 +176,6 @@ class Expectations:
         body = self.opened(form)
         (leaf,) = self.leaves(body)
         return form if body.has(AxisSum) else leaf
-
-    def form(self, expr: Expr, side: int) -> Of:
-        """A Gaussian linear form as an entry of a node of its own."""
-        raise NotImplementedError
 
     # -- moments ------------------------------------------------------------------------------
 
@@ -214,8 +215,8 @@ class Expectations:
             self._refuse_deltas(integrand)
         if len(used) > MOST_VARIABLES:
             raise NoLimitError(
-                f"a mean over {len(used)} correlated Gaussian variables is needed, of {sympy.sstr(integrand):.200}; apply "
-                "functions to images W x, not to sums of functions."
+                f"a mean over {len(used)} correlated Gaussian variables is needed, of {sympy.sstr(integrand):.200}; "
+                "apply functions to images W x, not to sums of functions."
             )
         names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
         parameters = sorted(integrand.free_symbols & set(forms.parameters), key=lambda s: s.name)
@@ -234,8 +235,9 @@ class Expectations:
         if len(deltas) > 1 or any(p.exp != 1 for p in integrand.atoms(sympy.Pow) if p.base.has(DiracDelta)):
             shown = sympy.sstr(integrand)
             raise NoTangentKernel(
-                f"the tangent kernel holds E {shown:.160}: a product of the derivatives of two jumps, which is infinite at "
-                "coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), or smooth it."
+                f"the tangent kernel holds E {shown:.160}: a product of the derivatives of two jumps, which is "
+                "infinite at coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), or "
+                "smooth it."
             )
 
 
