@@ -167,7 +167,8 @@ def check_kernels(
     `nngp` and `ntk` are the limits between X1 and X2 (X2=None: X1), of shape (N1, N2, *outputs, *outputs), or (N1, N2)
     where outputs are independent and alike; either may be left out.  `claims` replaces them: {"ntk": array}, or
     single entries {"Θ[0,1]": 0.3}.  `train` names the parameters that are trained; `given` holds constants, sizes and
-    values of parameters; axes in `infinite` have more members at larger widths.  Errors that have to be found are relative to the largest entry of the row and the column.
+    values of parameters; axes in `infinite` have more members at larger widths.  Errors that have to be found are
+    relative to the largest entry of the row and the column.
 
     Raises CheckError where this cannot be done as asked, or where a draw is not finite, EvaluationError for bad inputs.
     """

@@ -4,8 +4,8 @@ With θ → θ + ε δθ, δθ a fresh draw of the trainable parameters, every v
 
     δ(W x) = δW x + W δx,      δψ(x; θ) = Σ ∂ψ/∂x δx + Σ ∂ψ/∂θ δθ,      δAvg(x) = Avg(δx).
 
-The mean of δf δf′ over δθ is Σ_θ ∂f/∂θ ∂f′/∂θ, the tangent kernel, at any width.  A tangent program uses a transpose only
-where the network does, so no independence of W and Wᵀ is ever assumed.
+The mean of δf δf′ over δθ is Σ_θ ∂f/∂θ ∂f′/∂θ, the tangent kernel, at any width.  A tangent program uses a
+transpose only where the network does, so no independence of W and Wᵀ is ever assumed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.entries import (  # noqa
-    NO_NEURON,
+from tplimits.program.entries import (
     OWN,
     AxisSum,
     Entry,
@@ -101,7 +100,8 @@ class _Writer:
         if s.operand.source in self.of:
             parts.append(self.add(replace(s, operand=self._moved(s.operand)), f"{name}₂"))
         if len(parts) < 2:
-            self.of.update({position: p for p in parts})
+            if parts:
+                self.of[position] = parts[0]
             return
         indices = tuple(map(axis_symbol, s.axes))
         body = sympy.Add(*(Entry(Integer(p), OWN, *indices) for p in parts))

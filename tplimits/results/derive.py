@@ -51,8 +51,8 @@ def derive(
         return _kernels(program, regime)
     if program.is_network:
         raise ProgramError(
-            f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the kernels "
-            "at initialisation and of training by gradient descent."
+            f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
+            "kernels at initialisation and of training by gradient descent."
         )
     if isinstance(regime, Proportional):
         return _proportional(program, regime)

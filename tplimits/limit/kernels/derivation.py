@@ -11,10 +11,11 @@ import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.brackets import ONE_SIDE, OTHER_SIDE
 from tplimits.limit.kernels.expectations import NoTangentKernel
 from tplimits.limit.kernels.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
 from tplimits.limit.kernels.nodes import Table
-from tplimits.limit.kernels.recursion import ONE_SIDE, OTHER_SIDE, Recursion
+from tplimits.limit.kernels.recursion import Recursion
 from tplimits.limit.kernels.safety import is_safe
 from tplimits.program.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.network import parameters
@@ -80,14 +81,14 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     moved = tangent(network, trained)
     state = Recursion(network, moved, infinite)
     vector = network.returns[0]
-    nodes = state.nodes
     axes = network[vector].axes
     left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
     right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))
     if not is_safe(state, left, vector):
         raise NoLimitError(
-            f"{network.where(vector)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for x = Σ v·y with fresh "
-            "readout vectors v (or images W y with W used there alone). Multiply what is read out by a fresh vector."
+            f"{network.where(vector)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for x = Σ v·y "
+            "with fresh readout vectors v (or images W y with W used there alone). Multiply what is read out by a fresh "
+            "vector."
         )
     nngp = state.inner(left, right)
     ntk, refusal = S.Zero, ""
@@ -126,8 +127,8 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
         scalar = network[entry.source]
         if entry.source not in free:
             raise NoLimitError(
-                f"{network.where(position)}: `{scalar.name}` is added to the readout, but only scalar parameters that stand "
-                "nowhere else may be."
+                f"{network.where(position)}: `{scalar.name}` is added to the readout, but only scalar parameters that "
+                "stand nowhere else may be."
             )
         assert isinstance(scalar, InitialScalar)
         slope = _slope(body, entry, network, position)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ε = Symbol("ε", real=True)
 
 
-def dot_part(state: Recursion, view: View, operand: Expr, axes: tuple[str, ...]) -> Expr:
+def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
     """Σ_y |y⟩ E[∂|x⟩/∂ŷ] for x the operand of W; zero where x does not depend on hats of Wᵀ."""
     transpose = replace(view, transposed=not view.transposed)
     marked = _direction(state, operand, transpose)

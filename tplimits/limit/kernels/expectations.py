@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.forms import Forms, connected
 from tplimits.limit.kernels.infinite import with_infinite_axes
 from tplimits.limit.kernels.isserlis import gaussian_polynomial
 from tplimits.limit.kernels.leaves import (
@@ -17,13 +18,12 @@ from tplimits.limit.kernels.leaves import (
     Of,
     Slot,
     free_indices,
-    on_second,
     plain_axis,
-    second,
 )
-from tplimits.limit.kernels.nodes import Node, overlap
-from tplimits.limit.kernels.terms import Term, at, collapsed, is_random, products, summed, terms
-from tplimits.program.entries import AxisSum, axis_symbol, canonical_bound_axes
+from tplimits.limit.kernels.nodes import overlap
+from tplimits.limit.kernels.openings import Openings
+from tplimits.limit.kernels.terms import Term, collapsed, is_random, products, terms
+from tplimits.program.entries import AxisSum
 from tplimits.program.functions import elementary
 
 #: a moment of more correlated variables than this is not offered
@@ -34,19 +34,18 @@ class NoTangentKernel(NoLimitError):
     """The NNGP exists and the tangent kernel does not."""
 
 
-class Expectations:
-    """Takes means under the joint law of all nodes; `nodes`, `mean_of` and `inner` come from the recursion."""
+class Expectations(Openings):
+    """Takes means under the joint law of all nodes; `nodes`, `mean_of`, `inner`, `form` come from the tables."""
 
-    nodes: list[Node]
     infinite: frozenset[str]
 
+    @abstractmethod
     def mean_of(self, leaf: Of) -> Expr:
         """E of one node."""
-        raise NotImplementedError
 
+    @abstractmethod
     def inner(self, a: Of, b: Of) -> Expr:
         """E of a product of two nodes."""
-        raise NotImplementedError
 
     # -- sums ---------------------------------------------------------------------------------
 
@@ -76,9 +75,6 @@ class Expectations:
             if result == 0:
                 return S.Zero
         return result
-
-    def leaves(self, expr: Expr) -> set[Of]:
-        return {leaf for leaf in expr.atoms(Of) if type(leaf) is Of}
 
     def degree(self, factor: Expr) -> int:
         """How often δθ stands in a factor: tangents enter linearly."""
@@ -148,52 +144,6 @@ class Expectations:
         swap = {x: self._in_logits(self.opened(x)) for x in self.leaves(expr) if self.nodes[x.node].body is not None}
         return expr.xreplace(swap)
 
-    def opened(self, leaf: Of) -> Expr:
-        """A node written through the nodes it is made of."""
-        node = self.nodes[leaf.node]
-        if node.body is None:
-            raise NoLimitError(
-                f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before they "
-                'are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
-            )
-        return self.placed(node.body, node.axes, leaf)
-
-    def placed(self, expr: Expr, axes: tuple[str, ...], leaf: Of) -> Expr:
-        """An expression of input 1 in its axes, at the side and the indices of a leaf."""
-        from_axes = [axis_symbol(a) for a in axes]
-        if leaf.side == 2:
-            expr = on_second(expr)
-            from_axes = [second(a) for a in from_axes]
-        return at(expr, dict(zip(from_axes, leaf.indices, strict=True)))
-
-    def alone(self, form: Of) -> Of:
-        """The one node a scaled form is made of."""
-        body = self.opened(form)
-        (leaf,) = self.leaves(body)
-        return form if body.has(AxisSum) else leaf
-
-    def unit(self, form: Of) -> tuple[Expr, Expr]:
-        """A Gaussian form as a number times a sum over nodes that are made of no others."""
-        written: dict[tuple, Expr] = {}
-        stack = [Term(S.One, (), (form,))]
-        while stack:
-            term = stack.pop()
-            (leaf,) = term.factors
-            node = self.nodes[leaf.node]
-            if node.body is None or not node.gaussian:
-                whole = canonical_bound_axes(summed(term.coefficient * leaf, term.bounds))
-                number, rest = whole.as_coeff_Mul()
-                written[rest] = written.get(rest, S.Zero) + number
-            else:
-                stack += products([[Term(term.coefficient, term.bounds, ())], terms(self.opened(leaf), powers=False)])
-        ordered = sorted(written.items(), key=lambda item: sympy.default_sort_key(item[0]))
-        scale = ordered[0][1] if ordered else S.One
-        return scale, sympy.Add(*(number / scale * rest for rest, number in ordered))
-
-    def form(self, expr: Expr, side: int) -> Of:
-        """A Gaussian linear form as an entry of a node of its own."""
-        raise NotImplementedError
-
     # -- moments ------------------------------------------------------------------------------
 
     def _moment(self, factors: list[Expr]) -> Expr:
@@ -212,7 +162,7 @@ class Expectations:
         result = sympy.Mul(*(p for p in pieces if not p.free_symbols & set(forms.variables)))
         if result.free_symbols & set(forms.parameters):
             result = result.xreplace(forms.parameters)
-        for group, used in _connected([p for p in pieces if p.free_symbols & set(forms.variables)], covariance):
+        for group, used in connected([p for p in pieces if p.free_symbols & set(forms.variables)], covariance):
             result *= self._one_moment(sympy.Mul(*group), used, covariance, forms)
             if result == 0:
                 return S.Zero
@@ -233,8 +183,8 @@ class Expectations:
             self._refuse_deltas(integrand)
         if len(used) > MOST_VARIABLES:
             raise NoLimitError(
-                f"a mean over {len(used)} correlated Gaussian variables is needed, of {sympy.sstr(integrand):.200}; apply "
-                "functions to images W x, not to sums of functions."
+                f"a mean over {len(used)} correlated Gaussian variables is needed, of {sympy.sstr(integrand):.200}; "
+                "apply functions to images W x, not to sums of functions."
             )
         names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
         parameters = sorted(integrand.free_symbols & set(forms.parameters), key=lambda s: s.name)
@@ -253,148 +203,7 @@ class Expectations:
         if len(deltas) > 1 or any(p.exp != 1 for p in integrand.atoms(sympy.Pow) if p.base.has(DiracDelta)):
             shown = sympy.sstr(integrand)
             raise NoTangentKernel(
-                f"the tangent kernel holds E {shown:.160}: a product of the derivatives of two jumps, which is infinite at "
-                "coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), or smooth it."
+                f"the tangent kernel holds E {shown:.160}: a product of the derivatives of two jumps, which is "
+                "infinite at coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), or "
+                "smooth it."
             )
-
-
-@dataclass
-class Forms:
-    """Maximal Gaussian linear forms inside functions, as variables z; deterministic rest as parameters p."""
-
-    engine: Expectations
-    absorb: bool = True
-    variables: dict[Symbol, Of] = field(default_factory=dict)
-    parameters: dict[Symbol, Expr] = field(default_factory=dict)
-
-    def collides(self) -> bool:
-        """Whether one node stands in two forms with different coefficients: their law would be singular."""
-        seen: dict[Of, Symbol] = {}
-        for z, form in self.variables.items():
-            made_of = self.engine.nodes[form.node].body
-            alone = form if made_of is None or len(self.engine.leaves(made_of)) != 1 else self.engine.alone(form)
-            if seen.setdefault(alone, z) != z and self.absorb:
-                return True
-        return False
-
-    def without_multiples(self, written: list[Expr]) -> list[Expr]:
-        """Forms that are multiples of one another (h as it stands, and Σ W x it is made of) as one variable."""
-        kept: list[tuple[Symbol, Expr, Expr]] = []
-        swap: dict[Symbol, Expr] = {}
-        for z, form in self.variables.items():
-            if len(self.variables) < 2:
-                break
-            scale, unit = self.engine.unit(form)
-            for w, known_scale, known_unit in kept:
-                if known_unit == unit:
-                    swap[z] = scale / known_scale * w
-                    break
-            else:
-                kept.append((z, scale, unit))
-        for z in swap:
-            del self.variables[z]
-        return [f.xreplace(swap) for f in written] if swap else written
-
-    def variable(self, form: Of) -> Symbol:
-        for z, known in self.variables.items():
-            if known == form:
-                return z
-        z = Symbol(f"z′{len(self.variables)}", real=True)
-        self.variables[z] = form
-        return z
-
-    def parameter(self, value: Expr) -> Expr:
-        if value.is_number and not value.has(Slot):
-            return value
-        for p, known in self.parameters.items():
-            if known == value:
-                return p
-        p = Symbol(f"p′{len(self.parameters)}", real=True)
-        self.parameters[p] = value
-        return p
-
-    def factor(self, expr: Expr) -> Expr:
-        """A random factor in variables and parameters."""
-        if not is_random(expr):
-            return self.parameter(expr)
-        if isinstance(expr, Of):
-            node = self.engine.nodes[expr.node]
-            return self.variable(expr) if node.gaussian else self.factor(self.engine.opened(expr))
-        if isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
-            return self._sum(expr)
-        if isinstance(expr, sympy.Pow) and not is_random(expr.exp):
-            return self.factor(expr.base) ** expr.exp
-        return expr.func(*map(self.factor, expr.args))
-
-    def _sum(self, expr: Expr) -> Expr:
-        """Linear addends joined in one form; products factor by factor."""
-        linear: list[Term] = []
-        parts: list[Expr] = []
-        random = False
-        for addend in sympy.Add.make_args(expr):
-            found = self._opened(terms(addend, powers=False))
-            if all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in found):
-                linear += found
-            elif all(len(t.factors) < 2 and all(isinstance(f, Of) for f in t.factors) for t in found):
-                linear += [t for t in found if t.factors]
-                parts += [self.parameter(summed(t.coefficient, t.bounds)) for t in found if not t.factors]
-            else:
-                random = random or is_random(addend)
-                parts.append(self._product(addend, found))
-        if linear:
-            parts.append(self._form(linear, alone=not random))
-        return sympy.Add(*parts)
-
-    def _opened(self, found: list[Term]) -> list[Term]:
-        """Non-Gaussian nodes that stand linearly, written out."""
-        done = []
-        for term in found:
-            leaf = term.factors[0] if len(term.factors) == 1 else None
-            if isinstance(leaf, Of) and not self.engine.nodes[leaf.node].gaussian:
-                inner = products([[Term(term.coefficient, term.bounds, ())], terms(self.engine.opened(leaf))])
-                done += self._opened(inner)
-            else:
-                done.append(term)
-        return done
-
-    def _product(self, addend: Expr, found: list[Term]) -> Expr:
-        """A nonlinear addend: factor by factor, or term by term where it is a node written out."""
-        if isinstance(addend, sympy.Mul):
-            return sympy.Mul(*map(self.factor, addend.args))
-        if any(t.bounds for t in found):
-            raise NoLimitError(
-                "a nonlinear function of a sum of nonlinear functions over a finite axis needs a mean over as many "
-                "variables as the axis is long, which is not offered. Put a matrix between the two."
-            )
-        if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
-            return addend.func(*map(self.factor, addend.args))
-        return sympy.Add(*(self.parameter(t.coefficient) * sympy.Mul(*map(self.factor, t.factors)) for t in found))
-
-    def _form(self, linear: list[Term], alone: bool) -> Expr:
-        if len(linear) == 1 and not linear[0].bounds:
-            coefficient, leaf = linear[0].coefficient, linear[0].factors[0]
-            if coefficient.is_number:
-                return coefficient * self.variable(leaf)
-            if not self.absorb or not alone:
-                return self.parameter(coefficient) * self.variable(leaf)
-        merged: dict[tuple, Expr] = {}
-        for t in linear:
-            merged[t.bounds, t.factors] = merged.get((t.bounds, t.factors), S.Zero) + t.coefficient
-        whole = sympy.Add(*(summed(c * f[0], b) for (b, f), c in merged.items()))
-        return self.variable(self.engine.form(whole, int(linear[0].factors[0].side)))
-
-
-def _connected(pieces: list[Expr], covariance: dict) -> list[tuple[list[Expr], list[Symbol]]]:
-    """Factors joined where they share variables or their variables are correlated."""
-    groups: list[tuple[list[Expr], set[Symbol]]] = []
-    variables = {z for z, _ in covariance}
-    for piece in pieces:
-        mine = piece.free_symbols & variables
-        joined, rest = [piece], []
-        for group, used in groups:
-            if any(a == b or covariance[a, b] != 0 for a in used for b in mine):
-                joined, mine = [*group, *joined], mine | used
-            else:
-                rest.append((group, used))
-        groups = [*rest, (joined, mine)]
-    return [(g, sorted(u, key=lambda s: int(s.name.partition("′")[2]))) for g, u in groups]

@@ -59,6 +59,7 @@ def leading(coefficient: Expr, size: Symbol, axis: str, value: Expr) -> Expr:
     if exponent < 0:
         return S.Zero
     raise NoLimitError(
-        f"a sum over infinitely many members of `{axis}` grows like |{axis}|^{exponent} times {sympy.sstr(value):.120}; "
-        f"divide by tp.sqrt(tp.size({axis!r})) for independent members, by tp.size for averages."
+        f"a sum over infinitely many members of `{axis}` grows like |{axis}|^{exponent} times "
+        f"{sympy.sstr(value):.120}; divide by tp.sqrt(tp.size({axis!r})) for independent members, by tp.size for "
+        "averages."
     )

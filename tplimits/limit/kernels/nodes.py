@@ -61,8 +61,8 @@ def overlap(a: frozenset[Source], b: frozenset[Source]) -> bool:
 class Table:
     """A quantity of a pair of inputs (or of one input: `single`), by name, with its definition.
 
-    `left` and `right` are the axes of the two inputs; the definition uses their running indices.  `nodes` are those whose
-    bracket (mean) it is, `rule` says which of the two.
+    `left` and `right` are the axes of the two inputs; the definition uses their running indices.  `nodes` are those
+    whose bracket (mean) it is, `rule` says which of the two.
     """
 
     number: int

@@ -1,31 +1,19 @@
-"""The tables of a network and its tangents: walk the instructions, name what every mean needs."""
+"""The nodes of a network and its tangents: walk the instructions, each a node or a deterministic scalar."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
-from tplimits.limit.kernels.expectations import Expectations
-from tplimits.limit.kernels.infinite import different
-from tplimits.limit.kernels.leaves import (
-    Data,
-    Given,
-    Kron,
-    Of,
-    TableEntry,
-    free_indices,
-    on_first,
-    on_second,
-    plain_axis,
-    second,
-)
-from tplimits.limit.kernels.nodes import Node, Source, Table, View
+from tplimits.limit.kernels.leaves import Data, Given, Of
+from tplimits.limit.kernels.nodes import Node, Source, View
 from tplimits.limit.kernels.safety import refuse_unsafe
-from tplimits.limit.kernels.terms import Term, at, is_random, products, settled, terms
+from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
@@ -50,33 +38,18 @@ from tplimits.program.program import Program
 from tplimits.program.scale import at_infinity
 from tplimits.program.tangent import Tangent
 
-ONE_SIDE, OTHER_SIDE = Integer(1), Integer(2)
 
-
-class Recursion(Expectations):
-    """The growing tables of one kernel derivation."""
+class Recursion(Brackets):
+    """Instructions of a network and its tangents as nodes, with the tables they need."""
 
     def __init__(self, network: Program, tangent: Tangent, infinite: Iterable[str] = ()) -> None:
-        self.network, self.tangent, self.program = network, tangent, tangent.program
-        self.infinite = frozenset(infinite)
-        self.nodes: list[Node] = [self._placeholder(s) for s in self.program]
+        super().__init__(tangent.program, frozenset(infinite))
+        self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
-        self.means: dict[int, Expr] = {}
-        self.tables: list[Table] = []
-        self.data = dict.fromkeys(network.inputs, Data)
-        self._inner: dict[tuple[int, int], Expr] = {}
-        self._known: dict[tuple, int] = {}
-        self._forms: dict[tuple, int] = {}
-        self._scaled = any(s.body.has(N) for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))) or any(
-            s.body.has(*map(width_symbol, self.program.widths))
-            for s in self.program
-            if isinstance(s, (OuterNonlin, ScalarNonlin))
-        )
+        bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
+        self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
         for position, instruction in enumerate(self.program):
             self._walk(position, instruction)
-
-    def _placeholder(self, s: Instruction) -> Node:
-        return Node(s.name, s.axes, 0, frozenset())
 
     def _degree(self, position: int) -> int:
         return int(position >= self.tangent.size)
@@ -94,12 +67,12 @@ class Recursion(Expectations):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
             body = self._limit(position, self.translated(s.body), keep=True)
-            if is_random(at_infinity_or_itself(body)):
-                self._body(position, s, at_infinity(body))
+            if is_random(_at_infinity(body)):
+                self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            self._body(position, s, self._limit(position, self.translated(s.body, s)))
+            self._define(position, s, self._limit(position, self.translated(s.body, s)))
         else:
             assert isinstance(s, InitialMatrix)
 
@@ -111,7 +84,7 @@ class Recursion(Expectations):
         elif mean == 0 and std == 1:
             self.nodes[position] = Node(s.name, s.axes, self._degree(position), source, over=s.over, initial=True)
         else:
-            white = self._new(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
+            white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
             self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
@@ -127,7 +100,7 @@ class Recursion(Expectations):
         operand = self.translated(s.operand, s)
         fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
         mean = S.Zero if self._degree(position) else self.mean_given(operand)
-        value = mean if fluctuates else self._named(mean, s.axes, position, "average")
+        value = mean if fluctuates else self.named(mean, s.axes, position, "average")
         if not self._scaled:
             self.scalars[position] = value
             return
@@ -149,8 +122,8 @@ class Recursion(Expectations):
             moving = tuple(f for f in term.factors if f not in fixed)
             parts += [Term(term.coefficient * sympy.Mul(*fixed), term.bounds, moving)] if moving else [term]
         found = S.Zero
-        for t in parts:
-            found += self.mean_of_terms([t])
+        for part in parts:
+            found += self.mean_of_terms([part])
         return found
 
     def _only_logits(self, leaf: Of) -> bool:
@@ -165,9 +138,6 @@ class Recursion(Expectations):
                 expr = expr.xreplace({leaf: self._logits_outside(self.opened(leaf))})
         return expr
 
-    def _body(self, position: int, s: Instruction, body: Expr) -> None:
-        self._define(position, s, body)
-
     def _define(self, position: int, s: Instruction, body: Expr) -> None:
         found = terms(body)
         factors = [f for t in found for f in t.factors]
@@ -177,7 +147,7 @@ class Recursion(Expectations):
         degree = max((self.degree(f) for f in factors), default=0)
         sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
         if gaussian:
-            sources = frozenset(x for x in sources if x[0] != "√n") if not self._is_scalar(s) else sources
+            sources = frozenset(x for x in sources if x[0] != "√n") if s.width is not None else sources
         self.nodes[position] = Node(
             s.name,
             s.axes,
@@ -187,9 +157,6 @@ class Recursion(Expectations):
             gaussian=gaussian and bool(found),
             over=s.width,
         )
-
-    def _is_scalar(self, s: Instruction) -> bool:
-        return s.width is None
 
     def _averaged_out(self, term: Term) -> bool:
         """Whether a term is a sum over infinitely many independent centred members: Gaussian whatever they are."""
@@ -207,22 +174,12 @@ class Recursion(Expectations):
         random = any(map(self._given_random, self.leaves(operand)))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
-        dot = dot_part(self, view, operand, s.axes)
+        dot = dot_part(self, view, operand)
         if dot == 0:
             self.nodes[position] = hat
             return
-        number = self._new(hat)
+        number = self.new_node(hat)
         self._define(position, s, Of(Integer(number), ONE_SIDE, *map(axis_symbol, s.axes)) + self.factor_of(view) * dot)
-
-    def factor_of(self, view: View) -> Expr:
-        """κ: 1 for W, rows/columns for Wᵀ."""
-        matrix = self.program[view.matrix]
-        assert isinstance(matrix, InitialMatrix)
-        return width_ratio(matrix.rows) / width_ratio(matrix.columns) if view.transposed else S.One
-
-    def _new(self, node: Node) -> int:
-        self.nodes.append(node)
-        return len(self.nodes) - 1
 
     # -- bodies -------------------------------------------------------------------------------
 
@@ -254,8 +211,8 @@ class Recursion(Expectations):
             if any(len(found) > 1 for found in sides):
                 where = f"`{s.name}` ({s.line})" if s is not None else "an outer nonlinearity"
                 raise NoLimitError(
-                    f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as a sum "
-                    "of products of functions of one neuron each."
+                    f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as "
+                    "a sum of products of functions of one neuron each."
                 )
             for side in sorted({s for found in sides for s in found} - {1}):
                 mine = [f for f, found in zip(term.factors, sides, strict=True) if found == {side}]
@@ -275,8 +232,8 @@ class Recursion(Expectations):
             limit = at_infinity(body)
         except ValueError as error:
             raise NoLimitError(
-                f"{self.program.where(position)}: diverges with the width, by the term {self._shown(str(error))}: an average "
-                "times a power of n has a limit only where its mean vanishes and the power is ½. "
+                f"{self.program.where(position)}: diverges with the width, by the term {_shown(str(error))}: an "
+                "average times a power of n has a limit only where its mean vanishes and the power is ½. "
                 "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
             ) from None
         for number in {leaf.node for leaf in self.leaves(limit)} | {leaf.source for leaf in limit.atoms(Given)}:
@@ -284,181 +241,14 @@ class Recursion(Expectations):
                 refuse_unsafe(self, number, position)
         return body if keep else limit
 
-    def _shown(self, text: str) -> str:
-        return text if len(text) < 200 else text[:200] + "…"
-
-    def form(self, expr: Expr, side: int) -> Of:
-        """A Gaussian linear form as an entry of a node of its own; equal forms share it, on either side."""
-        first = canonical_bound_axes(on_first(expr) if side == 2 else expr)
-        mine = sorted(free_indices(first), key=lambda s: s.name)
-        theirs = [second(i) if side == 2 else i for i in mine]
-        names: list[str] = []
-        for index in mine:
-            name = plain_axis(index.name)
-            while name in names:
-                name += "′"
-            names.append(name)
-        body = first.xreplace({i: axis_symbol(a) for i, a in zip(mine, names, strict=True)})
-        key = (body, tuple(names))
-        if key not in self._forms:
-            leaves = self.leaves(body)
-            sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
-            over = next((self.nodes[x.node].over for x in leaves), None)
-            degree = max(self.nodes[x.node].degree for x in leaves)
-            name = self._form_name(leaves)
-            self._forms[key] = self._new(Node(name, tuple(names), degree, sources, body=body, over=over))
-        return Of(Integer(self._forms[key]), Integer(side), *theirs)
-
-    def _form_name(self, leaves: set[Of]) -> str:
-        return "+".join(sorted({self.nodes[x.node].name for x in leaves})[:3])
-
-    # -- tables -------------------------------------------------------------------------------
-
-    def mean_of(self, leaf: Of) -> Expr:
-        node = self.nodes[leaf.node]
-        if node.gaussian or node.degree or node.body is None:
-            return S.Zero
-        if leaf.node not in self.means:
-            value = self.mean_of_terms(terms(node.body))
-            self.means[leaf.node] = self._named(value, node.axes, leaf.node, "mean")
-        return self.placed(self.means[leaf.node], node.axes, leaf)
-
-    def _named(self, value: Expr, axes: tuple[str, ...], node: int, rule: str) -> Expr:
-        """A quantity of one input as a table, unless it is short."""
-        value = canonical_bound_axes(value)
-        if value.is_number or isinstance(value, TableEntry):
-            return value
-        return self._entry((node,), axes, (), value, rule)
-
-    def _entry(
-        self, nodes: tuple[int, ...], left: tuple[str, ...], right: tuple[str, ...], value: Expr, rule: str = "bracket"
-    ) -> Expr:
-        single = len(nodes) == 1
-        key = (value, left, right, single)
-        if key not in self._known:
-            self._known[key] = len(self.tables)
-            name = "|".join(self.nodes[i].name for i in nodes)
-            self.tables.append(Table(len(self.tables), name, left, right, value, single, rule, nodes))
-        sides = (ONE_SIDE, ONE_SIDE if single else OTHER_SIDE)
-        places = (*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right))
-        return TableEntry(Integer(self._known[key]), *sides, *places)
-
-    def inner(self, a: Of, b: Of) -> Expr:
-        if (self.nodes[a.node].degree + self.nodes[b.node].degree) % 2:
-            return S.Zero
-        if (b.node, b.side) < (a.node, a.side):
-            a, b = b, a
-        generic = self.table(a.node, b.node)
-        left, right = self.nodes[a.node].axes, self.nodes[b.node].axes
-        places = {axis_symbol(x): i for x, i in zip(left, a.indices, strict=True)}
-        places |= {second(axis_symbol(x)): i for x, i in zip(right, b.indices, strict=True)}
-        return at(sided(generic, a.side, b.side), places)
-
-    def table(self, p: int, q: int) -> Expr:
-        """E[|p⟩(ξ) |q⟩(ξ′)] in the running indices of both: an entry of a table, or something shorter."""
-        if (p, q) not in self._inner:
-            self._inner[p, q] = self._tabled(p, q)
-        return self._inner[p, q]
-
-    def _tabled(self, p: int, q: int) -> Expr:
-        left, right = self.nodes[p].axes, self.nodes[q].axes
-        heads = [a for a in left if a in self.infinite and a in right]
-        if not heads:
-            return self._short_or_entry(p, q, left, right, self._pair(p, q))
-        (head,) = heads
-        i, j = axis_symbol(head), second(axis_symbol(head))
-        same, others = self._pair(p, q, {j: i}), different(self._pair(p, q), [i, j])
-        if i in free_indices(same) or {i, j} & free_indices(others):
-            raise NoLimitError(f"members of the infinite axis `{head}` differ; they have to be independent and alike.")
-        short = [tuple(a for a in side if a != head) for side in (left, right)]
-        kept = Kron(i, j)
-        return kept * self._short_or_entry(p, q, *short, same) + (1 - kept) * self._short_or_entry(p, q, *short, others)
-
-    def _short_or_entry(self, p: int, q: int, left: tuple[str, ...], right: tuple[str, ...], value: Expr) -> Expr:
-        value = canonical_bound_axes(value)
-        if value.is_number or isinstance(value, (TableEntry, Kron)):
-            return value
-        if isinstance(value, sympy.Mul) and all(a.is_number or isinstance(a, (TableEntry, Kron)) for a in value.args):
-            if sum(isinstance(a, TableEntry) for a in value.args) == 1 and len(value.args) == 2:
-                return value
-        apart, rest = _without_kronecker(value)
-        free = free_indices(rest)
-        left = tuple(a for a in left if axis_symbol(a) in free)
-        right = tuple(a for a in right if second(axis_symbol(a)) in free)
-        if rest.is_number or isinstance(rest, TableEntry):
-            return apart * rest
-        return apart * self._entry((p, q), left, right, rest)
-
-    def _pair(self, p: int, q: int, same: Mapping[Expr, Expr] | None = None) -> Expr:
-        """The bracket, for equal members of an infinite family if `same` says so."""
-        same = same or {}
-        a, b = self.nodes[p], self.nodes[q]
-        left = Of(Integer(p), ONE_SIDE, *map(axis_symbol, a.axes))
-        right = Of(Integer(q), OTHER_SIDE, *(second(axis_symbol(x)) for x in b.axes))
-        if a.body is None and b.body is None:
-            return self._primitive(p, q, same)
-        if a.over != b.over and a.over and b.over:
-            raise NoLimitError(f"`{a.name}` and `{b.name}` live on different widths and are multiplied.")
-        if a.gaussian and b.gaussian and not _overlapping(a, b):
-            return S.Zero
-        mine = terms(a.body) if a.body is not None else terms(left)
-        theirs = terms((on_second(b.body) if b.body is not None else right).xreplace(same))
-        return self.mean_of_terms(products([mine, theirs]))
-
-    def _primitive(self, p: int, q: int, merge: Mapping[Expr, Expr]) -> Expr:
-        """Brackets of initial vectors, of hats of one matrix, of fluctuations."""
-        a, b = self.nodes[p], self.nodes[q]
-        if a.initial and p == q:
-            return sympy.Mul(*(Kron(axis_symbol(x), second(axis_symbol(x)).xreplace(merge)) for x in a.axes))
-        if a.view is not None and b.view is not None:
-            assert a.operand is not None and b.operand is not None
-            if (a.view.matrix, a.view.transposed) != (b.view.matrix, b.view.transposed):
-                return S.Zero
-            theirs = [on_second(j).xreplace(merge) for j in b.view.indices]
-            same = sympy.Mul(*(Kron(i, j) for i, j in zip(a.view.indices, theirs, strict=True)))
-            if same == 0:
-                return S.Zero
-            bracket = self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
-            return self.factor_of(a.view) * same * bracket
-        if a.is_fluctuation and b.is_fluctuation:
-            assert a.operand is not None and b.operand is not None
-            if a.over != b.over:
-                return S.Zero
-            return self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
-        return S.Zero
-
-
-def _without_kronecker(value: Expr) -> tuple[Expr, Expr]:
-    """δ factors that all terms share, and the rest."""
-    addends = sympy.Add.make_args(value)
-    shared = set.intersection(*({f for f in sympy.Mul.make_args(a) if isinstance(f, Kron)} for a in addends))
-    apart = sympy.Mul(*shared)
-    return apart, sympy.Add(*(sympy.Mul(*(f for f in sympy.Mul.make_args(a) if f not in shared)) for a in addends))
-
-
-def _overlapping(a: Node, b: Node) -> bool:
-    from_both = a.sources & b.sources
-    return bool(from_both) or any(
-        x[:2] == y[:2] and (x[2] is None or y[2] is None) for x in a.sources for y in b.sources
-    )
-
-
-def sided(expr: Expr, left: int, right: int) -> Expr:
-    """A quantity of (ξ, ξ′) for the inputs (left, right) instead: sides of its leaves, axes of its sums."""
-    if (left, right) == (1, 2):
-        return expr
-    swap = {}
-    for entry in expr.atoms(TableEntry):
-        sides = tuple(Integer({1: left, 2: right}[s]) for s in entry.sides)
-        swap[entry] = TableEntry(entry.args[0], *sides, *entry.indices)
-    for entry in expr.atoms(Data):
-        swap[entry] = type(entry)(entry.args[0], Integer({1: left, 2: right}[entry.side]), *entry.indices)
-    return expr.xreplace(swap)
-
 
 def _at_side(expr: Expr, side: Integer) -> Expr:
     return expr.xreplace({leaf: Of(leaf.args[0], side, *leaf.indices) for leaf in expr.atoms(Of)})
 
 
-def at_infinity_or_itself(expr: Expr) -> Expr:
+def _at_infinity(expr: Expr) -> Expr:
     return at_infinity(expr) if expr.has(N) else expr
+
+
+def _shown(text: str) -> str:
+    return text if len(text) < 200 else text[:200] + "…"

@@ -27,9 +27,9 @@ def refuse_unsafe(state: Recursion, node: int, position: int) -> None:
     assert family.operand is not None
     if not is_safe(state, family.operand, node):
         raise NoLimitError(
-            f"{state.program.where(position)}: the fluctuation √n·`{family.name}` is outside the class whose covariance is "
-            "known (hypothesis: a sum of products of a fresh factor, an initial vector or an image W x with W used nowhere "
-            "else, with what does not depend on it). Use independent matrices, or divide by n."
+            f"{state.program.where(position)}: the fluctuation √n·`{family.name}` is outside the class whose "
+            "covariance is known (hypothesis: a sum of products of a fresh factor, an initial vector or an image W x with W "
+            "used nowhere else, with what does not depend on it). Use independent matrices, or divide by n."
         )
 
 
@@ -65,7 +65,8 @@ def _choose(state: Recursion, products: list, fresh: frozenset[int], position: i
             continue
         if count > 1:
             return False
-        candidates = {_origin(state, f) for f in factors if isinstance(f, Of)} - {None}
+        origins = [_origin(state, f) for f in factors if isinstance(f, Of)]
+        candidates = {o for o in origins if o is not None}
         return any(_choose(state, products, fresh | {c}, position) for c in sorted(candidates))
     return _free(state, fresh, position)
 

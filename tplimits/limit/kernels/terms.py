@@ -133,7 +133,8 @@ def axis_sum(value: Expr, index: Symbol, axis: Symbol) -> Expr:
     >>> axis_sum(2 * c, a, Symbol("a")), axis_sum(S.Zero, a, Symbol("a"))
     (2*c*AxisSum(1, a, a), 0)
     """
-    outside, inside = [], []
+    outside: list[Expr] = []
+    inside: list[Expr] = []
     for factor in sympy.Mul.make_args(value):
         (inside if index in free_indices(factor) else outside).append(factor)
     if value == 0:

@@ -93,8 +93,8 @@ class LogitDraws:
             whole = numpy.block([[blocks[1, 1], blocks[1, 2]], [blocks[1, 2].T, blocks[2, 2]]])
         if len(whole) > _LARGEST:
             raise EvaluationError(
-                f"random logits of {len(whole)} (input, token) places would have to be drawn together; the most is {_LARGEST}: "
-                "give fewer inputs at a time."
+                f"random logits of {len(whole)} (input, token) places would have to be drawn together; the most is "
+                f"{_LARGEST}: give fewer inputs at a time."
             )
         values, vectors = numpy.linalg.eigh((whole + whole.T) / 2)
         if values[0] < -1e-8 * max(values[-1], 1e-300):

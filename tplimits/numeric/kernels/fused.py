@@ -141,7 +141,8 @@ class Text:
             functions = [function_of(m, self.constants) for m in moments]
             if any(f.route != "closed" for f in functions):
                 raise NotFused
-            entries = tuple(self.value(c) for c in law)
+            c11, c12, c22 = (self.value(c) for c in law)
+            entries = c11, c12, c22
             kinked = any(m.integrand.has(*KINKED) for m in moments)
             det = self.determinants.of_law(law, entries, kinked) if self.careful else self._plain(entries, kinked)
             for moment, function in zip(moments, functions, strict=True):
@@ -278,13 +279,8 @@ def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful:
     stores = [f"K[i, j] = {heads[0]}", f"T[i, j] = {heads[1]}", "N[i, j] = margin < 0.0"]
     indented = "\n".join(f"        {line}" for line in (*body, *stores))
     head = "\n".join(f"    {line}" for line in (*numbers, *rows))
-    code = (
-        f"{_HEADING}def row(G, D, L, R, P, K, T, N, triangle, i):\n"
-        f"{head}\n"
-        "    first = i if triangle else 0\n"
-        "    for j in range(first, K.shape[1]):\n"
-        f"{indented}\n{_LOOP}"
-    )
+    loop = "    first = i if triangle else 0\n    for j in range(first, K.shape[1]):"
+    code = f"{_HEADING}def row(G, D, L, R, P, K, T, N, triangle, i):\n{head}\n{loop}\n{indented}\n{_LOOP}"
     return code, text
 
 

@@ -28,7 +28,7 @@ class Determinants:
         self.reads: list[str] = []
         self.known: dict[Expr, str | None] = {}
 
-    def of_law(self, law: tuple[Expr, ...], entries: tuple[str, ...], kinked: bool) -> str:
+    def of_law(self, law: tuple[Expr, ...], entries: tuple[str, str, str], kinked: bool) -> str:
         """The determinant of a law, by a rule where there is one."""
         kernel = self._kernel(law[1], law[0], law[2])
         det = kernel.det if kernel is not None else self._plain(*entries, kinked)
@@ -131,7 +131,7 @@ class Determinants:
         value = expr.xreplace(dict(self.text.constants))
         return float(value) if value.is_number else None
 
-    def _written(self, write) -> str:  # type: ignore[no-untyped-def]
+    def _written(self, write) -> str:
         result: str = write(self.text.writer)
         self.text.flush()
         return result

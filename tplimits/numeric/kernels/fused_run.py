@@ -39,7 +39,7 @@ def _loop(derivation: KernelTables, constants: Mapping[Expr, float], careful: bo
     key = (careful, tuple(sorted((s.name, v) for s, v in constants.items())))
     if key not in known:
         known[key] = loop_for(derivation, constants, careful)
-    return known[key]  # type: ignore[no-any-return]
+    return known[key]
 
 
 def pairs(
@@ -88,7 +88,7 @@ def _again(
     constants: Mapping[Expr, float],
     one: Inputs,
     other: Inputs,
-    near: Array,
+    near: NDArray[numpy.bool_],
     K: Array,
     T: Array,
 ) -> None:

@@ -16,7 +16,7 @@ from tplimits.program.bind import constant_value, resolved
 from tplimits.program.entries import constant_symbol, size_symbol
 from tplimits.program.evaluate import evaluate
 from tplimits.program.given import by_name, real_array
-from tplimits.program.nodes import InitialMatrix, InitialVector
+from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.program import Program
 
 Array = NDArray[numpy.float64]
@@ -44,7 +44,8 @@ def read_inputs(network: Program, X: Any, name: str, sizes: Mapping[str, int]) -
     if not isinstance(X, Mapping):
         if len(data) > 1:
             raise EvaluationError(
-                f"`{network.name}` takes the data {', '.join(data)}: give {name} as a dictionary of arrays by these names."
+                f"`{network.name}` takes the data {', '.join(data)}: give {name} as a dictionary of arrays "
+                "by these names."
             )
         X = {next(iter(data)): X}
     strange = [k for k in X if k not in data]
@@ -113,8 +114,8 @@ def open_axis(network: Program, inputs: Inputs, infinite: tuple[str, ...]) -> No
     for axis in network.all_axes:
         if axis not in inputs.sizes and axis not in infinite:
             raise EvaluationError(
-                f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…), or send it to infinity "
-                f"with tp.Kernels(infinite=({axis!r},))."
+                f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…), or send it to "
+                f"infinity with tp.Kernels(infinite=({axis!r},))."
             )
 
 
@@ -128,9 +129,7 @@ def read_constants(
         if isinstance(size, bool) or not isinstance(size, (int, numpy.integer)) or size < 1:
             raise EvaluationError(f"{axis}={size!r}: the size of an axis is a positive whole number.")
         sizes[network.root_axis(axis)] = int(size)
-    scalars = {s.name for s in network if type(s).__name__ == "InitialScalar"} - {
-        network[p].name for p in network.inputs
-    }
+    scalars = {s.name for s in network if isinstance(s, InitialScalar)} - {network[p].name for p in network.inputs}
     known = {*network.constants, *scalars}
     for name in given:
         if name not in known:

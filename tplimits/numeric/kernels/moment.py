@@ -1,4 +1,4 @@
-"""Moments of a kernel derivation on arrays: constants and parameters as numbers, one function for each value of them."""
+"""Moments of a kernel derivation on arrays: constants and parameters as numbers, one function for each."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def evaluated_moment(
     distinct, place = numpy.unique(table, axis=0, return_inverse=True)
     if len(distinct) > _MOST_VALUES:
         raise EvaluationError(
-            f"E[{integral.integrand}] is needed for {len(distinct)} values of its parameters; the most is {_MOST_VALUES}. "
-            "Evaluate fewer inputs at a time."
+            f"E[{integral.integrand}] is needed for {len(distinct)} values of its parameters; the most is "
+            f"{_MOST_VALUES}. Evaluate fewer inputs at a time."
         )
     flat = [numpy.broadcast_to(c, shape).ravel() for c in covariances]
     found, error = numpy.empty(flat[0].shape), 0.0

@@ -99,7 +99,7 @@ class PrecisePair:
 
 
 def precise_pairs(
-    derivation: KernelTables, one: Inputs, other: Inputs, places: Array, constants: Mapping[Expr, float]
+    derivation: KernelTables, one: Inputs, other: Inputs, places: NDArray[numpy.intp], constants: Mapping[Expr, float]
 ) -> Array:
     """(NNGP, NTK) of pairs (i, j), in doubles: (pairs, 2)."""
     found = numpy.empty((len(places), 2))

@@ -167,7 +167,7 @@ class Frame:
         front = Labelled(numpy.moveaxis(picked.array, -1, 1), (picked.labels[0], "draw", *picked.labels[1:-1]))
         return self._read(front, indices, batch=2)
 
-    def _positions(self, index: Expr) -> tuple[Array | int, tuple[str, ...]]:
+    def _positions(self, index: Expr) -> tuple[NDArray[numpy.intp] | int, tuple[str, ...]]:
         """An index expression as integers over the running indices it depends on."""
         if index.is_Integer:
             return int(index), ()
@@ -177,7 +177,8 @@ class Frame:
             labels = tuple(dict.fromkeys(x for _, own in inner for x in own))
             places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in inner]
             return numpy.broadcast_to(table[tuple(places)], [self.size(x) for x in labels]), labels
-        return numpy.arange(self.size(index.name)), (index.name,)
+        run: NDArray[numpy.intp] = numpy.arange(self.size(index.name))
+        return run, (str(index.name),)
 
     def _read(self, value: Labelled, indices: Sequence[Expr], batch: int = 0) -> Labelled:
         """Entries of an array at index expressions; −1 reads zero."""
@@ -188,7 +189,8 @@ class Frame:
         found = [self._positions(i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
-        picked = value.array[(*(slice(None),) * batch, *places)]
+        where: tuple[Any, ...] = (*(slice(None),) * batch, *places)
+        picked = value.array[where]
         if any(numpy.min(p) < 0 for p in places):
             present = numpy.logical_and.reduce(numpy.broadcast_arrays(*(p >= 0 for p in places)))
             picked = numpy.where(present, picked, 0.0)
