@@ -493,16 +493,16 @@ def instructions(count, body):
 )
 def test_large_and_deep_text_is_refused_quickly(make, words):
     text = make()
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ProgramError, match=words):
         from_json(text)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_many_instructions_are_read_quickly():
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(from_json(instructions(3000, ["entry 0 none 0", "tanh", "1/3", "mul 2"]))) == 3001
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def many(**changed):
@@ -552,11 +552,11 @@ LONG = 3000
     ids=["widths", "constants", "means", "sizes", "shared sizes", "look-ups"],
 )
 def test_many_names_are_read_written_and_printed_quickly(make):
-    start = time.perf_counter()
+    start = time.process_time()
     program = from_json(make())
     assert from_json(to_json(program)) == program
     assert len(repr(program).splitlines()) == LONG + 3 and len(program.graph) == LONG + 1
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(

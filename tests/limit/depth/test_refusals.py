@@ -211,7 +211,7 @@ def test_the_side_of_a_kink_is_that_of_its_leading_slope():
 
         return (U @ f(W @ x)) / tp.sqrt(tp.expect(lambda g: f(g) ** 2))
 
-    assert "its kink is away from zero, at u = -c/sqrt(n)" in refusal(shifted)
+    assert "has a kink away from zero, at u = -c/sqrt(n)" in refusal(shifted)
     message = refusal(signed)
     assert "the sign of `c` is not known" in message and ".bind" in message
     c = sympy.Symbol("c", real=True)
@@ -228,7 +228,8 @@ def test_kinks_elsewhere():
         return tp.minimum(1, tp.maximum(-1, W @ x))
 
     for function in (between, clipped):
-        assert "kinks away from zero; only kinks at u = 0" in refusal(function)
+        message = refusal(function)
+        assert "kink away from zero" in message and "only kinks at u = 0" in message
 
 
 def test_absolute_values_of_constants_are_no_kinks():

@@ -60,7 +60,7 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     """
     constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function) if not f.has(U)}  # |c| is no kink
     body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
-    for jump in body.atoms(step):
+    for jump in sorted(body.atoms(step), key=sympy.default_sort_key):
         body = body.xreplace({jump: (1 + _side(jump.args[0], function) * _SIGN) / 2})
     polynomial = sympy.expand(body)
     cut = None
@@ -88,11 +88,11 @@ def _side(argument: Expr, function: Expr) -> int:
     """
     name = f"the activation `{shown(function)}`"
     if not argument.is_polynomial(U) or sympy.degree(argument, U) > 1:
-        raise NoLimitError(f"{name}: it has kinks away from zero; only kinks at u = 0 have moments here.")
+        raise NoLimitError(f"{name} has a kink away from zero; only kinks at u = 0 have moments here.")
     slope, offset = sympy.expand(argument).coeff(U, 1), sympy.expand(argument).coeff(U, 0)
     if offset != 0:
         raise NoLimitError(
-            f"{name}: its kink is away from zero, at u = {shown(sympy.cancel(-offset / slope))}; only kinks at u = 0 "
+            f"{name} has a kink away from zero, at u = {shown(sympy.cancel(-offset / slope))}; only kinks at u = 0 "
             "have moments here. Take what is added inside the activation out of it."
         )
     series = laurent(slope, EPS, 2)

@@ -70,7 +70,9 @@ class Dense:
         steps, every, h = settings.grid(halves)
         history = numpy.empty((count, steps // every + 1 if every else 0, m, m))
         stopped, clipped = numpy.full(count, -1), numpy.zeros(count, dtype=numpy.int64)
-        states = normals.streams(settings.seed, count)
+        states = numpy.empty((count, normals.SIZE), dtype=numpy.uint64)
+        for stream, state in zip(normals.streams(settings.seed, count), states, strict=True):
+            normals.start(stream, state)
         at_once = max(1, min(count, _ENTRIES // m**4))
         with reporting(progress) as report:
             report.plan(count, "paths")
