@@ -34,9 +34,15 @@ def pi_like(x: Array) -> Any:
     return +mpmath.pi if np.asarray(x).dtype == object else np.pi
 
 
+def determinant(p: Array, c: Array, q: Array) -> Array:
+    """pq − c²; in doubles what is rounding counts as zero: u and v coincide in such a case, or are well apart."""
+    found = np.asarray(maximum(p * q - c * c, 0))
+    return found[()] if found.dtype == object else np.where(found < 1e-14 * p * q, 0, found)[()]
+
+
 def angle(p: Array, c: Array, q: Array) -> Array:
     """The angle between u and v, in [0, π]."""
-    return atan2(sqrt(maximum(p * q - c * c, 0)), c)
+    return atan2(sqrt(determinant(p, c, q)), c)
 
 
 # -- closed forms ---------------------------------------------------------------------------------
@@ -47,7 +53,7 @@ def two_slopes(a: Any, b: Any) -> Callable[..., tuple[Array, Array]]:
 
     def pair(p: Array, c: Array, q: Array) -> tuple[Array, Array]:
         π, θ = pi_like(c), angle(p, c, q)
-        root = sqrt(maximum(p * q - c * c, 0))
+        root = sqrt(determinant(p, c, q))
         same, crossed = (root + (π - θ) * c) / (2 * π), (root - θ * c) / (2 * π)
         value = (a * a + b * b) * same - 2 * a * b * crossed
         return value, (a * a + b * b) * (π - θ) / (2 * π) + 2 * a * b * θ / (2 * π)

@@ -1,7 +1,7 @@
-"""Arguments of functions as instructions: φ(σ W x + b) as h = σ W x + b, then φ(h).
+"""Arguments of functions as instructions: φ(σ W x + b) as h = σ W x + b, then φ(h); sums over axes in products too.
 
-A derivative of φ multiplies its argument out, and a sum of nine means is left of one.  Named, the argument stays one
-Gaussian variable.
+A derivative of φ multiplies its argument out, and a sum of nine means is left of one; a product g Σ U ξ is multiplied
+out likewise.  Named, the argument or the sum stays one Gaussian variable.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ def _moved(s: Instruction, places: dict[int, int]) -> Instruction:
 
 
 def _arguments(s: OuterNonlin, before: list[Instruction]) -> list[Expr]:
-    """Linear arguments of functions in a body, longest first, that are more than an entry."""
+    """Linear arguments of functions, and linear sums that are multiplied, in a body: longest first, no entries."""
     found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
+    found += [a for a in _multiplied_sums(s.body, before) if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
     kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
     return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
@@ -113,12 +114,27 @@ def _functions(expr: Expr) -> Iterator[Expr]:
         yield from _functions(argument)
 
 
+def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[Expr]:
+    """Sums over axes that stand beside another factor with vectors, or under a power."""
+    if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        return
+    random = [a for a in expr.args if isinstance(a, Expr) and _has_vectors(a, before)]
+    if isinstance(expr, sympy.Pow) or (isinstance(expr, sympy.Mul) and len(random) > 1):
+        yield from (a for a in random if isinstance(a, AxisSum))
+    for argument in random:
+        yield from _multiplied_sums(argument, before)
+
+
+def _has_vectors(expr: Expr, before: list[Instruction]) -> bool:
+    return any(before[e.source].width is not None for e in entries(expr))
+
+
 def _is_linear(expr: Expr, before: list[Instruction]) -> bool:
     """Whether an expression is a sum of coefficients times vector entries at the own neuron, and of scalars."""
     if isinstance(expr, Entry):
         return False
     vectors = [e for e in entries(expr) if before[e.source].width is not None]
-    return bool(vectors) and all(e.neuron == OWN for e in vectors) and _degree(expr, set(vectors)) == 1
+    return _has_vectors(expr, before) and all(e.neuron == OWN for e in vectors) and _degree(expr, set(vectors)) == 1
 
 
 def _degree(expr: Expr, vectors: set[Expr]) -> float:

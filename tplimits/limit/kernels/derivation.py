@@ -87,8 +87,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     if not is_safe(state, left, vector):
         raise NoLimitError(
             f"{network.where(vector)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for x = Σ v·y "
-            "with fresh readout vectors v (or images W y with W used there alone). Multiply what is read out by a fresh "
-            "vector."
+            "with fresh readout vectors v (or images W y with W used there alone). Multiply what is read out by a "
+            "fresh vector."
         )
     nngp = state.inner(left, right)
     ntk, refusal = S.Zero, ""

@@ -149,11 +149,10 @@ class Expectations(Openings):
     def _moment(self, factors: list[Expr]) -> Expr:
         """E of functions of Gaussian nodes: forms, their covariances, independent groups again."""
         forms = Forms(self)
-        written = [forms.factor(f) for f in factors]
+        written = forms.without_multiples([forms.factor(f) for f in factors])
         if forms.collides():
             forms = Forms(self, absorb=False)
-            written = [forms.factor(f) for f in factors]
-        written = forms.without_multiples(written)
+            written = forms.without_multiples([forms.factor(f) for f in factors])
         covariance = {}
         for i, (z, a) in enumerate(forms.variables.items()):
             for w, b in list(forms.variables.items())[i:]:
@@ -204,6 +203,6 @@ class Expectations(Openings):
             shown = sympy.sstr(integrand)
             raise NoTangentKernel(
                 f"the tangent kernel holds E {shown:.160}: a product of the derivatives of two jumps, which is "
-                "infinite at coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), or "
-                "smooth it."
+                "infinite at coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), "
+                "or smooth it."
             )

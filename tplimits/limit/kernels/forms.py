@@ -35,15 +35,15 @@ class Forms:
 
     def without_multiples(self, written: list[Expr]) -> list[Expr]:
         """Forms that are multiples of one another (h as it stands, and Σ W x it is made of) as one variable."""
+        if len(self.variables) < 2:
+            return written
         kept: list[tuple[Symbol, Expr, Expr]] = []
         swap: dict[Symbol, Expr] = {}
-        for z, form in self.variables.items():
-            if len(self.variables) < 2:
-                break
-            scale, unit = self.engine.unit(form)
+        units = [(z, *self.engine.unit(form)) for z, form in self.variables.items()]
+        for z, scale, unit in sorted(units, key=lambda u: u[1].is_number):  # h/√K is the variable, h is √K times it
             for w, known_scale, known_unit in kept:
-                if known_unit == unit:
-                    swap[z] = scale / known_scale * w
+                if known_unit == unit and _is_nonzero(known_scale):
+                    swap[z] = self.parameter(scale / known_scale) * w
                     break
             else:
                 kept.append((z, scale, unit))
@@ -71,6 +71,7 @@ class Forms:
 
     def factor(self, expr: Expr) -> Expr:
         """A random factor in variables and parameters."""
+        expr = self._without_constants(expr)
         if not is_random(expr):
             return self.parameter(expr)
         if isinstance(expr, Of):
@@ -81,6 +82,12 @@ class Forms:
         if isinstance(expr, sympy.Pow) and not is_random(expr.exp):
             return self.factor(expr.base) ** expr.exp
         return expr.func(*map(self.factor, expr.args))
+
+    def _without_constants(self, expr: Expr) -> Expr:
+        """Vectors whose entries are one number, as that number: 1·z is a Gaussian form."""
+        bodies = {leaf: self.engine.nodes[leaf.node].body for leaf in self.engine.leaves(expr)}
+        known = {leaf: body for leaf, body in bodies.items() if body is not None and body.is_number}
+        return expr.xreplace(known) if known else expr
 
     def _sum(self, expr: Expr) -> Expr:
         """Linear addends joined in one form; products factor by factor."""
@@ -138,6 +145,14 @@ class Forms:
             merged[t.bounds, t.factors] = merged.get((t.bounds, t.factors), S.Zero) + t.coefficient
         whole = sympy.Add(*(summed(c * f[0], b) for (b, f), c in merged.items()))
         return self.variable(self.engine.form(whole, int(linear[0].factors[0].side)))
+
+
+def _is_nonzero(scale: Expr) -> bool:
+    """Whether a coefficient is a product of numbers and of reciprocals: those are never zero."""
+    return scale != 0 and all(
+        factor.is_number or (isinstance(factor, sympy.Pow) and factor.exp.is_negative)
+        for factor in sympy.Mul.make_args(scale)
+    )
 
 
 def connected(pieces: list[Expr], covariance: dict) -> list[tuple[list[Expr], list[Symbol]]]:

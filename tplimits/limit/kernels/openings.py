@@ -51,8 +51,8 @@ class Openings(ABC):
         return form if body.has(AxisSum) else leaf
 
     def unit(self, form: Of) -> tuple[Expr, Expr]:
-        """A Gaussian form as a number times a sum over nodes that are made of no others."""
-        written: dict[tuple, Expr] = {}
+        """A Gaussian form as a deterministic coefficient times a sum over nodes that are made of no others."""
+        written: dict[Expr, Expr] = {}
         stack = [Term(S.One, (), (form,))]
         while stack:
             term = stack.pop()
@@ -60,7 +60,7 @@ class Openings(ABC):
             node = self.nodes[leaf.node]
             if node.body is None or not node.gaussian:
                 whole = canonical_bound_axes(summed(term.coefficient * leaf, term.bounds))
-                number, rest = whole.as_coeff_Mul()
+                number, rest = whole.as_independent(Of, AxisSum, as_Add=False)
                 written[rest] = written.get(rest, S.Zero) + number
             else:
                 stack += products([[Term(term.coefficient, term.bounds, ())], terms(self.opened(leaf), powers=False)])

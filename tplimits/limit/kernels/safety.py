@@ -28,8 +28,8 @@ def refuse_unsafe(state: Recursion, node: int, position: int) -> None:
     if not is_safe(state, family.operand, node):
         raise NoLimitError(
             f"{state.program.where(position)}: the fluctuation √n·`{family.name}` is outside the class whose "
-            "covariance is known (hypothesis: a sum of products of a fresh factor, an initial vector or an image W x with W "
-            "used nowhere else, with what does not depend on it). Use independent matrices, or divide by n."
+            "covariance is known (hypothesis: a sum of products of a fresh factor, an initial vector or an image W x "
+            "with W used nowhere else, with what does not depend on it). Use independent matrices, or divide by n."
         )
 
 

@@ -18,6 +18,7 @@ from tplimits.numeric.kernels.draws import LogitDraws
 from tplimits.numeric.kernels.fused import NotFused
 from tplimits.numeric.kernels.fused_run import pairs
 from tplimits.numeric.kernels.inputs import Inputs, open_axis, read_constants, read_inputs, same_parameters
+from tplimits.numeric.kernels.singular import blocks, suspects
 from tplimits.numeric.kernels.stored import GramFiles
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.program.entries import size_symbol
@@ -172,8 +173,7 @@ def tiles(asked: Request, kernels: Sequence[str] = KERNELS, progress: Progress =
             if pair is not None:
                 values = [getattr(pair, kernel) for kernel in kernels]
             else:
-                tables = Tables(asked.derivation, (part.one, part.other), asked.constants)
-                values, error = [_dropped(part, v) for v in _values(part, tables, kernels)], tables.error
+                values, error = _of_tables(part, kernels)
             _refuse_infinite(asked, kernels, values, rows.start, columns.start)
             yield Tile(rows, columns, values, error)
             report.advance(1)
@@ -200,6 +200,20 @@ def _fused(asked: Request) -> KernelPair | None:
         return KernelPair(nngp, ntk)
     except NotFused:
         return None
+
+
+def _of_tables(asked: Request, kernels: Sequence[str]) -> tuple[list[Array], float]:
+    """Some kernels of all pairs by arrays, nearly singular pairs in extended precision."""
+    tables = Tables(asked.derivation, (asked.one, asked.other), asked.constants)
+    values = _values(asked, tables, kernels)
+    if tables.suspects:
+        values = [numpy.array(v) for v in values]
+        for rows, columns in blocks(suspects(tables.suspects, (asked.one.many, asked.other.many))):
+            part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
+            wide = Tables(asked.derivation, (part.one, part.other), asked.constants, extended=True)
+            for value, better in zip(values, _values(part, wide, kernels), strict=True):
+                value[numpy.ix_(rows, columns)] = better
+    return [_dropped(asked, v) for v in values], tables.error
 
 
 def _values(asked: Request, tables: Tables, kernels: Sequence[str] = KERNELS) -> list[Array]:

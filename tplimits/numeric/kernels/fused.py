@@ -25,20 +25,16 @@ from tplimits.limit.kernels.leaves import Data, DrawMean, Given, Kron, Moment, T
 from tplimits.numeric.generated import load
 from tplimits.numeric.kernels.fused_determinants import Determinants
 from tplimits.numeric.kernels.moment import function_of
+from tplimits.numeric.kernels.singular import KINKED
 from tplimits.numeric.moments.function import closed_text
 from tplimits.numeric.moments.writing import Writer, number
 from tplimits.program.entries import AxisSum
-from tplimits.program.functions import leaky_relu, maximum, minimum, relu, step, where
 
 Array = NDArray[numpy.float64]
 #: a law with a determinant below this share of c11·c22 is handed to the careful version
 NEARLY_SINGULAR = 1e-6
 #: the same for negative correlations, where means of kinked functions vanish like the cube of an angle
 NEARLY_OPPOSITE = 1e-2
-
-
-#: functions whose means have a root at coinciding inputs
-KINKED = (relu, leaky_relu, maximum, minimum, step, where, sympy.Abs, sympy.sign)
 
 
 class NotFused(Exception):

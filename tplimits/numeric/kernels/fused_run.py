@@ -100,7 +100,7 @@ def _again(
     numbers = _numbers(loop, constants)
     for start in range(0, len(rows), _BLOCK):
         i, j = rows[start : start + _BLOCK], columns[start : start + _BLOCK]
-        left, right = _picked(one, i), _picked(other, j)
+        left, right = one.some(i), other.some(j)
         grams, dets = _paired_grams(loop.grams, left, right, constants)
         mine = _rows(loop.left, derivation, left, constants)
         theirs = _rows(loop.right, derivation, right, constants)
@@ -117,10 +117,6 @@ def _again(
             places = numpy.stack([i, j], axis=1)[left_open]
             better = precise_pairs(derivation, one, other, places, constants)
             K[places[:, 0], places[:, 1]], T[places[:, 0], places[:, 1]] = better.T
-
-
-def _picked(inputs: Inputs, places: NDArray[numpy.intp]) -> Inputs:
-    return Inputs({p: a[places] for p, a in inputs.arrays.items()}, inputs.sizes, len(places))
 
 
 def _numbers(loop: Loop, constants: Mapping[Expr, float]) -> Array:

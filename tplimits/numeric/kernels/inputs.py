@@ -30,9 +30,10 @@ class Inputs:
     sizes: Mapping[str, int]
     many: int
 
-    def some(self, part: slice) -> Inputs:
+    def some(self, part: slice | NDArray[numpy.intp]) -> Inputs:
         """A few of them."""
-        return Inputs({p: a[part] for p, a in self.arrays.items()}, self.sizes, len(range(*part.indices(self.many))))
+        many = len(range(*part.indices(self.many))) if isinstance(part, slice) else len(part)
+        return Inputs({p: a[part] for p, a in self.arrays.items()}, self.sizes, many)
 
 
 def read_inputs(network: Program, X: Any, name: str, sizes: Mapping[str, int]) -> Inputs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -21,10 +22,10 @@ class Labelled:
     [3.0, 3.0]
     """
 
-    array: Array
+    array: NDArray[Any]
     labels: tuple[str, ...] = ()
 
-    def at(self, order: Sequence[str]) -> Array:
+    def at(self, order: Sequence[str]) -> NDArray[Any]:
         """The array with its dimensions in an order that has all of them; of length 1 where it lacks one."""
         places = [self.labels.index(x) for x in order if x in self.labels]
         sizes = iter(self.array.shape[p] for p in places)
@@ -36,7 +37,7 @@ def union(values: Iterable[Labelled]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(x for v in values for x in v.labels))
 
 
-def mapped(function: Callable[..., Array], values: Sequence[Labelled]) -> Labelled:
+def mapped(function: Callable[..., NDArray[Any]], values: Sequence[Labelled]) -> Labelled:
     """A function of several arrays, entry by entry."""
     order = union(values)
     return Labelled(numpy.asarray(function(*(v.at(order) for v in values))), order)
@@ -52,7 +53,7 @@ def averaged(value: Labelled, label: str) -> Labelled:
 def contracted(factors: Sequence[Labelled], over: set[str]) -> Labelled:
     """The sum over some labels of a product, two factors at a time, by matrix products."""
     left = [f for f in factors if f.labels] or [Labelled(numpy.ones(()))]
-    scalar = math.prod(float(f.array) for f in factors if not f.labels)
+    scalar = math.prod(f.array[()] for f in factors if not f.labels)
     left = [_summed_alone(f, over, [g for g in left if g is not f]) for f in left]
     while len(left) > 1:
         i, j = _cheapest(left, over)

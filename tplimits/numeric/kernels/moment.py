@@ -13,8 +13,8 @@ from tplimits.limit.kernels.leaves import Moment
 from tplimits.numeric.moments.function import MomentFunction, moment, with_constants
 
 Array = NDArray[numpy.float64]
-#: below this share of c11·c22 a determinant is rounding: the pair coincides, or is opposite
-_COINCIDENT = 2e-14
+#: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite
+_COINCIDENT = 90
 #: so many different values of parameters are treated one by one
 _MOST_VALUES = 4096
 
@@ -41,7 +41,7 @@ def evaluated_moment(
             f"{_MOST_VALUES}. Evaluate fewer inputs at a time."
         )
     flat = [numpy.broadcast_to(c, shape).ravel() for c in covariances]
-    found, error = numpy.empty(flat[0].shape), 0.0
+    found, error = numpy.empty(flat[0].shape, numpy.result_type(*flat)), 0.0
     for number, row in enumerate(distinct):
         here = place.ravel() == number
         found[here], one = _called(function_of(integral, constants, tuple(map(float, row))), [c[here] for c in flat])
@@ -56,7 +56,8 @@ def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Arr
         bound = numpy.sqrt(size)
         c12 = numpy.clip(c12, -bound, bound)  # by rounding a covariance passes what its variances allow
         det = numpy.maximum(size - c12 * c12, 0.0)
-        value, error = function(c11, c12, c22, det=numpy.where(det < _COINCIDENT * size, 0.0, det))
+        rounding = numpy.finfo(det.dtype).eps
+        value, error = function(c11, c12, c22, det=numpy.where(det < _COINCIDENT * rounding * size, 0.0, det))
     else:
         value, error = function(*covariances)
     return value, float(numpy.max(error, initial=0.0))

@@ -30,6 +30,7 @@ from tplimits.numeric.kernels.draws import LogitDraws
 from tplimits.numeric.kernels.inputs import Inputs
 from tplimits.numeric.kernels.labelled import Labelled, averaged, contracted, mapped
 from tplimits.numeric.kernels.moment import evaluated_moment
+from tplimits.numeric.kernels.singular import nearly_singular, same_data
 from tplimits.program.entries import ArrayEntry, AxisSum, GaussMean, Lookup, axis_symbol
 from tplimits.program.evaluate import ARRAY_FUNCTIONS, evaluate
 
@@ -48,6 +49,8 @@ class Tables:
     conditional: bool = False
     known: dict[tuple[int, int, int], Labelled] = field(default_factory=dict)
     error: float = 0.0
+    extended: bool = False
+    suspects: list[Labelled] = field(default_factory=list)
 
     def value(self, number: int, left: int, right: int) -> Labelled:
         """A table between inputs `left` and `right` (1 or 2)."""
@@ -148,6 +151,7 @@ class Frame:
         if isinstance(leaf, Data):
             side = self.input[leaf.side]
             array = self.tables.sides[side - 1].arrays[leaf.source]
+            array = array.astype(numpy.longdouble) if self.tables.extended else array
             axes = self.program[leaf.source].axes
             return self._read(Labelled(array, (_batch(side), *axes)), leaf.indices, batch=1)
         left, right = (self.input[s] for s in leaf.sides)
@@ -219,6 +223,8 @@ class Frame:
         covariances = [self.value(c) for c in moment.covariances]
         values = [self.value(v) for v in moment.values]
         many = [*covariances, *values]
+        if not self.tables.extended:
+            self._suspect(moment, covariances)
 
         def function(*arrays: Array) -> Array:
             value, error = evaluated_moment(
@@ -228,6 +234,18 @@ class Frame:
             return value
 
         return mapped(function, many)
+
+    def _suspect(self, moment: Moment, covariances: Sequence[Labelled]) -> None:
+        """Remember where a moment has a nearly singular law, but not at the same data."""
+        found = nearly_singular(moment, covariances)
+        if found is not None:
+            left, right = self.input[1], self.input[2]
+            sides = (self.tables.sides[left - 1], self.tables.sides[right - 1])
+            same = same_data(self.program, sides, (_batch(left), _batch(right)), found.labels)
+            if same is not None:
+                found = Labelled(found.array & ~same.at(found.labels), found.labels)
+            if found.array.any():
+                self.tables.suspects.append(found)
 
 
 def _linear_in_draws(expr: Expr) -> bool:

@@ -61,21 +61,26 @@ class MomentFunction:
 
         `det` is c11 c22 − c12² where the caller knows it better than the entries tell.  At variance zero the mean
         is that of F at g = 0, with step(0) = 0.  float32 in, float32 out.  Raises EvaluationError for numbers that are
-        not finite, negative variances, and laws that are not positive semidefinite.
+        not finite, negative variances, and laws that are not positive semidefinite.  longdouble in, longdouble out, for
+        closed forms to its rounding.
         """
         given = [numpy.asarray(c) for c in covariances] + ([] if det is None else [numpy.asarray(det)])
-        single = all(a.dtype == numpy.float32 for a in given)
+        kind: Any = numpy.float64
+        if all(a.dtype == numpy.float32 for a in given):
+            kind = numpy.float32
+        elif any(a.dtype == numpy.longdouble for a in given):
+            kind = numpy.longdouble
+        inner: Any = numpy.longdouble if kind == numpy.longdouble and self.route == "closed" else numpy.float64
         shape = numpy.broadcast_shapes(*(a.shape for a in given))
-        flat = [numpy.broadcast_to(a, shape).astype(numpy.float64).reshape(-1) for a in given]
+        flat = [numpy.broadcast_to(a, shape).astype(inner).reshape(-1) for a in given]
         entries, known = flat[: len(covariances)], (flat[-1] if det is not None else None)
         self._check(entries, known)
         with numpy.errstate(all="ignore"):
             value, error = self._evaluated(entries, known) if flat[0].size else (flat[0].copy(), flat[0].copy())
         if not (numpy.isfinite(value).all() and numpy.isfinite(error).all()):
             raise EvaluationError(f"E[{self.integrand}] is not a finite number at some of the covariances.")
-        if single:
+        if kind == numpy.float32:
             error = error + abs(value) * float(numpy.finfo(numpy.float32).eps)
-        kind: Any = numpy.float32 if single else numpy.float64
         return value.astype(kind).reshape(shape), error.astype(kind).reshape(shape)
 
     def rows(self, side: int, variances: Array, term: int = 0) -> HermiteRows:
@@ -108,7 +113,7 @@ class MomentFunction:
         det = gram_determinant(c11, c12, c22) if det is None else det
         if self.route == "closed":
             value, size = _closed_arrays(self)(c11, c12, c22, det)
-            value, size = (numpy.broadcast_to(a, c11.shape).astype(numpy.float64) for a in (value, size))
+            value, size = (numpy.broadcast_to(a, c11.shape).astype(c11.dtype) for a in (value, size))
             return value, _ROUNDING * size * (1 + self._exponent(c11, c22))
         parts = [self._expanded(term, c11, c12, c22, det) for term in range(len(self.factors))]
         return numpy.sum([v for v, _ in parts], axis=0), numpy.sum([e for _, e in parts], axis=0)
@@ -122,7 +127,7 @@ class MomentFunction:
         if self.route == "closed":
             zero = numpy.zeros_like(variances)
             value, size = _closed_arrays(self)(variances, zero, zero, zero)
-            value, size = (numpy.broadcast_to(a, variances.shape).astype(numpy.float64) for a in (value, size))
+            value, size = (numpy.broadcast_to(a, variances.shape).astype(variances.dtype) for a in (value, size))
             return value, _ROUNDING * size * (1 + self._exponent(variances, zero))
         distinct, place = numpy.unique(variances, return_inverse=True)
         rows = hermite_rows(kinked(self.integrand, self.variables[0]), distinct, orders=(1,))
