@@ -29,6 +29,11 @@ def kernels() -> ModuleType:
     return importlib.import_module("tplimits.numeric.kernels.evaluation")
 
 
+def kernel_request() -> ModuleType:
+    """tplimits.numeric.kernels.request"""
+    return importlib.import_module("tplimits.numeric.kernels.request")
+
+
 def mixture() -> ModuleType:
     """tplimits.numeric.kernels.mixture"""
     return importlib.import_module("tplimits.numeric.kernels.mixture")

@@ -10,8 +10,8 @@ from tplimits.check.verdict import Verdict
 from tplimits.limit.depth.roots import Response, Root
 from tplimits.limit.kets import Step
 from tplimits.numeric.inference.regression import Prediction
-from tplimits.numeric.kernels.evaluation import KernelPair
 from tplimits.numeric.kernels.mixture import KernelSample, Kurtosis
+from tplimits.numeric.kernels.request import KernelPair
 from tplimits.numeric.number import Number
 from tplimits.numeric.sde.paths import Paths
 from tplimits.results.kernel_inference import Inference

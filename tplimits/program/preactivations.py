@@ -57,20 +57,20 @@ def with_preactivations(program: Program) -> Program:
 
 
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
-    """The body with arguments by name, also where a sum has swallowed one: h + relu(h)."""
+    """The body with arguments by name, also where a sum or a product has swallowed one: h + relu(h), g (Σ U ξ)/√d."""
     for argument, entry in swap.items():
         body = body.xreplace({argument: entry})
-        if isinstance(argument, sympy.Add):
-            body = _without_addends(body, argument, entry)
+        if isinstance(argument, (sympy.Add, sympy.Mul)):
+            body = _without_operands(body, argument, entry)
     return body
 
 
-def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
+def _without_operands(expr: Expr, argument: Expr, entry: Entry) -> Expr:
     if not expr.args or isinstance(expr, (Entry, ArrayEntry, GaussMean)):
         return expr
-    rebuilt = expr.func(*(_without_addends(a, argument, entry) for a in expr.args))
-    if isinstance(rebuilt, sympy.Add) and set(argument.args) <= set(rebuilt.args):
-        return sympy.Add(entry, *(a for a in rebuilt.args if a not in argument.args))
+    rebuilt = expr.func(*(_without_operands(a, argument, entry) for a in expr.args))
+    if isinstance(rebuilt, argument.func) and set(argument.args) <= set(rebuilt.args):
+        return argument.func(entry, *(a for a in rebuilt.args if a not in argument.args))
     return rebuilt
 
 
@@ -115,12 +115,19 @@ def _functions(expr: Expr) -> Iterator[Expr]:
 
 
 def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[Expr]:
-    """Sums over axes that stand beside another factor with vectors, or under a power."""
+    """Sums over axes that stand beside another factor with vectors, or under a power.
+
+    A sum takes along the powers of sizes beside it: Σ/√|a| over infinitely many members has a limit, Σ has none.
+    """
     if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
         return
     random = [a for a in expr.args if isinstance(a, Expr) and _has_vectors(a, before)]
-    if isinstance(expr, sympy.Pow) or (isinstance(expr, sympy.Mul) and len(random) > 1):
-        yield from (a for a in random if isinstance(a, AxisSum))
+    sums = [a for a in random if isinstance(a, AxisSum)]
+    if isinstance(expr, sympy.Pow):
+        yield from sums
+    elif isinstance(expr, sympy.Mul) and len(random) > 1:
+        sizes = [a for a in expr.args if a.free_symbols and not entries(a) and not free_axes(a)]
+        yield from (sympy.Mul(a, *(sizes if a is sums[0] else ())) for a in sums)
     for argument in random:
         yield from _multiplied_sums(argument, before)
 

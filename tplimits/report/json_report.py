@@ -22,7 +22,7 @@ from tplimits.report.kernels.steps import assumptions, steps
 from tplimits.report.writing import MOST_NODES, Writer
 
 if TYPE_CHECKING:
-    from tplimits.numeric.kernels.evaluation import KernelPair
+    from tplimits.numeric.kernels.request import KernelPair
     from tplimits.numeric.number import Number
 
 #: what the files say they are

@@ -112,6 +112,6 @@ class Inference:
     ) -> Blocks:
         sampling = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
         given = named_once(constants, named, call, EvaluationError)
-        asked = stages.kernels().request(self.derivation, X1, X2, given, ratios)
+        asked = stages.kernel_request().request(self.derivation, X1, X2, given, ratios)
         blocks: Blocks = stages.blocks().Blocks(asked, sampling, progress)
         return blocks

@@ -77,4 +77,4 @@ class Mixture:
 
     def _asked(self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, call: str) -> Any:
         given = named_once(constants, named, call, EvaluationError)
-        return stages.kernels().request(self.derivation, X1, X2, given, ratios)
+        return stages.kernel_request().request(self.derivation, X1, X2, given, ratios)

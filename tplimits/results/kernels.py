@@ -28,7 +28,7 @@ from tplimits.results.kernel_inference import Inference
 from tplimits.results.kernel_mixture import Mixture
 
 if TYPE_CHECKING:
-    from tplimits.numeric.kernels.evaluation import KernelPair
+    from tplimits.numeric.kernels.request import KernelPair
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,6 @@ class KernelLimit(Inference, Mixture):
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.kernels()
-        asked = numbers.request(self.derivation, X1, X2, given, ratios)
+        asked = stages.kernel_request().request(self.derivation, X1, X2, given, ratios)
         pair: KernelPair = numbers.evaluate(asked, draws, replicates, seed, progress, out)
         return pair

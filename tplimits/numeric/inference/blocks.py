@@ -15,16 +15,9 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.kernels.evaluation import (
-    KERNELS,
-    KernelPair,
-    Request,
-    Tile,
-    drawn,
-    refuse_mixture,
-    shape_of,
-    tiles,
-)
+from tplimits.numeric.kernels.drawn import drawn
+from tplimits.numeric.kernels.evaluation import Tile, tiles
+from tplimits.numeric.kernels.request import KERNELS, KernelPair, Request, refuse_mixture, shape_of
 from tplimits.progress import Progress
 
 Array = NDArray[numpy.float64]

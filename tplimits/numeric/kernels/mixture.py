@@ -14,7 +14,8 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.kernels.evaluation import Request, sampled, shape_of
+from tplimits.numeric.kernels.drawn import sampled
+from tplimits.numeric.kernels.request import Request, shape_of
 from tplimits.program.given import seed_number, whole_number
 
 Array = NDArray[numpy.float64]
