@@ -2,16 +2,17 @@
 
 PYTHON ?= python3
 VENV := .venv
+PEER := .venv-peer
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate particles paths bench clean
+.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate particles paths bench bench-kernels clean
 
 help:  ## list what can be made
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
 
 demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket matters; writes demo/
 	$(RUN) -m tplimits.demo demo
@@ -49,8 +50,11 @@ paths: $(VENV)/.dev  ## paths of the shaped-attention SDE beside the usual NumPy
 bench: $(VENV)/.dev  ## times of import, derivation and evaluation
 	$(ONE_THREAD) $(RUN) -m pytest benchmarks/test_speed.py --benchmark-only -p no:xdist
 
+bench-kernels: $(VENV)/.dev $(PEER)/.made  ## NNGP and NTK beside Neural Tangents, which gets an environment of its own
+	$(ONE_THREAD) $(RUN) benchmarks/kernels.py --peer $(PEER)/bin/python
+
 clean:  ## remove the environment and what the commands above wrote
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(PEER) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
@@ -63,3 +67,8 @@ $(VENV)/.plot: pyproject.toml | $(RUN)
 $(VENV)/.dev: pyproject.toml | $(RUN)
 	$(PIP) -e '.[dev]'
 	touch $@ $(VENV)/.plot
+
+$(PEER)/.made: benchmarks/requirements_peer.txt
+	$(PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python -m pip --disable-pip-version-check install -r $<
+	touch $@

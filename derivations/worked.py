@@ -16,6 +16,7 @@ import sympy
 
 import tplimits as tp
 from tplimits.check.ends import end_claims, end_values, statistic_labels, statistics
+from tplimits.check.kernels import check_kernels
 from tplimits.check.verdict import Verdict
 from tplimits.limit.width import derive_width
 from tplimits.numeric.sde.paths import Paths
@@ -35,6 +36,8 @@ LAYER_WIDTHS, LAYER_DRAWS = (100, 300, 1000), (1500, 1000, 600)
 V0 = np.array([[1.0, 0.3, -0.2], [0.3, 1.2, 0.4], [-0.2, 0.4, 0.8]])
 #: numbers of tokens at which coefficients are compared, and the agreement asked of them
 SIZES, EXACT = (2, 3, 5, 8), 1e-12
+#: networks with their gradients: a claim on a kernel is about one mean, so that small widths say enough
+KERNEL_WIDTHS, KERNEL_DRAWS = (16, 32, 64, 96), (3000, 2000, 1200, 800)
 #: standard errors at which networks and paths of an SDE differ
 APART = 4.0
 
@@ -77,6 +80,37 @@ class Worked:
             for what, found, wanted in (("b", b, drift(V)), ("Σ", sigma, packed(diffusion(V)))):
                 off = float(np.abs(found - wanted).max())
                 self._report(off <= EXACT * max(1.0, float(np.abs(wanted).max())), f"{what}, m = {m}: {off:.1e} apart")
+
+    def kernels(self, network: tp.Program, train: Sequence[str] | None = None, **regime: Any) -> tp.KernelLimit:
+        """The kernels of a network, printed with their tables."""
+        limit = tp.derive(network, tp.Kernels(train=None if train is None else tuple(train), **regime))
+        lines = [f"  {t.name}: {t.definition}" for t in limit.tables]
+        print("", repr(network), "tables", *lines, "", sep="\n")
+        return limit
+
+    def matrices(self, what: str, found: Any, by_hand: Any) -> None:
+        """Two arrays agree to 1e-12 of the largest entry."""
+        a, b = np.asarray(found), np.asarray(by_hand)
+        off = float(np.abs(a - b).max() / np.abs(b).max()) if a.shape == b.shape else np.inf
+        self._report(off <= EXACT, f"{what}: {off:.1e} apart")
+
+    def networks(
+        self,
+        limit: tp.KernelLimit,
+        why: str,
+        X: Any,
+        claims: Mapping[str, Any] | None = None,
+        accepted: bool = True,
+        **options: Any,
+    ) -> None:
+        """Networks of finite width accept the kernels derived, or judge what is claimed in their place."""
+        print(f"\n{why}")
+        stated = limit.evaluate(X) if claims is None else None
+        settings: dict[str, Any] = {"widths": KERNEL_WIDTHS, "draws": KERNEL_DRAWS, "train": limit.trained, **options}
+        if stated is not None:
+            settings |= {"nngp": stated.nngp} | ({"ntk": stated.ntk} if limit.trained else {})
+        verdict = check_kernels(limit.program, X, claims=claims, seed=SEED, level=LEVEL, progress=False, **settings)
+        self.judged(verdict, accepted)
 
     def layers(
         self,

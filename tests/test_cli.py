@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import numpy
 import pytest
 
 import tplimits as tp
@@ -205,7 +206,12 @@ def test_a_full_device_is_named(run):
         (("derive", "user.py:net"), "the axis `token` of `net` has no size: add --size token=3"),
         (("derive", "user.py:net", "--size", "tokn=2"), "axes and constants"),
         (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
-        (("derive", "tied_relu", "--regime", "kernels"), "this version knows the regimes width, proportional"),
+        (
+            ("derive", "tied_relu", "--regime", "nonsense"),
+            "this version knows the regimes width, proportional, kernels",
+        ),
+        (("derive", "tied_relu", "--regime", "kernels"), "is no network"),
+        (("derive", "tied_relu", "--infinite", "head"), "--regime kernels"),
         (("derive", "tied_relu", "--latex", "missing/a.tex"), "missing: No such file or directory."),
         (("derive", "tied_relu", "--latex", "."), "Is a directory"),
         (("derive", "tied_relu", "--latex", "a", "--html", "./a"), "two outputs go to the same file"),
@@ -331,3 +337,51 @@ def test_a_block_derives_in_the_proportional_regime(run, tmp_path):
     assert "--regime proportional" in fails(run, "derive", f"{file}:resnet")
     assert "--latex" in fails(run, *proportional, "--html", str(tmp_path / "a.html"))
     assert "--fixed goes with" in fails(run, "derive", "tied_relu", "--fixed", "k")
+
+
+NETWORK = """
+import tplimits as tp
+
+@tp.network
+def mlp(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x = tp.relu(tp.sum(U * ξ, over="d"))
+    return v * tp.relu(W @ x)
+"""
+
+
+def test_kernels_of_a_network_print_go_to_files_and_become_numbers(run, folder):
+    (folder / "nets.py").write_text(NETWORK, encoding="utf-8")
+    files = ("--latex", "k.tex", "--html", "k.html", "--json", "k.json")
+    status, out, _ = run("derive", "nets.py:mlp", "--regime", "kernels", "--steps", *files)
+    assert status == 0
+    assert "Θ(ξ,ξ′) = " in out and "[tangent kernel; Jacot" in out
+    assert (folder / "k.tex").read_text(encoding="ascii").startswith("\\begin{align*}")
+    page = (folder / "k.html").read_text(encoding="utf-8")
+    assert "<title>Kernels of mlp</title>" in page and "<mtable" in page
+    document = json.loads((folder / "k.json").read_text(encoding="utf-8"))
+    assert document["trained"] == ["U", "W", "v"]
+    assert document["recursion"][-1]["left"] == "Θ(ξ,ξ′)"
+
+    X = numpy.random.default_rng(0).standard_normal((3, 4))
+    numpy.save(folder / "x.npy", X)
+    status, out, _ = run("evaluate", "k.json", "--data", "x.npy", "--json", "numbers.json")
+    assert status == 0 and out.startswith("NNGP\n")
+    found = json.loads((folder / "numbers.json").read_text(encoding="utf-8"))["kernels"]
+    limit = tp.derive(tp.from_json(json.dumps(document["program"])), tp.Kernels())
+    nngp, ntk = limit.evaluate(X)
+    assert numpy.array_equal(found["nngp"], nngp) and numpy.array_equal(found["ntk"], ntk)
+
+
+def test_training_some_parameters_changes_what_is_printed(run, folder):
+    (folder / "nets.py").write_text(NETWORK, encoding="utf-8")
+    status, out, _ = run("derive", "nets.py:mlp", "--regime", "kernels", "--train", "v")
+    assert status == 0 and "tangent kernel Θ of v" in out
+    assert "`b` is no parameter" in fails(run, "derive", "nets.py:mlp", "--regime", "kernels", "--train", "b")
+
+
+def test_data_that_is_no_array_is_told_in_a_line(run, folder):
+    (folder / "nets.py").write_text(NETWORK, encoding="utf-8")
+    (folder / "x.npy").write_text("not an array")
+    assert "numpy.save" in fails(run, "evaluate", "nets.py:mlp", "--data", "x.npy")
+    assert "No such file" in fails(run, "evaluate", "nets.py:mlp", "--data", "y.npy")
+    assert "one batch" in fails(run, "evaluate", "nets.py:mlp", *(3 * ("--data", "x.npy")))

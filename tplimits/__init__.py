@@ -19,6 +19,7 @@ from tplimits.errors import EvaluationError as EvaluationError
 from tplimits.errors import NoLimitError as NoLimitError
 from tplimits.errors import ProgramError as ProgramError
 from tplimits.errors import TplimitsError as TplimitsError
+from tplimits.program.annotations import Input as Input
 from tplimits.program.annotations import Matrix as Matrix
 from tplimits.program.annotations import Scalar as Scalar
 from tplimits.program.annotations import State as State
@@ -26,6 +27,8 @@ from tplimits.program.annotations import Vector as Vector
 from tplimits.program.annotations import init as init
 from tplimits.program.block import block as block
 from tplimits.program.block import stack as stack
+from tplimits.program.network import network as network
+from tplimits.program.network import readout as readout
 from tplimits.program.operations import abs as abs
 from tplimits.program.operations import avg as avg
 from tplimits.program.operations import clip as clip
@@ -62,6 +65,8 @@ from tplimits.program.serial import to_json as to_json
 from tplimits.program.trace import program as program
 from tplimits.results.check import check as check
 from tplimits.results.derive import derive as derive
+from tplimits.results.kernels import KernelLimit as KernelLimit
+from tplimits.results.kernels import Kernels as Kernels
 from tplimits.results.proportional import CovarianceSDE as CovarianceSDE
 from tplimits.results.proportional import Proportional as Proportional
 from tplimits.results.width import Width as Width

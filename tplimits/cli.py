@@ -12,30 +12,28 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from typer.exceptions import TyperException
 
 from tplimits import __version__, zoo
 from tplimits.assignments import assigned, wholes
 from tplimits.errors import CheckError, TplimitsError
-from tplimits.loading import complete, load
+from tplimits.loading import array, complete, load
 from tplimits.program.program import Program
 from tplimits.report import files, json_report
 from tplimits.report import html as html_page
 from tplimits.results.check import check as check_limit
 from tplimits.results.derive import derive as derive_limit
+from tplimits.results.kernels import KernelLimit, Kernels
 from tplimits.results.proportional import CovarianceSDE, Proportional
 from tplimits.results.width import WidthLimit
+from tplimits.terminal import say, show, table, working
 
 REJECTED, USER_ERROR, DEFECT, INTERRUPTED, NO_READER = 1, 2, 70, 130, 141
-REGIMES = ("width", "proportional")
+REGIMES = ("width", "proportional", "kernels")
 PICTURES = (".png", ".pdf", ".svg")
 
 app = typer.Typer(
@@ -53,6 +51,8 @@ Ratios = Annotated[list[str], typer.Option("--ratio", metavar="WIDTH=RATIO", hel
 Method = Annotated[str, typer.Option(help="auto, exact, quadrature or particles")]
 Particles = Annotated[int, typer.Option(help="particles of one replicate")]
 Replicates = Annotated[int, typer.Option(help="independent runs of particles, for the error")]
+Infinite = Annotated[list[str], typer.Option("--infinite", metavar="AXIS", help="kernels: infinitely many of it")]
+Train = Annotated[list[str], typer.Option("--train", metavar="NAME", help="kernels: what is trained; all if left out")]
 Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same numbers")]
 
 
@@ -63,14 +63,18 @@ Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same num
 def zoo_command() -> None:
     """List the ready programs."""
     rows = [(entry.name, entry.summary, entry.limit) for entry in zoo.PROGRAMS.values()]
-    _table(("name", "program", "limit"), rows)
+    table(("name", "program", "limit"), rows)
 
 
 @app.command()
 def derive(
     target: Target,
-    regime: Annotated[str, typer.Option(help="width, or proportional: depth grows with width, for a block")] = "width",
+    regime: Annotated[
+        str, typer.Option(help="width; proportional: depth grows with width, for a block; kernels: of a network")
+    ] = "width",
     fixed: Annotated[list[str], typer.Option("--fixed", metavar="WIDTH", help="proportional: a width that stays")] = [],  # noqa: B006
+    infinite: Infinite = [],  # noqa: B006
+    train: Train = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006 - typer reads the default, nothing changes it
     set_: Sets = [],  # noqa: B006
     steps: Annotated[bool, typer.Option("--steps", help="print the derivation step by step")] = False,
@@ -81,22 +85,29 @@ def derive(
     """Derive the infinite-width limit and print it."""
     if regime not in REGIMES:
         raise TyperException(f"--regime {regime}: this version knows the regimes {', '.join(REGIMES)}.")
-    proportional = regime == "proportional"
-    if proportional and (html or json):
-        raise TyperException("--regime proportional writes --latex; pages and JSON are for the regime width.")
-    if fixed and not proportional:
+    if regime == "proportional" and (html or json):
+        raise TyperException("--regime proportional writes --latex; pages and JSON are for the other regimes.")
+    if fixed and regime != "proportional":
         raise TyperException("--fixed goes with --regime proportional.")
+    if (infinite or train) and regime != "kernels":
+        raise TyperException("--infinite and --train go with --regime kernels.")
     _writable(latex, html, json)
-    limit = _stochastic(target, size, set_, fixed) if proportional else _derived(target, size, set_)
-    _print(repr(limit.program), "", repr(limit))
+    limit: WidthLimit | CovarianceSDE | KernelLimit
+    if regime == "width":
+        limit = _derived(target, size, set_)
+    elif regime == "kernels":
+        limit = _kernels(_bound(target, size, set_), train, infinite)
+    else:
+        limit = _stochastic(_bound(target, size, set_), fixed)
+    show(repr(limit.program), "", repr(limit))
     if steps:
-        _print("", *(f"{number:>3}  {step}" for number, step in enumerate(limit.steps, start=1)))
+        show("", *(f"{number:>3}  {step}" for number, step in enumerate(limit.steps, start=1)))
     if latex:
         _write(latex, limit.latex() + "\n")
-    if html and isinstance(limit, WidthLimit):
-        _write(html, html_page.width_limit(limit.program, limit.state, limit.citation(), __version__))
-    if json and isinstance(limit, WidthLimit):
-        _write(json, json_report.width_limit(limit.program, limit.state, limit.citation(), __version__))
+    if html:
+        _write(html, _report(html_page, limit))
+    if json:
+        _write(json, _report(json_report, limit))
 
 
 @app.command()
@@ -109,13 +120,30 @@ def evaluate(
     set_: Sets = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006
     ratio: Ratios = [],  # noqa: B006
+    data: Annotated[
+        list[Path],
+        typer.Option("--data", metavar="FILE.npy", help="of a network: its inputs; given twice, two batches"),
+    ] = [],  # noqa: B006
+    infinite: Infinite = [],  # noqa: B006
+    train: Train = [],  # noqa: B006
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the numbers for other programs")] = None,
 ) -> None:
-    """Give the limit as numbers with errors."""
+    """Give the limit as numbers with errors; of a network and --data, its kernels."""
     _writable(json)
+    if data:
+        if len(data) > 2:
+            raise TyperException("--data: one batch of inputs, or two.")
+        batches = [array(path) for path in data]
+        kernels = _kernels(_bound(target, size, set_), train, infinite)
+        with working("evaluating"):
+            pair = kernels.evaluate(*batches, ratios=assigned("--ratio", ratio), replicates=replicates, seed=seed)
+        show(f"NNGP\n{pair.nngp}", f"NTK\n{pair.ntk}")
+        if json:
+            _write(json, json_report.kernel_numbers(kernels.program, pair, __version__))
+        return
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     limit = _derived(target, size, given=constants)
-    with _working("evaluating"):
+    with working("evaluating"):
         numbers = limit.evaluate(
             method, particles=particles, replicates=replicates, seed=seed, ratios=ratios, constants=constants
         )
@@ -125,9 +153,9 @@ def evaluate(
     if any(n.variance for n in numbers.values()):
         head = (*head, "variance")
         spread = [f"{n.variance:.12g}" if n.variance else "" for n in numbers.values()]
-        _table(head, [(*row, v) for row, v in zip(rows, spread, strict=True)])
+        table(head, [(*row, v) for row, v in zip(rows, spread, strict=True)])
     else:
-        _table(head, rows)
+        table(head, rows)
     if json:
         _write(json, json_report.numbers(limit.program, numbers, __version__))
 
@@ -166,7 +194,7 @@ def check(
         particles=particles,
         replicates=replicates,
     )
-    _print(verdict.sentence, verdict.table, style="green" if verdict.accepted else "red")
+    show(verdict.sentence, verdict.table, style="green" if verdict.accepted else "red")
     if plot:
         _write(plot, _picture(verdict, plot.suffix.lower()[1:]))
     if not verdict.accepted:
@@ -176,7 +204,7 @@ def check(
 @app.callback(invoke_without_command=True)
 def _top(version: Annotated[bool, typer.Option("--version", help="print the version and stop")] = False) -> None:
     if version:
-        _print(f"tplimits {__version__}")
+        show(f"tplimits {__version__}")
         raise typer.Exit
 
 
@@ -195,17 +223,25 @@ def _derived(
             f"`{program.name}` is a block, one layer of a deep network: tplimits derive --regime proportional."
         )
     complete(program, given)
-    with _working(f"deriving {program.name}"):
+    with working(f"deriving {program.name}"):
         return derive_limit(program)
 
 
-def _stochastic(target: str, sizes: Sequence[str], constants: Sequence[str], fixed: Sequence[str]) -> CovarianceSDE:
-    """The limit of depth proportional to width of a block; the number of tokens may stay open."""
+def _bound(target: str, sizes: Sequence[str], constants: Sequence[str]) -> Program:
+    """The target of another regime than that of width; sizes may stay open."""
     bound = {**assigned("--size", sizes), **assigned("--set", constants)}
-    block: Program = load(target)
-    block = block.bind(**bound) if bound else block
-    with _working(f"deriving {block.name}"):
-        return derive_limit(block, Proportional(tuple(fixed)))
+    program: Program = load(target)
+    return program.bind(**bound) if bound else program
+
+
+def _stochastic(program: Program, fixed: Sequence[str]) -> CovarianceSDE:
+    with working(f"deriving {program.name}"):
+        return derive_limit(program, Proportional(tuple(fixed)))
+
+
+def _kernels(program: Program, train: Sequence[str], infinite: Sequence[str]) -> KernelLimit:
+    with working(f"deriving {program.name}"):
+        return derive_limit(program, Kernels(tuple(train) or None, tuple(infinite)))
 
 
 # -- what goes out --------------------------------------------------------------------------------
@@ -229,36 +265,18 @@ def _drawable(plot: Path | None) -> None:
             raise CheckError("a picture needs Matplotlib, which is not installed: pip install 'tplimits[plot]'.")
 
 
+def _report(kind: Any, limit: Any) -> str:
+    """The page or the JSON of a limit."""
+    citation = limit.citation()
+    if isinstance(limit, KernelLimit):
+        return str(kind.kernel_limit(limit.outline, citation, __version__))
+    return str(kind.width_limit(limit.program, limit.state, citation, __version__))
+
+
 def _write(path: Path, content: str | bytes) -> None:
     sys.stdout.flush()  # the path may be /dev/stdout
     files.write(path, content)
-    Console(stderr=True, markup=False, highlight=False, soft_wrap=True).print(f"wrote {path}")
-
-
-def _print(*texts: str, style: str | None = None) -> None:
-    """Text as it is; the first line coloured in a terminal when a style is given."""
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    for number, text in enumerate(texts):
-        console.print(Text(text, style=style if style and not number else ""))
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """A table in a terminal, aligned columns in a pipe."""
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    if console.is_terminal:
-        table = Table(*head, header_style="bold", show_lines=False)
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        Console(markup=False, highlight=False).print(table)
-        return
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    for row in (head, *rows):
-        console.print("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
-
-
-def _working(what: str) -> AbstractContextManager[Any]:
-    """A sign of life in a terminal."""
-    return Console(stderr=True).status(what)
+    say(f"wrote {path}")
 
 
 def _picture(verdict: Any, kind: str) -> bytes:
@@ -273,7 +291,7 @@ def _picture(verdict: Any, kind: str) -> bytes:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    >>> main(["derive", "tied_relu", "--regime", "kernels"])
+    >>> main(["derive", "tied_relu", "--regime", "nonsense"])
     2
     """
     for stream in (sys.stdout, sys.stderr):

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from tplimits import zoo
-from tplimits.errors import ProgramError, TplimitsError
+from tplimits.errors import EvaluationError, ProgramError, TplimitsError
 from tplimits.program import fields
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
@@ -66,6 +68,20 @@ def complete(program: Program, given: Mapping[str, Any] | None = None) -> None:
             raise ProgramError(f"the {what} `{name}` of `{program.name}` has no value: add --set {name}=0.5.")
 
 
+def array(path: Path) -> numpy.ndarray:
+    """The array in a .npy file.
+
+    Raises EvaluationError for a file that holds none, OSError for one that cannot be read.
+    """
+    try:
+        found = numpy.load(path, allow_pickle=False)
+    except (ValueError, EOFError):
+        raise EvaluationError(f"{path}: not an array of numbers as numpy.save writes it.") from None
+    if not isinstance(found, numpy.ndarray):
+        raise EvaluationError(f"{path}: one array is needed, as numpy.save writes it, not several.")
+    return found
+
+
 def _from_json(path: Path) -> Program:
     if path.stat().st_size > 4 * fields.MAX_CHARACTERS:
         raise ProgramError(f"{path}: the file is too large to hold a program.")
@@ -81,7 +97,7 @@ def _from_json(path: Path) -> Program:
 
 def _program_part(text: str) -> str:
     """The program inside a report of `tplimits derive --json`; any other text as it is."""
-    if f'"format": "{json_report.LIMIT}"' not in text[:200]:
+    if not any(f'"format": "{kind}"' in text[:200] for kind in (json_report.LIMIT, json_report.KERNELS)):
         return text
     fields.parse(text)  # refuses what is too large or too deep
     return json.dumps(json.loads(text).get("program"))

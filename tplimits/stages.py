@@ -24,6 +24,36 @@ def covariance() -> ModuleType:
     return importlib.import_module("tplimits.numeric.covariance")
 
 
+def kernels() -> ModuleType:
+    """Gram matrices of kernel limits."""
+    return importlib.import_module("tplimits.numeric.kernels.evaluation")
+
+
+def kernel_request() -> ModuleType:
+    """tplimits.numeric.kernels.request"""
+    return importlib.import_module("tplimits.numeric.kernels.request")
+
+
+def mixture() -> ModuleType:
+    """tplimits.numeric.kernels.mixture"""
+    return importlib.import_module("tplimits.numeric.kernels.mixture")
+
+
+def blocks() -> ModuleType:
+    """tplimits.numeric.inference.blocks"""
+    return importlib.import_module("tplimits.numeric.inference.blocks")
+
+
+def regression() -> ModuleType:
+    """tplimits.numeric.inference.regression"""
+    return importlib.import_module("tplimits.numeric.inference.regression")
+
+
+def training() -> ModuleType:
+    """tplimits.numeric.inference.training"""
+    return importlib.import_module("tplimits.numeric.inference.training")
+
+
 def paths() -> ModuleType:
     """tplimits.numeric.sde.simulation"""
     return importlib.import_module("tplimits.numeric.sde.simulation")
@@ -37,6 +67,11 @@ def check() -> ModuleType:
 def depth() -> ModuleType:
     """tplimits.check.depth"""
     return importlib.import_module("tplimits.check.depth")
+
+
+def check_of_kernels() -> ModuleType:
+    """Checks of kernel limits."""
+    return importlib.import_module("tplimits.check.kernels")
 
 
 def plots() -> ModuleType:

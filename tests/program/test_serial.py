@@ -147,8 +147,8 @@ def test_every_field_of_every_instruction_is_written():
     for cls in Instruction.__subclasses__():
         for field in dataclasses.fields(cls):
             assert field.name == "line" or renamed.get(field.name, field.name) in written, (cls, field.name)
-    of_blocks = {"state", "parts"}
-    assert {f.name for f in dataclasses.fields(Program)} - of_blocks < json.loads(to_json(everything)).keys()
+    of_roles = {"state", "parts", "inputs"}  # of blocks and networks
+    assert {f.name for f in dataclasses.fields(Program)} - of_roles < json.loads(to_json(everything)).keys()
 
 
 def test_source_lines_are_not_kept():

@@ -37,6 +37,11 @@ def legal(W: tp.Matrix["k", "n", "head"], x: tp.Vector["token"], s: tp.Scalar["t
     return tp.sum(tp.exp(a), over="head") + s
 
 
+@tp.network
+def network(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Scalar):
+    return tp.readout(tp.sum(U * ξ, over="d")) + b
+
+
 MATRIX, VECTOR, SCALAR, MATMUL, OUTER, AVG, NONLIN = range(7)
 TOKEN, HEAD = axis_symbol("token"), axis_symbol("head")
 X = Entry(Integer(VECTOR), OWN, TOKEN)
@@ -100,6 +105,16 @@ BROKEN = {
         legal.replace(arguments=(MATMUL,)),
         legal.replace(arguments=(VECTOR, VECTOR)),
         legal.replace(arguments=(12,)),
+    ],
+    "a network takes data, scalars without a value, and returns a vector, and maybe a scalar to add": [
+        legal.replace(inputs=(VECTOR,)),
+        legal.replace(inputs=(SCALAR,)),  # it has a value
+        network.replace(returns=(network.returns[1],)),
+        network.replace(returns=network.returns[::-1]),
+        network.replace(returns=(*network.returns, network.returns[1])),
+        network.replace(returns=(network.returns[0], network.returns[0])),
+        network.replace(returns_tuple=True),
+        network.replace(arguments=network.arguments[1:]),
     ],
     "a block takes a state over n and returns the next one, a vector with the same axes": [
         legal.replace(state=MATRIX),
@@ -222,7 +237,7 @@ def test_a_broken_row_is_named(sentence, program):
     message = str(caught.value)
     assert f": expected that {sentence}" in message and message.endswith(".")
     rows = [s for _, _, s in SPEC if s == sentence]
-    assert message.startswith("instruction " if rows else "program `legal` is not legal")
+    assert message.startswith("instruction " if rows else f"program `{program.name}` is not legal")
     if rows:
         assert "test_spec.py, line " in message
 

@@ -1,4 +1,4 @@
-"""What an argument of a traced function can be: `tp.Matrix`, `tp.Vector`, `tp.Scalar`, `tp.init`."""
+"""What an argument of a traced function can be: `tp.Matrix`, `tp.Vector`, `tp.Scalar`, `tp.Input`, `tp.init`."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ class Vector(metaclass=_Annotation):
 
 class Scalar(metaclass=_Annotation):
     """A number, or a family of numbers over finite axes."""
+
+
+class Input(metaclass=_Annotation):
+    """Data of a network: numbers over finite axes, given with every input.
+
+    >>> Input["d", "token"]
+    tp.Input['d', 'token']
+    """
 
 
 class State(metaclass=_Annotation):

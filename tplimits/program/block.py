@@ -24,11 +24,17 @@ def block(function: Callable[..., Any]) -> Program:
     >>> linear.run(n=2, W=[[1, 1], [0, 1]], x=[[1, 2]])["return"].tolist()
     [[3.0, 2.0]]
     """
-    found, position = traced(function, "@tp.block")
     place = definition(function)
-    if position is None:
+    return traced(function, "@tp.block", refuse=lambda found: _refuse_no_block(found, place))
+
+
+def _refuse_no_block(found: Program, place: str) -> None:
+    """ProgramError unless a traced function takes one state and returns the next."""
+    if found.state is None:
         raise ProgramError(f'{place}: a block takes one state; annotate an argument tp.State["token"].')
-    state = found[position]
+    if found.inputs:
+        raise ProgramError(f"{place} takes a tp.Input; that is for @tp.network: annotate the argument tp.Scalar.")
+    state = found[found.state]
     if len(found.returns) != 1 or found.returns_tuple:
         raise ProgramError(f"{place} returns {len(found.returns)} values; a block returns the next state alone.")
     result = found[found.returns[0]]
@@ -45,7 +51,6 @@ def block(function: Callable[..., Any]) -> Program:
             f"{place} returns {kind} with axes ({', '.join(result.axes)}); the next state is a vector over "
             f"`{state.width}` with axes ({', '.join(state.axes)}), as `{state.name}`{repair}"
         )
-    return found.replace(state=position)
 
 
 def stack(*blocks: Program) -> Program:

@@ -235,6 +235,8 @@ def inline(program: Program, values: tuple[Any, ...], keywords: Mapping[str, Any
             f"`{program.name}` called outside a program",
             "run it at finite width with .run(n=…, seed=…), or call it inside another @tp.program function",
         )
+    if program.is_network:
+        fail(f"the network `{program.name}` called inside a program", "call its layers: programs made by @tp.program")
     by_name = {name: p for name, p in program.initial_names.items() if p in program.arguments}
     if len(values) > len(program.arguments):
         fail(f"{len(values)} arguments for `{program.name}`", f"it takes {len(program.arguments)}")

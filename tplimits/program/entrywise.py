@@ -26,7 +26,8 @@ def _plain(argument: Any, action: str) -> Expr:
     if isinstance(argument, Expr):
         return argument
     if isinstance(argument, Refusals):
-        fail(f"{action} of a matrix", "matrices only multiply vectors")
+        repair = "read out the result: tp.readout(…)" if argument.takes_scalars else "matrices only multiply vectors"
+        fail(f"{action} of {'a readout' if argument.takes_scalars else 'a matrix'}", repair)
     if isinstance(argument, (numpy.ndarray, list, tuple)):
         fail(f"{action} of a bare array", 'name its axes first: tp.constant(array, axes=("token",))')
     try:

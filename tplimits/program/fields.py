@@ -166,6 +166,10 @@ class Fields:
         """A list of whole numbers."""
         return self.each(key, whole)
 
+    def optional_counts(self, key: str) -> tuple[int, ...]:
+        """A list of whole numbers, or none of them."""
+        return self.counts(key) if key in self._left else ()
+
     def bodies(self, key: str) -> tuple[Expr, ...]:
         """A list of expressions."""
         return self.each(key, self._body)

@@ -29,7 +29,7 @@ class Program:
     `names` maps every name that a user may ask for to the position of its instruction; the
     printed name of an instruction is its own `name`.  `sizes` holds the sizes of finite axes that
     are known; `size_of` lists axes that must be as long as another.  `state` is the state of a block, `parts`
-    are the blocks of a stack.
+    are the blocks of a stack; `inputs` is the data of a network.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Program:
     arguments: tuple[int, ...] = ()
     returns_tuple: bool = False
     state: int | None = None
+    inputs: tuple[int, ...] = ()
     parts: tuple[Program, ...] = ()
 
     def __post_init__(self) -> None:
@@ -59,6 +60,11 @@ class Program:
 
     def __getitem__(self, position: int) -> Instruction:
         return self.instructions[position]
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is a network: only those take data."""
+        return bool(self.inputs)
 
     @cached_property
     def graph(self) -> networkx.DiGraph:

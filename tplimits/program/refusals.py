@@ -9,7 +9,7 @@ import dis
 import itertools
 from collections import ChainMap
 from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import sympy
 
@@ -96,6 +96,12 @@ class Refusals:
     def describe(self) -> str:
         """What this value is, for messages."""
         raise TypeError(f"{type(self).__name__} does not describe itself")
+
+    #: whether scalars may be added to it from the left
+    takes_scalars: ClassVar[bool] = False
+
+    def _no_arithmetic(self, *_: Any) -> NoReturn:
+        fail(f"arithmetic with {self.describe()}", "use values of the program")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         fail("a traced value used as an array", "the program has no numbers yet: use tp functions")

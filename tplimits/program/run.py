@@ -165,8 +165,12 @@ class Execution:
                 raise EvaluationError(f"`{s.name}` has shape {array.shape}; it needs {shape}.")
             return numpy.broadcast_to(array, (self.draws, *shape))
         if isinstance(s, InitialScalar):
+            data = [self.program[p].name for p in self.program.inputs]
+            if s.value is None and data and s.name not in data:
+                return self.rng.standard_normal((self.draws, *shape))  # a scalar parameter
             if s.value is None:
-                raise EvaluationError(f"the scalar `{s.name}` has no value: give {s.name}=….")
+                what = "input" if data else "scalar"
+                raise EvaluationError(f"the {what} `{s.name}` has no value: give {s.name}=….")
             return numpy.full((self.draws, *shape), float(evaluate(s.value, self.leaves)))
         if isinstance(s, InitialMatrix):
             array = self.rng.standard_normal((self.draws, *shape))

@@ -79,6 +79,8 @@ def to_json(program: Program) -> str:
     }
     if program.state is not None:
         document["state"] = str(program.state)
+    if program.inputs:
+        document["inputs"] = list(map(str, program.inputs))
     lines = []
     for key, value in document.items():
         text = json.dumps(value, ensure_ascii=False)
@@ -150,6 +152,7 @@ def from_json(text: str) -> Program:
         arguments=fields.counts("arguments"),
         returns_tuple=fields.flag("returns_tuple"),
         state=fields.optional_count("state"),
+        inputs=fields.optional_counts("inputs"),
     )
     fields.finish()
     few(program.all_axes, "the file, axes", MAX_NAMES)

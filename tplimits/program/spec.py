@@ -225,6 +225,18 @@ def _state_legal(program: Program) -> bool:
     return result.width == "n" and set(result.axes) == set(state.axes)
 
 
+def _network_legal(program: Program) -> bool:
+    if not program.inputs:
+        return True
+    if not set(program.inputs) <= set(program.arguments) or program.returns_tuple or program.state is not None:
+        return False
+    data = [program[p] for p in program.inputs]
+    if not all(isinstance(s, InitialScalar) and s.value is None for s in data) or len(program.returns) > 2:
+        return False
+    vector, *shift = (program[r] for r in program.returns)
+    return vector.width is not None and all(s.width is None for s in shift)
+
+
 #: in this order: later rows rely on earlier ones
 WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
     (_sharing_ends, "no axis shares its size with itself"),
@@ -237,8 +249,9 @@ WHOLE: tuple[tuple[Callable[[Program], bool], str], ...] = (
     (lambda p: _positions_exist(p, p.names.values()), "names point at its instructions"),
     (lambda p: bool(p.returns) and _positions_exist(p, p.returns), "it returns some of its instructions"),
     (lambda p: not any(isinstance(p[r], InitialMatrix) for r in p.returns), "it returns vectors and scalars"),
-    (lambda p: p.returns_tuple or len(p.returns) == 1, "it returns one value, or a tuple"),
+    (lambda p: p.returns_tuple or len(p.returns) == 1 or p.is_network, "it returns one value, or a tuple"),
     (_arguments_legal, "its arguments are initial data, each once"),
+    (_network_legal, "a network takes data, scalars without a value, and returns a vector, and maybe a scalar to add"),
     (_state_legal, "a block takes a state over n and returns the next one, a vector with the same axes"),
 )
 

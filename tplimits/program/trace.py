@@ -67,25 +67,38 @@ def program(function: Callable[..., Any]) -> Program:
     >>> [instruction.name for instruction in one_matmul]
     ['W', 'x', 'return']
     """
-    found, state = traced(function, "@tp.program")
-    if state is not None:
+    found = traced(function, "@tp.program")
+    if found.state is not None:
         raise ProgramError(
             f"{definition(function)} takes a tp.State; decorate it by @tp.block, or annotate the argument tp.Vector."
+        )
+    if found.inputs:
+        raise ProgramError(
+            f"{definition(function)} takes a tp.Input; decorate it by @tp.network, or annotate the argument tp.Scalar."
         )
     return found
 
 
-def traced(function: Callable[..., Any], decorator: str) -> tuple[Program, int | None]:
-    """The Program of a function, and its state if it takes one; messages call the `decorator` by its name."""
+def traced(
+    function: Callable[..., Any],
+    decorator: str,
+    parts: Callable[[Any], dict[str, Any]] | None = None,
+    refuse: Callable[[Program], None] | None = None,
+) -> Program:
+    """The Program of a function; messages call the `decorator` by its name.
+
+    `parts` names the values of its result, `refuse` raises where the role of the program asks for another one.
+    """
     if not callable(function):
         raise ProgramError(f"{decorator} got a value of type {type(function).__name__}; it decorates a function.")
     trace = Trace(getattr(function, "__name__", type(function).__name__))
     with trace.recording():
         positional, keywords = _arguments(trace, function)
         result = _call(trace, function, positional, keywords)
-        returned = _returned(trace, result, function)
-        returns_tuple = isinstance(result, (tuple, list))
-        labels = {f"return[{i}]" if returns_tuple else "return": v.uid for i, v in enumerate(returned)}
+        named = (parts or returned_values)(result)
+        returned = _returned(trace, list(named.values()), function)
+        labels = {name: v.uid for name, v in zip(named, returned, strict=True)}
+        arguments = (*positional, *keywords.values())
         instructions, names, where = instructions_of(trace, labels)
         open_sizes = Program(
             name=trace.name,
@@ -98,18 +111,26 @@ def traced(function: Callable[..., Any], decorator: str) -> tuple[Program, int |
             size_of=dict(trace.size_of),
             arrays=tuple(trace.arrays),
             tables=tuple(trace.tables),
-            arguments=tuple(where[v.uid] for v in (*positional, *keywords.values()) if not isinstance(v, Quantity)),
-            returns_tuple=returns_tuple,
+            arguments=tuple(where[v.uid] for v in arguments if not isinstance(v, Quantity)),
+            returns_tuple=isinstance(result, (tuple, list)),
+            state=_state(function, arguments, where),
+            inputs=tuple(where[v.uid] for v in arguments if isinstance(v, Value) and v.role == "input"),
         )
-        state = _state(function, positional, keywords, where)
-    return bind(open_sizes, {}), state  # sizes known by now become numbers in the bodies; the result is verified
+    if refuse is not None:
+        refuse(open_sizes)
+    return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified
 
 
-def _state(
-    function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any], where: dict[int, int]
-) -> int | None:
+def returned_values(result: Any) -> dict[str, Any]:
+    """The values a program returns, under the names they have unless the user gave them others."""
+    if isinstance(result, (tuple, list)):
+        return {f"return[{i}]": value for i, value in enumerate(result)}
+    return {"return": result}
+
+
+def _state(function: Callable[..., Any], arguments: tuple[Any, ...], where: dict[int, int]) -> int | None:
     """The instruction of the argument annotated tp.State, if there is one."""
-    states = [v for v in (*positional, *keywords.values()) if isinstance(v, Value) and v.is_state]
+    states = [v for v in arguments if isinstance(v, Value) and v.role == "state"]
     if len(states) > 1:
         raise ProgramError(f"{definition(function)} takes {len(states)} states; a block takes one.")
     return where[states[0].uid] if states else None
@@ -213,14 +234,19 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
             )
         if default is not None:
             fail(f"a default for the state `{name}`", "a state is given to .run, or drawn with entries N(0, 1)")
-        return Value(trace, sympy.S.Zero, "n", axes, origin=Origin("vector", (name, Law())), is_state=True)
+        return Value(trace, sympy.S.Zero, "n", axes, origin=Origin("vector", (name, Law())), role="state")
     if kind.what == "Vector":
         if len(widths) > 1:
             fail(f"the vector `{name}` over two widths {widths}", "a vector lives on one width")
         origin = Origin("vector", (name, _law(trace, default)))
         return Value(trace, sympy.S.Zero, widths[0] if widths else "n", axes, origin=origin)
     if widths:
-        fail(f"the scalar `{name}` over the width `{widths[0]}`", "a scalar has finite axes only")
+        what, one = ("data", "data") if kind.what == "Input" else ("scalar", "a scalar")
+        fail(f"the {what} `{name}` over the width `{widths[0]}`", f"{one} has finite axes only")
+    if kind.what == "Input":
+        if default is not None:
+            fail(f"a default for the input `{name}`", "data is given to .run and .evaluate")
+        return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None)), role="input")
     number = None if default is None else trace.constant(default)
     return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, number)))
 
@@ -282,8 +308,7 @@ def _raised(error: Exception, function: Callable[..., Any], first: bool = False)
     return line
 
 
-def _returned(trace: Trace, result: Any, function: Callable[..., Any]) -> list[Value]:
-    results = list(result) if isinstance(result, (tuple, list)) else [result]
+def _returned(trace: Trace, results: list[Any], function: Callable[..., Any]) -> list[Value]:
     place = definition(function)
     if not results:
         raise ProgramError(f"{place} returns nothing; return a vector or a scalar of the program.")

@@ -62,10 +62,11 @@ class Value(Refusals):
 
     `expr` gives it in index notation over other values; `width` is the width its own neuron index
     runs over (None: it has none), `neurons` the named neuron indices still free, `axes` its finite
-    axes, `waiting` tells that it contains an average which still has a free neuron index.
+    axes, `waiting` tells that it contains an average which still has a free neuron index, `role` that it is the
+    "state" of a block or an "input" of a network.
     """
 
-    __slots__ = ("axes", "expr", "is_state", "line", "neurons", "origin", "trace", "uid", "waiting", "width")
+    __slots__ = ("axes", "expr", "line", "neurons", "origin", "role", "trace", "uid", "waiting", "width")
     _op_priority = 1000.0  # SymPy hands mixed operations to us instead of converting us
 
     def __init__(
@@ -78,7 +79,7 @@ class Value(Refusals):
         waiting: bool = False,
         origin: Origin = MAP,
         line: Line | None = None,
-        is_state: bool = False,
+        role: str = "",
     ) -> None:
         if trace is not active():
             fail("a value from another trace", "use only the arguments of the function being traced")
@@ -88,7 +89,7 @@ class Value(Refusals):
         self.trace, self.expr, self.width = trace, expr, width
         self.neurons, self.waiting, self.origin = neurons, waiting, origin
         self.line = line if line is not None else user_line()
-        self.is_state = is_state
+        self.role = role
         self.uid = len(trace.values)
         trace.values.append(self)
 
@@ -214,6 +215,8 @@ class Value(Refusals):
     # -- arithmetic ---------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Value:
+        if isinstance(other, Refusals) and other.takes_scalars:
+            return NotImplemented
         return apply(lambda a, b: a + b, (self, other), linear=True)
 
     __radd__ = __add__
@@ -289,8 +292,9 @@ def apply(function: Callable[..., Expr], args: Iterable[Any], linear: bool = Fal
     trace = values[0].trace
     for value in values:
         value.here()
-    if any(isinstance(a, Refusals) and not isinstance(a, Value) for a in args):
-        fail("entrywise arithmetic with a matrix", "a matrix only multiplies vectors: W @ x or W.T @ x")
+    for a in args:
+        if isinstance(a, Refusals) and not isinstance(a, Value):
+            a._no_arithmetic()
     waiting = any(v.waiting for v in values)
     if waiting and not linear:
         fail(

@@ -66,6 +66,19 @@ ENTRIES = {
   volume    = {36},
   year      = {2023}
 }""",
+    "jacot2018neural": """@inproceedings{jacot2018neural,
+  title     = {Neural Tangent Kernel: Convergence and Generalization in Neural Networks},
+  author    = {Jacot, Arthur and Gabriel, Franck and Hongler, Cl{\\'e}ment},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {31},
+  year      = {2018}
+}""",
+    "hron2020infinite": """@inproceedings{hron2020infinite,
+  title     = {Infinite Attention: {NNGP} and {NTK} for Deep Attention Networks},
+  author    = {Hron, Jiri and Bahri, Yasaman and Sohl-Dickstein, Jascha and Novak, Roman},
+  booktitle = {International Conference on Machine Learning},
+  year      = {2020}
+}""",
     "li2022neural": """@inproceedings{li2022neural,
   title     = {The Neural Covariance {SDE}: Shaped Infinite Depth-and-Width Networks at Initialization},
   author    = {Li, Mufan Bill and Nica, Mihai and Roy, Daniel M.},

@@ -14,7 +14,7 @@ from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
 from tplimits.report import latex_names
-from tplimits.report.latex import decimal
+from tplimits.report.latex_formulas import decimal
 from tplimits.report.text import as_written
 
 #: terms on one line of a display

@@ -13,7 +13,10 @@ from tplimits.limit.state import State
 from tplimits.program.program import Program
 from tplimits.report import latex
 from tplimits.report.brackets import GramTable, gram_tables
-from tplimits.report.latex import Formula
+from tplimits.report.kernels import latex as kernels_latex
+from tplimits.report.kernels.outline import Outline
+from tplimits.report.kernels.steps import assumptions, steps
+from tplimits.report.latex_formulas import Formula
 from tplimits.report.latex_names import name
 
 _TEMPLATES = jinja2.Environment(
@@ -58,6 +61,20 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
         tables=[_gram(state, table) for table in gram_tables(state)],
         steps=state.steps,
         latex=latex.width_limit(program, state),
+        citation=citation,
+        version=version,
+    )
+
+
+def kernel_limit(outline: Outline, citation: str, version: str) -> str:
+    """The page of a kernel limit: program, recursion, assumptions, steps, LaTeX, BibTeX."""
+    return _TEMPLATES.get_template("kernel_limit.html").render(
+        program=outline.derivation.network,
+        equations=[_cells(row) for row in kernels_latex.formulas(outline)],
+        indices=", ".join(f"{letter} over {axis}" for axis, letter in outline.letters.items()),
+        assumptions=assumptions(outline),
+        steps=steps(outline),
+        latex=kernels_latex.kernel_limit(outline),
         citation=citation,
         version=version,
     )

@@ -11,6 +11,8 @@ from tplimits import stages
 from tplimits.errors import CheckError
 from tplimits.limit import targets
 from tplimits.program.given import by_name, named_once, seed_number, working_executor
+from tplimits.results.kernel_claims import kernel_verdict
+from tplimits.results.kernels import KernelLimit
 from tplimits.results.layer_claims import OF_SIMULATE, layer_claims
 from tplimits.results.proportional import CovarianceSDE
 from tplimits.results.width import WidthLimit
@@ -20,13 +22,15 @@ if TYPE_CHECKING:
 
 
 def check(
-    result: WidthLimit | CovarianceSDE,
+    result: WidthLimit | CovarianceSDE | KernelLimit,
     widths: Sequence[int] | None = None,
     draws: int | Sequence[int] | None = None,
     seed: int = 0,
     level: float = 1e-2,
     claims: Mapping[str, Any] | None = None,
     *,
+    X1: Any = None,
+    X2: Any = None,
     V0: Any = None,
     layers: int = 1,
     weights: str = "law",
@@ -55,6 +59,9 @@ def check(
     entries, "b[0,1]", "Σ[0,0;0,1]", "std ρ[0,1]", "95% ρ[0,1]", or whole arrays, "drift" and "diffusion".  Without
     `draws` expect some 5 s on two free processors.
 
+    Of a kernel limit the network and its gradients are run on the inputs `X1` and `X2` (None: X1): K[i,j] and Θ[i,j].
+    `claims` name single entries or whole arrays, "nngp" and "ntk".
+
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
     given = named_once(constants, named, "check()", CheckError)
@@ -68,6 +75,9 @@ def check(
         claimed = layer_claims(result, request, claims, simulated, method)
         verdict: Verdict = stage.run_layers(request, claimed, draws, level, executor, progress)
         return verdict
+    if isinstance(result, KernelLimit):
+        options = {"ratios": ratios, "claims": claims, "executor": executor, "progress": progress}
+        return kernel_verdict(result, X1, X2, widths, draws, seed, level, given, **options)
     if not isinstance(result, WidthLimit):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     if V0 is not None or layers != 1:

@@ -9,6 +9,7 @@ from tplimits.errors import NoLimitError, ProgramError
 from tplimits.limit.recursion import deep
 from tplimits.limit.width import derive_width
 from tplimits.program.program import Program
+from tplimits.results.kernels import KernelLimit, Kernels, derive_kernel_limit
 from tplimits.results.proportional import CovarianceSDE, Proportional, derive_covariance
 from tplimits.results.width import Width, WidthLimit
 
@@ -21,7 +22,13 @@ def derive(program: Program, regime: Width | None = None) -> WidthLimit: ...
 def derive(program: Program, regime: Proportional) -> CovarianceSDE: ...
 
 
-def derive(program: Program, regime: Width | Proportional | None = None) -> WidthLimit | CovarianceSDE:
+@overload
+def derive(program: Program, regime: Kernels) -> KernelLimit: ...
+
+
+def derive(
+    program: Program, regime: Width | Proportional | Kernels | None = None
+) -> WidthLimit | CovarianceSDE | KernelLimit:
     """The limit of a program: of infinite width, or of depth proportional to width for a block.
 
     >>> import tplimits as tp
@@ -40,6 +47,13 @@ def derive(program: Program, regime: Width | Proportional | None = None) -> Widt
             f"`{program.name}` is a block, one layer of a deep network; say in which regime: "
             f"tp.derive({program.name}, tp.Proportional()) for depth proportional to width."
         )
+    if isinstance(regime, Kernels):
+        return _kernels(program, regime)
+    if program.is_network:
+        raise ProgramError(
+            f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
+            "kernels at initialisation and of training by gradient descent."
+        )
     if isinstance(regime, Proportional):
         return _proportional(program, regime)
     regime = regime if regime is not None else Width()
@@ -51,6 +65,15 @@ def derive(program: Program, regime: Width | Proportional | None = None) -> Widt
         )
     with deep(program.name, NoLimitError):
         return WidthLimit(program, derive_width(program))
+
+
+def _kernels(program: Program, regime: Kernels) -> KernelLimit:
+    if not program.is_network:
+        raise ProgramError(
+            f"`{program.name}` is no network: tp.Kernels() takes a function of tp.Input made by @tp.network."
+        )
+    with deep(program.name, NoLimitError):
+        return derive_kernel_limit(program, regime)
 
 
 def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:

@@ -30,6 +30,7 @@ from tplimits.zoo import (
     matched_product,
     max_of_three,
     mean_distance,
+    networks,
     one_matmul,
     product_gram,
     relu_kernel,
@@ -68,17 +69,21 @@ def _entries(file: ModuleType) -> list[ZooEntry]:
 #: all programs of the zoo by name, in reading order
 PROGRAMS: Mapping[str, ZooEntry] = MappingProxyType({e.name: e for file in _FILES for e in _entries(file)})
 
+#: all networks, in reading order; they are derived in a regime, such as tp.Kernels()
+NETWORKS: Mapping[str, ZooEntry] = MappingProxyType({e.name: e for file in networks.FILES for e in _entries(file)})
+
 
 def get(name: str) -> ZooEntry:
-    """The entry of a name.
+    """The entry of a name, of a program or a network.
 
     Raises ProgramError, with near names, when there is none.
     """
-    if name not in PROGRAMS:
-        near = difflib.get_close_matches(str(name), PROGRAMS, n=3, cutoff=0.4)
-        hint = f"near names are {', '.join(near)}" if near else f"there are {', '.join(PROGRAMS)}"
+    known = {**PROGRAMS, **NETWORKS}
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
+        hint = f"near names are {', '.join(near)}" if near else f"there are {', '.join(known)}"
         raise ProgramError(f"the zoo has no program `{name}`; {hint}.")
-    return PROGRAMS[name]
+    return known[name]
 
 
-__all__ = ["PROGRAMS", "ZooEntry", "get"]
+__all__ = ["NETWORKS", "PROGRAMS", "ZooEntry", "get"]

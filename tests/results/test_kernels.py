@@ -1,0 +1,105 @@
+"""What a kernel limit says of itself: table, steps, assumptions, citations."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import kernel_networks
+import pytest
+import sympy
+
+import tplimits as tp
+
+
+def test_a_small_network_prints_its_recursion():
+    assert repr(kernel_networks.limit("mlp")) == (
+        "kernels of mlp: NNGP K, tangent kernel Θ of U, W, v\n"
+        "  K_h1(ξ,ξ′) = Σ_{i∈d}(ξ[i]*ξ′[i])\n"
+        "  K_x1(ξ,ξ′) = κ_relu(K_h1(ξ,ξ), K_h1(ξ,ξ′), K_h1(ξ′,ξ′))\n"
+        "  Θ_x1(ξ,ξ′) = κ_relu′(K_h1(ξ,ξ), K_h1(ξ,ξ′), K_h1(ξ′,ξ′))*K_h1(ξ,ξ′)\n"
+        "  Θ_h2(ξ,ξ′) = K_x1(ξ,ξ′) + Θ_x1(ξ,ξ′)\n"
+        "  K(ξ,ξ′) = κ_relu(K_x1(ξ,ξ), K_x1(ξ,ξ′), K_x1(ξ′,ξ′))\n"
+        "  Θ(ξ,ξ′) = κ_relu(K_x1(ξ,ξ), K_x1(ξ,ξ′), K_x1(ξ′,ξ′))"
+        " + κ_relu′(K_x1(ξ,ξ), K_x1(ξ,ξ′), K_x1(ξ′,ξ′))*Θ_h2(ξ,ξ′)\n"
+        "where\n"
+        "  κ_relu(c11, c12, c22) = E[relu(z1)*relu(z2)], (z1, z2) ~ N(0, [c11 c12; c12 c22])\n"
+        "        = (2*c12*asin(c12/(sqrt(c11)*sqrt(c22))) + pi*c12 + 2*sqrt(c11*c22 - c12**2))/(4*pi)\n"
+        "  κ_relu′(c11, c12, c22) = E[step(z1)*step(z2)], (z1, z2) ~ N(0, [c11 c12; c12 c22])\n"
+        "        = asin(c12/(sqrt(c11)*sqrt(c22)))/(2*pi) + 1/4"
+    )
+
+
+def test_a_deep_transformer_is_derived_and_printed_in_five_seconds_with_its_block_once():
+    start = time.process_time()
+    limit = tp.derive(kernel_networks.transformer(24), tp.Kernels())
+    text, typeset = repr(limit), limit.latex()
+    assert time.process_time() - start < 5
+    assert text.count("for ℓ = 1, …, 24:") == 2 and typeset.count(r"1, \ldots, 24") == 2
+    assert len(text.splitlines()) < 35 and "blk.2" not in text
+    assert len(limit.steps) < 25
+    short = repr(tp.derive(kernel_networks.transformer(5), tp.Kernels()))
+    assert [line.replace("⁵", "²⁴") for line in short.splitlines()[2:] if "ℓ =" not in line] == [
+        line for line in text.splitlines()[2:] if "ℓ =" not in line
+    ]
+
+
+def test_random_logits_are_told_with_their_covariance():
+    text = repr(kernel_networks.limit("attention"))
+    assert "E[…] over √n ⟨q*k⟩ ~ N(0, C), C(ξ,ξ′)[a,b,a′,b′] = K_h(ξ,ξ′)[a,a′]*K_h(ξ,ξ′)[b,b′]" in text
+    assert "indices: a over token, b over key" in text
+    said = " ".join(kernel_networks.limit("attention").assumptions)
+    assert "infinitely many independent members along head" in said and "the logits √n ⟨q*k⟩ are random" in said
+
+
+def test_steps_begin_with_the_tangent_and_name_their_references():
+    steps = kernel_networks.limit("mlp").steps
+    assert [s.rule for s in steps] == [
+        *("tangent kernel", "bracket", "bracket", "product rule", "images under W and δW"),
+        *("covariance of the output", "covariance of the tangent"),
+    ]
+    assert steps[2].premises == ("K_h1",) and steps[2].remarks == ("κ_relu in closed form (orthant)",)
+    assert "(2.18)" in steps[4].reference.text
+    assert steps[4].conclusion == "Θ_h2(ξ,ξ′) = K_x1(ξ,ξ′) + Θ_x1(ξ,ξ′)"
+
+
+def test_a_tied_network_has_a_dot_step_and_says_that_independence_fails():
+    limit = kernel_networks.limit("tied")
+    (dot,) = [s for s in limit.steps if s.rule == "dot part"]
+    assert dot.conclusion.startswith("Wᵀ x2 = μ_tanh′(K_x1(ξ,ξ))*x1(ξ) + (Wᵀ x2)^(ξ)")
+    assert "(2.19)" in dot.reference.text
+    assert "independent backward weights (GIA) fails" in limit.assumptions[2]
+    assert "Simple GIA" in kernel_networks.limit("mlp").assumptions[2]
+    assert "dot part" not in {s.rule for s in kernel_networks.limit("mlp").steps}
+
+
+@pytest.mark.parametrize("name", ["mlp", "tied", "attention", "transformer"])
+def test_citations_are_those_of_the_steps_and_closed_forms(name):
+    limit = kernel_networks.limit(name)
+    entries = limit.citation()
+    assert {s.reference.citation for s in limit.steps} <= set(entries.replace("{", ",").split(","))
+    assert ("hron2020infinite" in entries) == (name == "attention")
+    assert "cho2009kernel" in entries
+
+
+def test_frozen_parameters_are_told():
+    said = tp.derive(kernel_networks.mlp, tp.Kernels(train=("v",))).assumptions
+    assert "Θ is that of training v; U, W stay as drawn" in said
+    nothing = tp.derive(kernel_networks.mlp, tp.Kernels(train=()))
+    assert "nothing is trained: Θ = 0" in nothing.assumptions and "Θ(ξ,ξ′) = 0" in repr(nothing)
+
+
+def test_closed_forms_go_by_their_printed_name():
+    limit = kernel_networks.limit("mlp")
+    found = limit.closed_form("κ_relu")
+    at_independent = found.xreplace({s: sympy.Integer(0 if s.name == "c12" else 1) for s in found.free_symbols})
+    assert at_independent == 1 / (2 * sympy.pi)  # (E relu z)²
+    assert kernel_networks.limit("tied").closed_form("κ_tanh") is None
+    with pytest.raises(tp.ProgramError, match="κ_relu, κ_relu′"):
+        limit.closed_form("κ_erf")
+
+
+def test_two_derivations_print_alike_and_limits_travel():
+    again = tp.derive(kernel_networks.tied, tp.Kernels())
+    assert repr(again) == repr(kernel_networks.limit("tied"))
+    assert repr(pickle.loads(pickle.dumps(again))) == repr(again)

@@ -1,0 +1,157 @@
+"""NNGP and tangent kernel of a network from the tables of its tangent program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import networkx
+import sympy
+from sympy import Expr, Integer, S
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.brackets import ONE_SIDE, OTHER_SIDE
+from tplimits.limit.kernels.expectations import NoTangentKernel
+from tplimits.limit.kernels.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
+from tplimits.limit.kernels.nodes import Table
+from tplimits.limit.kernels.recursion import Recursion
+from tplimits.limit.kernels.safety import is_safe
+from tplimits.program.entries import NO_NEURON, Entry, axis_symbol
+from tplimits.program.network import parameters
+from tplimits.program.nodes import InitialScalar, ScalarNonlin
+from tplimits.program.preactivations import with_preactivations
+from tplimits.program.program import Program
+from tplimits.program.tangent import tangent
+
+
+@dataclass(frozen=True)
+class KernelTables:
+    """The recursion: tables in the order they are needed, and the two kernels in terms of them."""
+
+    network: Program
+    trained: tuple[str, ...]
+    tables: tuple[Table, ...]
+    nngp: Expr
+    ntk: Expr
+    axes: tuple[str, ...]
+    infinite: tuple[str, ...]
+    recursion: Recursion
+    #: why there is no tangent kernel; empty where there is one
+    no_ntk: str = ""
+
+    @property
+    def needed(self) -> tuple[Table, ...]:
+        """The tables that the two kernels rest on, in order."""
+        wanted, stack = set(), [self.nngp, self.ntk]
+        while stack:
+            for entry in stack.pop().atoms(TableEntry, DrawMean):
+                if isinstance(entry, TableEntry) and entry.table not in wanted:
+                    wanted.add(entry.table)
+                    stack.append(self.tables[entry.table].definition)
+        return tuple(t for t in self.tables if t.number in wanted)
+
+    @cached_property
+    def is_mixture(self) -> bool:
+        """Whether the kernels depend on logits that stay random: 1/√n logits of finitely many heads."""
+        return any(e.has(Given) for e in (self.nngp, self.ntk, *(t.definition for t in self.needed)))
+
+    @cached_property
+    def is_drawn(self) -> bool:
+        """Whether the kernels are means over random logits, estimated by draws."""
+        return any(t.definition.has(DrawMean) for t in self.tables)
+
+    @cached_property
+    def kept(self) -> tuple[str, ...]:
+        """Output axes that the kernels have: all but those of independent outputs."""
+        return tuple(a for a in self.axes if a not in self.alike)
+
+    @cached_property
+    def alike(self) -> tuple[str, ...]:
+        """Output axes along which outputs are independent and have the same kernels."""
+        return tuple(a for a in self.axes if _independent(self, a))
+
+
+def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
+    """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
+    network = with_preactivations(network)
+    free, interior = _scalars(network)
+    trained = tuple(parameters(network)) if train is None else tuple(train)
+    trained = tuple(t for t in trained if t not in interior)
+    moved = tangent(network, trained)
+    state = Recursion(network, moved, infinite)
+    vector = network.returns[0]
+    axes = network[vector].axes
+    left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
+    right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))
+    if not is_safe(state, left, vector):
+        raise NoLimitError(
+            f"{network.where(vector)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for x = Σ v·y "
+            "with fresh readout vectors v (or images W y with W used there alone). Multiply what is read out by a "
+            "fresh vector."
+        )
+    nngp = state.inner(left, right)
+    ntk, refusal = S.Zero, ""
+    if vector in moved.of:
+        p = moved.of[vector]
+        try:
+            ntk = state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
+        except NoTangentKernel as error:
+            refusal = str(error)
+    shift = _shift(network, trained, free)
+    return KernelTables(
+        network, trained, tuple(state.tables), nngp + shift[0], ntk + shift[1], axes, tuple(infinite), state, refusal
+    )
+
+
+def _scalars(network: Program) -> tuple[set[int], set[str]]:
+    """Scalar parameters that are only added to the output, and the names of all others."""
+    scalars = {p for p, s in enumerate(network) if isinstance(s, InitialScalar) and p not in network.inputs}
+    readout = networkx.ancestors(network.graph, network.returns[0])
+    return scalars - readout, {network[p].name for p in scalars & readout}
+
+
+def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr]:
+    """What the scalar added to the output brings: Var Σ c_b b and Σ c_b² over trained b."""
+    if len(network.returns) == 1:
+        return S.Zero, S.Zero
+    position = network.returns[1]
+    shift = network[position]
+    body = (
+        shift.body
+        if isinstance(shift, ScalarNonlin)
+        else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
+    )
+    nngp, ntk, constant = S.Zero, S.Zero, body
+    for entry in body.atoms(Entry):
+        scalar = network[entry.source]
+        if entry.source not in free:
+            raise NoLimitError(
+                f"{network.where(position)}: `{scalar.name}` is added to the readout, but only scalar parameters that "
+                "stand nowhere else may be."
+            )
+        assert isinstance(scalar, InitialScalar)
+        slope = _slope(body, entry, network, position)
+        constant = constant.xreplace({entry: S.Zero})
+        same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
+        nngp += slope**2 * same if scalar.value is None else S.Zero
+        ntk += slope**2 * same if scalar.name in trained else S.Zero
+    return nngp, ntk
+
+
+def _slope(body: Expr, entry: Entry, network: Program, position: int) -> Expr:
+    dummy = sympy.Dummy()
+    slope = body.xreplace({entry: dummy}).diff(dummy)
+    if slope.has(dummy) or slope.atoms(Entry):
+        raise NoLimitError(f"{network.where(position)}: scalars added to a readout enter linearly.")
+    return slope
+
+
+def _independent(kernels: KernelTables, axis: str) -> bool:
+    i = axis_symbol(axis)
+    same = Kron(i, second(i))
+    for kernel in (kernels.nngp, kernels.ntk):
+        without = kernel.xreplace({same: S.Zero})
+        if without != 0 or {i, second(i)} & free_indices(kernel.xreplace({same: S.One})):
+            return False
+    return True

@@ -1,0 +1,254 @@
+"""The nodes of a network and its tangents: walk the instructions, each a node or a deterministic scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sympy
+from sympy import Expr, Integer, S
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
+from tplimits.limit.kernels.dots import dot_part
+from tplimits.limit.kernels.leaves import Data, Given, Of
+from tplimits.limit.kernels.nodes import Node, Source, View
+from tplimits.limit.kernels.safety import refuse_unsafe
+from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
+from tplimits.limit.state import in_widths_of_n, width_ratio
+from tplimits.program.entries import (
+    OWN,
+    N,
+    axis_symbol,
+    canonical_bound_axes,
+    constant_symbol,
+    entries,
+    width_symbol,
+)
+from tplimits.program.nodes import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.program import Program
+from tplimits.program.scale import at_infinity
+from tplimits.program.tangent import Tangent
+
+
+class Recursion(Brackets):
+    """Instructions of a network and its tangents as nodes, with the tables they need."""
+
+    def __init__(self, network: Program, tangent: Tangent, infinite: Iterable[str] = ()) -> None:
+        super().__init__(tangent.program, frozenset(infinite))
+        self.network, self.tangent = network, tangent
+        self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
+        bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
+        self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
+        for position, instruction in enumerate(self.program):
+            self._walk(position, instruction)
+
+    def _degree(self, position: int) -> int:
+        return int(position >= self.tangent.size)
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def _walk(self, position: int, s: Instruction) -> None:
+        if isinstance(s, InitialVector):
+            self._initial_vector(position, s)
+        elif isinstance(s, InitialScalar):
+            self._initial_scalar(position, s)
+        elif isinstance(s, MatMul):
+            self._matmul(position, s)
+        elif isinstance(s, Avg):
+            self._average(position, s)
+        elif isinstance(s, ScalarNonlin):
+            body = self._limit(position, self.translated(s.body), keep=True)
+            if is_random(_at_infinity(body)):
+                self._define(position, s, at_infinity(body))
+            else:
+                self.scalars[position] = body
+        elif isinstance(s, OuterNonlin):
+            self._define(position, s, self._limit(position, self.translated(s.body, s)))
+        else:
+            assert isinstance(s, InitialMatrix)
+
+    def _initial_vector(self, position: int, s: InitialVector) -> None:
+        source: frozenset[Source] = frozenset({("vector", position, None)}) if s.law.std != 0 else frozenset()
+        mean, std = s.law.mean, s.law.std
+        if std == 0:
+            self.nodes[position] = Node(s.name, s.axes, 0, source, body=mean, gaussian=False, over=s.over)
+        elif mean == 0 and std == 1:
+            self.nodes[position] = Node(s.name, s.axes, self._degree(position), source, over=s.over, initial=True)
+        else:
+            white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
+            self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
+
+    def _initial_scalar(self, position: int, s: InitialScalar) -> None:
+        if position in self.network.inputs:
+            self.scalars[position] = Data(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))
+        elif s.value is not None:
+            self.scalars[position] = s.value
+        else:
+            self.scalars[position] = constant_symbol(s.name)
+
+    def _average(self, position: int, s: Avg) -> None:
+        assert s.operand is not None
+        operand = self.translated(s.operand, s)
+        fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
+        mean = S.Zero if self._degree(position) else self.mean_given(operand)
+        value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+        if not self._scaled:
+            self.scalars[position] = value
+            return
+        self.nodes[position] = Node(
+            s.name, s.axes, self._degree(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
+        )
+        root = sympy.sqrt(width_ratio(s.over) * N)
+        logit = Of if self._degree(position) or any(a in self.infinite for a in s.axes) else Given
+        self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
+
+    def _given_random(self, leaf: Of) -> bool:
+        return any(kind == "√n" for kind, *_ in self.nodes[leaf.node].sources)
+
+    def mean_given(self, operand: Expr) -> Expr:
+        """E over the neurons, with random logits held fixed; they may only multiply."""
+        parts = []
+        for term in terms(self._logits_outside(operand)):
+            fixed = [f for f in term.factors if all(map(self._only_logits, self.leaves(f)))]
+            moving = tuple(f for f in term.factors if f not in fixed)
+            parts += [Term(term.coefficient * sympy.Mul(*fixed), term.bounds, moving)] if moving else [term]
+        found = S.Zero
+        for part in parts:
+            found += self.mean_of_terms([part])
+        return found
+
+    def _only_logits(self, leaf: Of) -> bool:
+        sources = self.nodes[leaf.node].sources
+        return bool(sources) and all(kind == "√n" for kind, *_ in sources)
+
+    def _logits_outside(self, expr: Expr) -> Expr:
+        """Kets whose law depends on logits written out until the logits stand apart."""
+        for leaf in self.leaves(expr):
+            node = self.nodes[leaf.node]
+            if self._given_random(leaf) and not self._only_logits(leaf) and node.body is not None:
+                expr = expr.xreplace({leaf: self._logits_outside(self.opened(leaf))})
+        return expr
+
+    def _define(self, position: int, s: Instruction, body: Expr) -> None:
+        found = terms(body)
+        factors = [f for t in found for f in t.factors]
+        leaves = self.leaves(body)
+        plain = all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in found)
+        gaussian = plain and all(self.nodes[f.node].gaussian or self._averaged_out(t) for t in found for f in t.factors)
+        degree = max((self.degree(f) for f in factors), default=0)
+        sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
+        if gaussian:
+            sources = frozenset(x for x in sources if x[0] != "√n") if s.width is not None else sources
+        self.nodes[position] = Node(
+            s.name,
+            s.axes,
+            degree,
+            sources,
+            body=canonical_bound_axes(body),
+            gaussian=gaussian and bool(found),
+            over=s.width,
+        )
+
+    def _averaged_out(self, term: Term) -> bool:
+        """Whether a term is a sum over infinitely many independent centred members: Gaussian whatever they are."""
+        leaf = term.factors[0]
+        over = {i for i, a in term.bounds if a.name in self.infinite}
+        return bool(over) and bool(over & set(leaf.indices)) and self.mean_of(leaf) == 0
+
+    # -- images -------------------------------------------------------------------------------
+
+    def _matmul(self, position: int, s: MatMul) -> None:
+        assert s.operand is not None
+        view = View(s.matrix, s.matrix_indices, s.transposed)
+        operand = self.translated(s.operand, s)
+        degree = max(self._degree(s.matrix), self.degree(operand)) if operand != 0 else 0
+        random = any(map(self._given_random, self.leaves(operand)))
+        sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
+        hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
+        dot = dot_part(self, view, operand)
+        if dot == 0:
+            self.nodes[position] = hat
+            return
+        number = self.new_node(hat)
+        self._define(position, s, Of(Integer(number), ONE_SIDE, *map(axis_symbol, s.axes)) + self.factor_of(view) * dot)
+
+    # -- bodies -------------------------------------------------------------------------------
+
+    def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
+        """A body for input 1: entries of data, of deterministic scalars, of kets."""
+        expr = in_widths_of_n(expr, self.program)
+        swap: dict[Expr, Expr] = {}
+        boxes = set()
+        for entry in entries(expr):
+            source = entry.source
+            axes = self.program[source].axes
+            if source in self.scalars:
+                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
+            elif self.program[source].width is None or entry.neuron == OWN:
+                swap[entry] = Of(Integer(source), ONE_SIDE, *entry.indices)
+            else:
+                side = Integer(10 + int(entry.neuron.name[1:]))
+                boxes.add(side)
+                swap[entry] = Of(Integer(source), side, *entry.indices)
+        found = settled(expr.xreplace(swap))
+        return self._boxed(found, s) if boxes else found
+
+    def _boxed(self, expr: Expr, s: Instruction | None) -> Expr:
+        """E over the boxes of an outer nonlinearity, which must stand apart from the rest of the body."""
+        parts = []
+        for term in terms(expr):
+            value = term.coefficient
+            sides = [{int(leaf.side) for leaf in self.leaves(f)} for f in term.factors]
+            if any(len(found) > 1 for found in sides):
+                where = f"`{s.name}` ({s.line})" if s is not None else "an outer nonlinearity"
+                raise NoLimitError(
+                    f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as "
+                    "a sum of products of functions of one neuron each."
+                )
+            for side in sorted({s for found in sides for s in found} - {1}):
+                mine = [f for f, found in zip(term.factors, sides, strict=True) if found == {side}]
+                value *= self.expect([_at_side(f, ONE_SIDE) for f in mine])
+            own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
+            part = value * sympy.Mul(*own)
+            for index, axis in reversed(term.bounds):
+                part = sympy.Function("AxisSum")(part, index, axis)
+            parts.append(part)
+        return sympy.Add(*parts)
+
+    def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
+        """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
+        if not body.has(N):
+            return body
+        try:
+            limit = at_infinity(body)
+        except ValueError as error:
+            raise NoLimitError(
+                f"{self.program.where(position)}: diverges with the width, by the term {_shown(str(error))}: an "
+                "average times a power of n has a limit only where its mean vanishes and the power is ½. "
+                "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
+            ) from None
+        for number in {leaf.node for leaf in self.leaves(limit)} | {leaf.source for leaf in limit.atoms(Given)}:
+            if self.nodes[number].is_fluctuation:
+                refuse_unsafe(self, number, position)
+        return body if keep else limit
+
+
+def _at_side(expr: Expr, side: Integer) -> Expr:
+    return expr.xreplace({leaf: Of(leaf.args[0], side, *leaf.indices) for leaf in expr.atoms(Of)})
+
+
+def _at_infinity(expr: Expr) -> Expr:
+    return at_infinity(expr) if expr.has(N) else expr
+
+
+def _shown(text: str) -> str:
+    return text if len(text) < 200 else text[:200] + "…"

@@ -1,0 +1,111 @@
+"""Arrays whose dimensions have names: running indices of tables, broadcast and contracted by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """An array and the name of each of its dimensions, all different.
+
+    >>> a = Labelled(numpy.ones((2, 3)), ("i", "j"))
+    >>> contracted([a, Labelled(numpy.arange(3.0), ("j",))], {"j"}).array.tolist()
+    [3.0, 3.0]
+    """
+
+    array: NDArray[Any]
+    labels: tuple[str, ...] = ()
+
+    def at(self, order: Sequence[str]) -> NDArray[Any]:
+        """The array with its dimensions in an order that has all of them; of length 1 where it lacks one."""
+        places = [self.labels.index(x) for x in order if x in self.labels]
+        sizes = iter(self.array.shape[p] for p in places)
+        return self.array.transpose(places).reshape([next(sizes) if x in self.labels else 1 for x in order])
+
+
+def union(values: Iterable[Labelled]) -> tuple[str, ...]:
+    """All labels, in order of first appearance."""
+    return tuple(dict.fromkeys(x for v in values for x in v.labels))
+
+
+def mapped(function: Callable[..., NDArray[Any]], values: Sequence[Labelled]) -> Labelled:
+    """A function of several arrays, entry by entry."""
+    order = union(values)
+    return Labelled(numpy.asarray(function(*(v.at(order) for v in values))), order)
+
+
+def averaged(value: Labelled, label: str) -> Labelled:
+    """The mean over one dimension, if there is one of this name."""
+    if label not in value.labels:
+        return value
+    return Labelled(value.array.mean(axis=value.labels.index(label)), tuple(x for x in value.labels if x != label))
+
+
+def contracted(factors: Sequence[Labelled], over: set[str]) -> Labelled:
+    """The sum over some labels of a product, two factors at a time, by matrix products."""
+    left = [f for f in factors if f.labels] or [Labelled(numpy.ones(()))]
+    scalar = math.prod(f.array[()] for f in factors if not f.labels)
+    left = [_summed_alone(f, over, [g for g in left if g is not f]) for f in left]
+    while len(left) > 1:
+        i, j = _cheapest(left, over)
+        rest = [f for k, f in enumerate(left) if k not in (i, j)]
+        kept = {x for f in rest for x in f.labels}
+        left = [*rest, _pair(left[i], left[j], {x for x in over if x not in kept})]
+    (one,) = left
+    gone = tuple(i for i, x in enumerate(one.labels) if x in over)
+    labels = tuple(x for x in one.labels if x not in over)
+    array = one.array.sum(axis=gone) if gone else one.array
+    return Labelled(array * scalar if scalar != 1 else array, labels)
+
+
+def _summed_alone(factor: Labelled, over: set[str], others: list[Labelled]) -> Labelled:
+    mine = {x for x in factor.labels if x in over and all(x not in o.labels for o in others)}
+    if not mine:
+        return factor
+    axes = tuple(i for i, x in enumerate(factor.labels) if x in mine)
+    return Labelled(factor.array.sum(axis=axes), tuple(x for x in factor.labels if x not in mine))
+
+
+def _cheapest(factors: list[Labelled], over: set[str]) -> tuple[int, int]:
+    """The pair whose product costs least."""
+    sizes = {x: s for f in factors for x, s in zip(f.labels, f.array.shape, strict=True)}
+    best, choice = math.inf, (0, 1)
+    for i, a in enumerate(factors):
+        for j in range(i + 1, len(factors)):
+            joint = set(a.labels) | set(factors[j].labels)
+            rest = {x for k, f in enumerate(factors) if k not in (i, j) for x in f.labels}
+            result = [x for x in joint if x not in over or x in rest]
+            cost = math.prod(sizes[x] for x in joint) + 4 * math.prod(sizes[x] for x in result)
+            if cost < best:
+                best, choice = cost, (i, j)
+    return choice
+
+
+def _pair(a: Labelled, b: Labelled, over: set[str]) -> Labelled:
+    """Two factors multiplied and summed over the labels that nothing else has."""
+    a, b = _summed_alone(a, over, [b]), _summed_alone(b, over, [a])
+    common = [x for x in a.labels if x in b.labels]
+    inner = [x for x in common if x in over]
+    if not inner:
+        return mapped(numpy.multiply, (a, b))
+    batch = [x for x in common if x not in over]
+    rows = [x for x in a.labels if x not in common]
+    columns = [x for x in b.labels if x not in common]
+    sizes = {**dict(zip(a.labels, a.array.shape, strict=True)), **dict(zip(b.labels, b.array.shape, strict=True))}
+
+    def block(value: Labelled, first: list[str], last: list[str]) -> Array:
+        shape = [sizes[x] for x in batch] + [math.prod(sizes[x] for x in g) for g in (first, last)]
+        return numpy.ascontiguousarray(value.at([*batch, *first, *last])).reshape(shape)
+
+    product = block(a, rows, inner) @ block(b, inner, columns)
+    labels = (*batch, *rows, *columns)
+    return Labelled(product.reshape([sizes[x] for x in labels]), labels)

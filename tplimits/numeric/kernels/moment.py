@@ -1,0 +1,63 @@
+"""Moments of a kernel derivation on arrays: constants and parameters as numbers, one function for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.kernels.leaves import Moment
+from tplimits.numeric.moments.function import MomentFunction, moment, with_constants
+
+Array = NDArray[numpy.float64]
+#: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite
+_COINCIDENT = 90
+#: so many different values of parameters are treated one by one
+_MOST_VALUES = 4096
+
+
+def function_of(integral: Moment, constants: Mapping[Expr, float], values: Sequence[float] = ()) -> MomentFunction:
+    """The moment as a function of its covariances."""
+    known: dict[Symbol, float] = dict(zip(integral.parameters, values, strict=True))
+    known |= {s: constants[s] for s in integral.integrand.free_symbols if s in constants}
+    return moment(integral.integrand, integral.variables, with_constants(known))
+
+
+def evaluated_moment(
+    integral: Moment, covariances: Sequence[Array], values: Sequence[Array], constants: Mapping[Expr, float]
+) -> tuple[Array, float]:
+    """(value, largest error bound) at arrays of covariances and of parameters."""
+    if not values:
+        return _called(function_of(integral, constants), covariances)
+    shape = numpy.broadcast_shapes(*(numpy.shape(a) for a in (*covariances, *values)))
+    table = numpy.stack([numpy.broadcast_to(v, shape).ravel() for v in values], axis=1)
+    distinct, place = numpy.unique(table, axis=0, return_inverse=True)
+    if len(distinct) > _MOST_VALUES:
+        raise EvaluationError(
+            f"E[{integral.integrand}] is needed for {len(distinct)} values of its parameters; the most is "
+            f"{_MOST_VALUES}. Evaluate fewer inputs at a time."
+        )
+    flat = [numpy.broadcast_to(c, shape).ravel() for c in covariances]
+    found, error = numpy.empty(flat[0].shape, numpy.result_type(*flat)), 0.0
+    for number, row in enumerate(distinct):
+        here = place.ravel() == number
+        found[here], one = _called(function_of(integral, constants, tuple(map(float, row))), [c[here] for c in flat])
+        error = max(error, one)
+    return found.reshape(shape), error
+
+
+def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Array, float]:
+    if len(covariances) == 3:
+        c11, c12, c22 = numpy.broadcast_arrays(*covariances)
+        size = c11 * c22
+        bound = numpy.sqrt(size)
+        c12 = numpy.clip(c12, -bound, bound)  # by rounding a covariance passes what its variances allow
+        det = numpy.maximum(size - c12 * c12, 0.0)
+        rounding = numpy.finfo(det.dtype).eps
+        value, error = function(c11, c12, c22, det=numpy.where(det < _COINCIDENT * rounding * size, 0.0, det))
+    else:
+        value, error = function(*covariances)
+    return value, float(numpy.max(error, initial=0.0))

@@ -1,0 +1,110 @@
+"""Single pairs in many digits: for nearly singular laws whose determinant no rule carries along.
+
+The same tables and the same text of closed moments, on numbers of mpmath; inputs are taken for the exact numbers that
+their doubles are.  Some milliseconds a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import mpmath
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.limit.kernels.derivation import KernelTables
+from tplimits.limit.kernels.leaves import Data, Moment, TableEntry
+from tplimits.numeric.kernels.inputs import Inputs
+from tplimits.numeric.kernels.moment import function_of
+from tplimits.numeric.moments.function import MomentFunction, closed_code
+from tplimits.program.entries import AxisSum
+
+Array = NDArray[numpy.float64]
+_DIGITS = 40
+
+
+#: what the text of a moment calls `math`
+_MATH = SimpleNamespace(
+    **{f: getattr(mpmath, f) for f in ("sqrt", "exp", "expm1", "log", "sin", "cos", "atan2", "fabs", "erf")}
+)
+
+
+@lru_cache(maxsize=256)
+def _function(moment: MomentFunction) -> Any:
+    names: dict[str, Any] = {"math": _MATH}
+    arguments = ("c11", "c12", "c22", "det")
+    exec(closed_code([moment], arguments).function_text("closed", arguments), names)  # our own text
+    return names["closed"]
+
+
+class PrecisePair:
+    """Values of tables for one pair of inputs."""
+
+    def __init__(
+        self,
+        derivation: KernelTables,
+        one: Inputs,
+        other: Inputs,
+        places: tuple[int, int],
+        constants: Mapping[Expr, float],
+    ) -> None:
+        self.derivation, self.constants = derivation, constants
+        self.data = {
+            side: {p: [mpmath.mpf(float(v)) for v in array[place].ravel()] for p, array in inputs.arrays.items()}
+            for side, inputs, place in ((1, one, places[0]), (2, other, places[1]))
+        }
+        self.known: dict[tuple[Expr, int, int], Any] = {}
+
+    def value(self, expr: Expr, left: int = 1, right: int = 2) -> Any:
+        """An expression with inputs `left` and `right` in the places of ξ and ξ′."""
+        key = (expr, left, right)
+        if key not in self.known:
+            self.known[key] = self._value(expr, {1: left, 2: right})
+        return self.known[key]
+
+    def _value(self, expr: Expr, place: Mapping[int, int]) -> Any:
+        if isinstance(expr, TableEntry):
+            table = self.derivation.tables[expr.table]
+            return self.value(table.definition, *(place[s] for s in expr.sides))
+        if expr in self.constants:
+            return mpmath.mpf(self.constants[expr])
+        if isinstance(expr, AxisSum):
+            return self._gram(expr, place)
+        if isinstance(expr, Moment):
+            found = [self.value(c, place[1], place[2]) for c in expr.covariances]
+            c11, c12, c22 = found if len(found) == 3 else (found[0], mpmath.mpf(0), mpmath.mpf(0))
+            det = max(c11 * c22 - c12 * c12, mpmath.mpf(0))
+            return _function(function_of(expr, self.constants))(c11, c12, c22, det)
+        if expr.is_number and not expr.args:
+            return mpmath.mpf(expr.p) / expr.q if expr.is_Rational else mpmath.mpf(str(expr.evalf(_DIGITS)))
+        values = [self.value(a, place[1], place[2]) for a in expr.args]
+        if isinstance(expr, sympy.Add):
+            return mpmath.fsum(values)
+        if isinstance(expr, sympy.Mul):
+            return mpmath.fprod(values)
+        assert isinstance(expr, sympy.Pow), expr
+        return mpmath.power(*values)
+
+    def _gram(self, expr: Expr, place: Mapping[int, int]) -> Any:
+        body = expr
+        while isinstance(body, AxisSum):
+            body = body.summand
+        first, second = (self.data[place[f.side]][f.source] for f in sympy.Mul.make_args(body) if isinstance(f, Data))
+        return mpmath.fsum(a * b for a, b in zip(first, second, strict=True))
+
+
+def precise_pairs(
+    derivation: KernelTables, one: Inputs, other: Inputs, places: NDArray[numpy.intp], constants: Mapping[Expr, float]
+) -> Array:
+    """(NNGP, NTK) of pairs (i, j), in doubles: (pairs, 2)."""
+    found = numpy.empty((len(places), 2))
+    with mpmath.workdps(_DIGITS):
+        for row, (i, j) in enumerate(places):
+            pair = PrecisePair(derivation, one, other, (int(i), int(j)), constants)
+            found[row] = [float(pair.value(k)) for k in (derivation.nngp, derivation.ntk)]
+    return found

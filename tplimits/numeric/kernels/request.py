@@ -1,0 +1,136 @@
+"""What is asked of the tables of a kernel, checked and read, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.limit.kernels.derivation import KernelTables
+from tplimits.limit.kernels.leaves import SECOND
+from tplimits.numeric.kernels.inputs import Inputs, open_axis, read_constants, read_inputs, same_parameters
+from tplimits.numeric.kernels.tables import Tables
+from tplimits.program.entries import size_symbol
+
+Array = NDArray[numpy.float64]
+#: the two kernels, in the order of a pair
+KERNELS = ("nngp", "ntk")
+
+
+@dataclass(frozen=True)
+class KernelPair:
+    """NNGP and NTK of two batches of inputs, shape (N1, N2, *axes, *axes); unpacks into the two arrays.
+
+    `nngp_error` and `ntk_error` are bounds of quadrature, or standard errors where logits are drawn.
+    """
+
+    nngp: Array
+    ntk: Array
+    nngp_error: Array | float = field(default=0.0, repr=False)
+    ntk_error: Array | float = field(default=0.0, repr=False)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.nngp, self.ntk))
+
+
+@dataclass(frozen=True)
+class NNGPAlone:
+    """The NNGP of two batches of inputs where the tangent kernel has no limit: asking for it raises NoLimitError."""
+
+    nngp: Array
+    nngp_error: Array | float = field(default=0.0, repr=False)
+    reason: str = field(default="", repr=False)
+
+    @property
+    def ntk(self) -> Array:
+        """What has no limit."""
+        raise NoLimitError(self.reason)
+
+    def __iter__(self) -> Iterator[Array]:
+        yield self.nngp
+        yield self.ntk
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be evaluated: the derivation, both batches, numbers of constants."""
+
+    derivation: KernelTables
+    one: Inputs
+    other: Inputs
+    constants: Mapping[Expr, float]
+    symmetric: bool
+
+
+def request(
+    derivation: KernelTables, X1: Any, X2: Any, given: Mapping[str, Any], ratios: Mapping[str, float] | None
+) -> Request:
+    """Check and read what a user gave."""
+    network = derivation.network
+    fixed = {
+        network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer
+    }
+    constants, sizes = read_constants(network, given, ratios, fixed)
+    one = read_inputs(network, X1, "X1", sizes)
+    other = one if X2 is None else read_inputs(network, X2, "X2", sizes)
+    for inputs in (one, other):
+        open_axis(network, inputs, derivation.infinite)
+    same_parameters(network, one, other)
+    constants |= {size_symbol(a): float(s) for a, s in one.sizes.items()}
+    constants |= {size_symbol(a + SECOND): float(s) for a, s in other.sizes.items()}
+    return Request(derivation, one, other, constants, X2 is None)
+
+
+def refuse_mixture(derivation: KernelTables) -> None:
+    """Refuse kernels that are random."""
+    if derivation.is_mixture:
+        raise EvaluationError(
+            "with a fixed number of heads and 1/√n logits the limit is a mixture, and the kernels are random: use "
+            '.sample(X), or send the heads to infinity with tp.Kernels(infinite=("head",)).'
+        )
+
+
+def of_tables(asked: Request, tables: Tables, kernels: Sequence[str] = KERNELS) -> list[Array]:
+    """Kernels of all pairs, (N1, N2, *axes, *axes) each."""
+    frame, axes = tables.frame(1, 2), asked.derivation.axes
+    order = ["input 1", "input 2", *axes, *(a + SECOND for a in axes)]
+    one, other = tables.sides
+    sizes = (one.many, other.many, *(one.sizes[a] for a in axes), *(other.sizes[a] for a in axes))
+    with numpy.errstate(all="ignore"):
+        return [numpy.broadcast_to(frame.mean(getattr(asked.derivation, k)).at(order), sizes) for k in kernels]
+
+
+def shape_of(asked: Request, axes: Sequence[str] | None = None) -> tuple[int, ...]:
+    """The shape of a kernel with these output axes, or those that it keeps."""
+    axes = asked.derivation.kept if axes is None else axes
+    sides = ([asked.one.sizes[a] for a in axes], [asked.other.sizes[a] for a in axes])
+    return (asked.one.many, asked.other.many, *sides[0], *sides[1])
+
+
+def dropped(asked: Request, value: Array) -> Array:
+    """The array without output axes along which outputs are independent and alike."""
+    axes = asked.derivation.axes
+    for place in reversed(range(len(axes))):
+        if axes[place] in asked.derivation.alike:
+            many = value.ndim - 2
+            value = numpy.take(numpy.take(value, 0, axis=2 + many // 2 + place), 0, axis=2 + place)
+    return value
+
+
+def refuse_infinite(
+    asked: Request, kernels: Sequence[str], values: Sequence[Array], row: int = 0, column: int = 0
+) -> None:
+    """Refuse kernels that are not finite; `row` and `column` are where the arrays begin."""
+    for name, array in zip(kernels, values, strict=True):
+        if not numpy.isfinite(array).all():
+            i, j = numpy.argwhere(~numpy.isfinite(array))[0][:2]
+            raise EvaluationError(
+                f"the {name.upper()} of inputs {i + row} and {j + column} is not a finite number: a kernel of "
+                f"`{asked.derivation.network.name}` leaves the range of double precision there, or divides by zero "
+                "(a layer norm of a zero input?)."
+            )

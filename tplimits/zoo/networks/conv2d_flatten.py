@@ -1,0 +1,32 @@
+"""Two 2-d convolutions of 3 × 3 taps with zero padding, ReLU, and a readout of every position.
+
+Limit: NNGP → (1/9) Σ_p E relu(u_p) relu(u′_p) over Σ², by Σ² = (1/taps) Σ_t E relu(u) relu(u′) at the positions that
+tap t reads, Σ¹ = (1/taps) Σ_t ξ·ξ′/d at these, (u, u′) Gaussian with covariance Σ¹; taps outside count as 0
+
+Symbols: ξ and ξ′ are inputs with d channels at the positions of a 3 × 3 image; W has entries N(0, 1/n), all other
+parameters N(0, 1).
+
+Reference: Novak et al. 2019, ICLR; Arora et al. 2019, On exact computation with an infinitely wide neural net,
+NeurIPS
+"""
+
+import numpy
+
+from tplimits.program.annotations import Input, Matrix, Vector
+from tplimits.program.network import network
+from tplimits.program.operations import relu, size, sqrt, sum
+
+#: the position that each tap (rows) reads at each place (columns); −1 is outside
+_PADDED = numpy.pad(numpy.arange(9).reshape(3, 3), 1, constant_values=-1)
+TAPS = numpy.array([_PADDED[i : i + 3, j : j + 3].ravel() for i in range(3) for j in range(3)])
+
+
+@network
+def conv2d_flatten(ξ: Input["d", "at"], U: Vector["d", "tap"], W: Matrix["n", "n", "tap"], v: Vector["at"]):
+    seen = sum(U * ξ.take(at=TAPS, axes=("tap", "at")), over=("d", "tap"))
+    x = relu(seen / (3 * sqrt(size("d"))))
+    y = relu(sum(W @ x.take(at=TAPS, axes=("tap", "at")), over="tap") / 3)
+    return sum(v * y, over="at") / sqrt(size("at"))
+
+
+conv2d_flatten = conv2d_flatten.bind(at=9)

@@ -1,0 +1,20 @@
+"""RMSNorm of ReLU features, with a trained gain: the mean stays in.
+
+Limit: NNGP → ρ₁ = E relu(u) relu(u′)/√(E relu(u)² E relu(u′)²) and NTK → 2ρ₁ + K P(u > 0, u′ > 0)/√(E relu(u)² E
+relu(u′)²), (u, u′) Gaussian with covariance K = ξ·ξ′/d
+
+Symbols: ξ and ξ′ are inputs with d entries; U and v have entries N(0, 1), g starts at 1.
+
+Reference: Zhang & Sennrich 2019, Root mean square layer normalization, NeurIPS
+"""
+
+from tplimits.program.annotations import Input, Vector
+from tplimits.program.network import network
+from tplimits.program.operations import avg, relu, size, sqrt, sum
+
+
+@network
+def rms_norm_mlp(ξ: Input["d"], U: Vector["d"], v: Vector, g: Vector = 1):
+    x = relu(sum(U * ξ, over="d") / sqrt(size("d")))
+    y = g * x / sqrt(avg(x**2))
+    return v * y
