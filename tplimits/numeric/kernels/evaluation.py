@@ -134,7 +134,7 @@ def _fused(asked: Request) -> KernelPair | None:
 
 def _by_arrays(asked: Request, kernels: Sequence[str]) -> tuple[list[Array], float]:
     """Some kernels of all pairs by arrays, nearly singular pairs in extended precision."""
-    tables = Tables(asked.derivation, (asked.one, asked.other), asked.constants)
+    tables = Tables(asked.derivation, (asked.one, asked.other), asked.constants, suspects=[])
     values = of_tables(asked, tables, kernels)
     if tables.suspects:
         values = [numpy.array(v) for v in values]
