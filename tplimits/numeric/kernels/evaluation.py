@@ -35,6 +35,8 @@ Array = NDArray[numpy.float64]
 Allocate = Callable[[str, tuple[int, ...]], Array]
 #: entries of the largest table of one tile
 _TILE = 1 << 21
+#: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
+_LEAST = 64
 
 
 def evaluate(
@@ -153,7 +155,8 @@ def _step(asked: Request) -> int:
         left = math.prod(asked.one.sizes.get(a.partition("′")[0], 1) for a in table.left)
         right = math.prod(asked.other.sizes.get(a.partition("′")[0], 1) for a in table.right)
         largest = max(largest, left * right)
-    return max(1, math.isqrt(_TILE // min(_TILE, largest)))
+    step = max(1, math.isqrt(_TILE // min(_TILE, largest)))
+    return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step  # what is below the diagonal
 
 
 def _transposed(value: Array) -> Array:

@@ -51,7 +51,7 @@ def evaluated_moment(
 
 def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Array, float]:
     if len(covariances) == 3:
-        c11, c12, c22 = numpy.broadcast_arrays(*covariances)
+        c11, c12, c22 = covariances
         size = c11 * c22
         bound = numpy.sqrt(size)
         c12 = numpy.clip(c12, -bound, bound)  # by rounding a covariance passes what its variances allow
