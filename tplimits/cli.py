@@ -138,7 +138,8 @@ def evaluate(
         kernels = _kernels(target, size, (), train, infinite)
         with working("evaluating"):
             pair = kernels.evaluate(*batches, ratios=ratios, constants=constants, replicates=replicates, seed=seed)
-        show(f"NNGP\n{pair.nngp}", f"NTK\n{pair.ntk}")
+        show(f"NNGP\n{pair.nngp}")
+        show(f"NTK\n{pair.ntk}")
         if json:
             write(json, json_report.kernel_numbers(kernels.program, pair, __version__))
         return

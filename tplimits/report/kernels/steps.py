@@ -107,6 +107,8 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     trained = (
         f"Θ is that of training {', '.join(derivation.trained)}" if derivation.trained else "nothing is trained: Θ = 0"
     )
+    if derivation.no_ntk:
+        found.append(f"K alone has a limit: {derivation.no_ntk}")
     found.append(trained + (f"; {', '.join(rest)} stay as drawn" if rest and derivation.trained else ""))
     if held:
         found.append(f"{', '.join(held)}: scalars inside the network, held at their values and not trained")
