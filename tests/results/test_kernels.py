@@ -89,6 +89,34 @@ def test_frozen_parameters_are_told():
     assert "nothing is trained: Θ = 0" in nothing.assumptions and "Θ(ξ,ξ′) = 0" in repr(nothing)
 
 
+def test_a_tangent_kernel_without_limit_is_not_printed_as_zero():
+    @tp.network
+    def signs(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.sign(tp.sum(U * ξ, over="d"))
+
+    limit = tp.derive(signs, tp.Kernels())
+    assert "Θ of U, v (no limit)" in repr(limit) and "Θ(ξ,ξ′) = " not in repr(limit)
+    assert r"\Theta" not in limit.latex()
+    assert any("two jumps" in a for a in limit.assumptions)
+    behind = tp.derive(signs, tp.Kernels(train=("v",)))
+    assert "Θ(ξ,ξ′) = κ_sign" in repr(behind) and "no limit" not in repr(behind)
+
+
+def test_scalars_inside_a_network_are_held_and_said_to_be():
+    @tp.network
+    def gate(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, s: tp.Scalar, c: tp.Scalar):
+        return tp.readout(v * tp.relu(s * tp.sum(U * ξ, over="d"))) + c
+
+    limit = tp.derive(gate, tp.Kernels())
+    assert limit.trained == ("U", "v", "c")
+    assert any(a.startswith("s: scalars inside the network") for a in limit.assumptions)
+    assert "Θ is that of training v; U, c stay as drawn" in tp.derive(gate, tp.Kernels(train="v")).assumptions
+    assert not any("held" in a for a in kernel_networks.limit("mlp").assumptions)
+    # 2 relu(u) at s = 2: conditional on the value, not averaged over it; c adds 1 to both
+    nngp, ntk = limit.evaluate([[1.0]], s=2.0)
+    assert (nngp.item(), ntk.item()) == (3.0, 5.0)
+
+
 def test_closed_forms_go_by_their_printed_name():
     limit = kernel_networks.limit("mlp")
     found = limit.closed_form("κ_relu")

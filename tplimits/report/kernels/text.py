@@ -122,7 +122,8 @@ def kernel_limit(outline: Outline) -> str:
     printer = Printer(outline)
     network = outline.derivation.network
     trained = ", ".join(outline.derivation.trained) or "nothing"
-    lines = [f"kernels of {network.name}: NNGP K, tangent kernel Θ of {_shortened(trained)}"]
+    tangent = f"tangent kernel Θ of {_shortened(trained)}" + (" (no limit)" if outline.derivation.no_ntk else "")
+    lines = [f"kernels of {network.name}: NNGP K, {tangent}"]
     for item in outline.items:
         if isinstance(item, Layers):
             lines.append(f"  for ℓ = {item.first}, …, {item.last}:" + _starts(item))
