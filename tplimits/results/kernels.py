@@ -47,7 +47,7 @@ def _names(value: Any, option: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
     if names is None or not all(isinstance(n, str) for n in names):
         raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
-    return names
+    return tuple(dict.fromkeys(names))
 
 
 def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:

@@ -112,8 +112,8 @@ def unfolded(matrix: Array, left: Sequence[int], right: Sequence[int]) -> Array:
 
 def kernel_name(kernel: Any) -> str:
     """Which of the two kernels is asked for."""
-    if kernel not in KERNELS:
+    if not isinstance(kernel, str) or kernel not in KERNELS:
         raise EvaluationError(
             f'kernel={kernel!r}: there is "nngp", the law of the outputs at initialisation, and "ntk".'
         )
-    return str(kernel)
+    return kernel

@@ -112,14 +112,15 @@ def tiles(asked: Request, kernels: Sequence[str] = KERNELS, progress: Progress =
 
 
 def _tiled(asked: Request, progress: Progress, empty: Allocate) -> KernelPair:
-    found, error = [empty(kernel, shape_of(asked)) for kernel in KERNELS], 0.0
-    for tile in tiles(asked, KERNELS, progress):
+    kernels = ("nngp",) if asked.derivation.no_ntk else KERNELS
+    found, error = [empty(kernel, shape_of(asked)) for kernel in kernels], 0.0
+    for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
             if asked.symmetric and tile.rows != tile.columns:
                 array[tile.columns, tile.rows] = _transposed(value)
         error = max(error, tile.error)
-    return KernelPair(found[0], found[1], error, error)
+    return KernelPair(found[0], found[-1], error, error)
 
 
 def _fused(asked: Request) -> KernelPair | None:

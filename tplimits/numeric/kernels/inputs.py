@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.state import width_ratio
 from tplimits.program.bind import constant_value, resolved
 from tplimits.program.entries import constant_symbol, size_symbol
@@ -142,7 +142,10 @@ def read_constants(
         value = given.get(name, default)
         if value is None:
             raise EvaluationError(f"the constant `{name}` of `{network.name}` has no value: give {name}=….")
-        values[constant_symbol(name)] = constant_value(network, value, f"{name}={value!r}")
+        try:
+            values[constant_symbol(name)] = constant_value(network, value, f"{name}={value!r}")
+        except ProgramError as error:
+            raise EvaluationError(str(error)) from None
     leaves: dict[Expr, float] = {size_symbol(a): float(s) for a, s in sizes.items()}
     for symbol, expr in resolved(values).items():
         leaves[symbol] = float(evaluate(expr, leaves))

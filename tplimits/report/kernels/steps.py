@@ -36,7 +36,8 @@ def _steps(outline: Outline) -> Iterator[Step]:
         f"Θ({printer.pair}) = Σ_θ ∂f/∂θ({one}) ∂f/∂θ({one}′) = E[δf({one}) δf({one}′)] for "
         f"the derivative δf along a random direction δθ of {trained}: the covariance of the tangent program"
     )
-    yield Step("tangent kernel", (), lambda: sentence, TANGENT)
+    if not derivation.no_ntk:
+        yield Step("tangent kernel", (), lambda: sentence, TANGENT)
     for position, instruction in enumerate(derivation.network):
         body = derivation.recursion.nodes[position].body
         if isinstance(instruction, MatMul) and body is not None:
@@ -108,7 +109,7 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
         f"Θ is that of training {', '.join(derivation.trained)}" if derivation.trained else "nothing is trained: Θ = 0"
     )
     if derivation.no_ntk:
-        found.append(f"K alone has a limit: {derivation.no_ntk}")
+        trained = f"there is no Θ of training {', '.join(derivation.trained)}: {derivation.no_ntk}"
     found.append(trained + (f"; {', '.join(rest)} stay as drawn" if rest and derivation.trained else ""))
     if held:
         found.append(f"{', '.join(held)}: scalars inside the network, held at their values and not trained")
