@@ -6,7 +6,7 @@ out likewise.  Named, the argument or the sum stays one Gaussian variable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 import sympy
@@ -17,8 +17,11 @@ from tplimits.program.nodes import Avg, Instruction, MatMul, OuterNonlin, Scalar
 from tplimits.program.program import Program
 
 
-def with_preactivations(program: Program) -> Program:
+def with_preactivations(program: Program, infinite: Container[str] = ()) -> Program:
     """The same program with linear arguments of functions as instructions of their own.
+
+    Sums over the axes `infinite` stay where they are: they are finite only together with the power of the size that
+    stands beside them.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -33,7 +36,7 @@ def with_preactivations(program: Program) -> Program:
     for position, s in enumerate(program):
         s = _moved(s, moved)
         if isinstance(s, OuterNonlin):
-            found = _arguments(s, instructions)
+            found = _arguments(s, instructions, infinite)
             for argument in found:
                 axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
                 if (argument, s.over) not in known:
@@ -96,10 +99,11 @@ def _moved(s: Instruction, places: dict[int, int]) -> Instruction:
     return s
 
 
-def _arguments(s: OuterNonlin, before: list[Instruction]) -> list[Expr]:
+def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:
     """Linear arguments of functions, and linear sums that are multiplied, in a body: longest first, no entries."""
     found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
-    found += [a for a in _multiplied_sums(s.body, before) if _is_linear(a, before)]
+    sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
+    found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
     kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
     return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
@@ -114,7 +118,7 @@ def _functions(expr: Expr) -> Iterator[Expr]:
         yield from _functions(argument)
 
 
-def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[Expr]:
+def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[AxisSum]:
     """Sums over axes that stand beside another factor with vectors, or under a power."""
     if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
         return

@@ -241,7 +241,6 @@ class Recursion(Brackets):
                 refuse_unsafe(self, number, position)
         return body if keep else limit
 
-
     def _divergent(self, body: Expr) -> str:
         """The shortest product with a positive power of n, its tables by the vectors whose brackets they are."""
         grown = [p for p in body.atoms(sympy.Mul) if any(f.base == N and f.exp.is_positive for f in p.atoms(sympy.Pow))]
@@ -249,7 +248,7 @@ class Recursion(Brackets):
             return ""
         term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
         names = {e: sympy.Symbol(self._bracket(e)) for e in term.atoms(TableEntry)}
-        leading = term.xreplace({leaf: S.Zero for leaf in (*term.atoms(Given), *self.leaves(term))}) or term
+        leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
         return _shown(sympy.sstr(leading.xreplace(names)))
 
     def _bracket(self, entry: TableEntry) -> str:
