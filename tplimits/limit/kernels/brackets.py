@@ -54,7 +54,8 @@ class Brackets(Expectations):
         """A Gaussian linear form as an entry of a node of its own; equal forms share it, on either side."""
         first = canonical_bound_axes(on_first(expr) if side == 2 else expr)
         mine = sorted(free_indices(first), key=lambda s: s.name)
-        theirs = [second(i) if side == 2 else i for i in mine]
+        given = {on_first(i) if side == 2 else i: i for i in free_indices(expr)}
+        theirs = [given[i] for i in mine]
         names: list[str] = []
         for index in mine:
             name = plain_axis(index.name)

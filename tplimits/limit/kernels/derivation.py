@@ -74,7 +74,8 @@ class KernelTables:
 
 def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
-    network = with_preactivations(network)
+    infinite = tuple(infinite)
+    network = with_preactivations(network, infinite)
     free, interior = _scalars(network)
     trained = tuple(parameters(network)) if train is None else tuple(train)
     trained = tuple(t for t in trained if t not in interior)

@@ -231,8 +231,9 @@ class Recursion(Brackets):
         try:
             limit = at_infinity(body)
         except ValueError as error:
+            term = self._divergent(body) or _shown(str(error))
             raise NoLimitError(
-                f"{self.program.where(position)}: diverges with the width, by the term {self._divergent(body) or _shown(str(error))}: an "
+                f"{self.program.where(position)}: diverges with the width, by the term {term}: an "
                 "average times a power of n has a limit only where its mean vanishes and the power is ½. "
                 "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
             ) from None
@@ -248,7 +249,7 @@ class Recursion(Brackets):
             return ""
         term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
         names = {e: sympy.Symbol(self._bracket(e)) for e in term.atoms(TableEntry)}
-        leading = term.xreplace({leaf: S.Zero for leaf in (*term.atoms(Given), *self.leaves(term))}) or term
+        leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
         return _shown(sympy.sstr(leading.xreplace(names)))
 
     def _bracket(self, entry: TableEntry) -> str:
