@@ -100,6 +100,7 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
         except NoTangentKernel as error:
             refusal = str(error)
     shift = _shift(network, trained, free)
+    state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(
         network, trained, tuple(state.tables), nngp + shift[0], ntk + shift[1], axes, tuple(infinite), state, refusal
     )
