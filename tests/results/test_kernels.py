@@ -99,7 +99,7 @@ def test_a_tangent_kernel_without_limit_is_not_printed_as_zero():
     assert r"\Theta" not in limit.latex()
     assert any("two jumps" in a for a in limit.assumptions)
     behind = tp.derive(signs, tp.Kernels(train=("v",)))
-    assert "Θ(ξ,ξ′) = κ_sign" in repr(behind) and "no limit" not in repr(behind)
+    assert "Θ(ξ,ξ′) = K_return(ξ,ξ′)" in repr(behind) and "no limit" not in repr(behind)
 
 
 def test_scalars_inside_a_network_are_held_and_said_to_be():
