@@ -6,6 +6,7 @@ import pickle
 import time
 
 import kernel_networks
+import numpy as np
 import pytest
 import sympy
 
@@ -102,19 +103,84 @@ def test_a_tangent_kernel_without_limit_is_not_printed_as_zero():
     assert "Θ(ξ,ξ′) = K_return(ξ,ξ′)" in repr(behind) and "no tangent kernel" not in repr(behind)
 
 
-def test_scalars_inside_a_network_are_held_and_said_to_be():
+def gated(value):
     @tp.network
-    def gate(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, s: tp.Scalar, c: tp.Scalar):
+    def gate(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, c: tp.Scalar, s: tp.Scalar = value):
         return tp.readout(v * tp.relu(s * tp.sum(U * ξ, over="d"))) + c
 
+    return gate
+
+
+def test_scalars_inside_a_network_are_held_and_said_to_be():
+    gate = gated(2)
     limit = tp.derive(gate, tp.Kernels())
     assert limit.trained == ("U", "v", "c")
     assert any(a.startswith("s: scalars inside the network") for a in limit.assumptions)
     assert "Θ is that of training v; U, c stay as drawn" in tp.derive(gate, tp.Kernels(train="v")).assumptions
     assert not any("held" in a for a in kernel_networks.limit("mlp").assumptions)
     # 2 relu(u) at s = 2: conditional on the value, not averaged over it; c adds 1 to both
-    nngp, ntk = limit.evaluate([[1.0]], s=2.0)
+    nngp, ntk = limit.evaluate([[1.0]])
     assert (nngp.item(), ntk.item()) == (3.0, 5.0)
+    with pytest.raises(tp.EvaluationError, match="`s` is no constant"):
+        limit.evaluate([[1.0]], s=3.0)
+    with pytest.raises(tp.NoLimitError, match="`s` cannot be trained"):
+        tp.derive(gate, tp.Kernels(train=("s",)))
+
+
+def test_scalars_inside_a_network_need_a_value():
+    @tp.network
+    def gate(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, s: tp.Scalar):
+        return v * tp.relu(s * tp.sum(U * ξ, over="d"))
+
+    with pytest.raises(tp.NoLimitError, match="Give it a value"):
+        tp.derive(gate, tp.Kernels())
+
+
+def test_outputs_that_are_alike_need_no_size():
+    @tp.network
+    def many(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector["out"]):
+        return v * tp.relu(tp.sum(U * ξ, over="d"))
+
+    wanted = tp.derive(many.bind(out=3), tp.Kernels()).evaluate(np.eye(2))
+    for regime in (tp.Kernels(), tp.Kernels(infinite=("out",))):
+        found = tp.derive(many, regime).evaluate(np.eye(2))
+        assert (found.nngp == wanted.nngp).all() and (found.ntk == wanted.ntk).all()
+
+
+@pytest.mark.parametrize("many", (5, 200))
+def test_float32_data_gives_float32_kernels(many):
+    X = np.random.default_rng(0).standard_normal((many, 3)).astype(np.float32)
+    limit = kernel_networks.limit("mlp")
+    found, wanted = limit.evaluate(X), limit.evaluate(X.astype(np.float64))
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == np.float32 and other.dtype == np.float64
+        assert np.abs(one / other - 1).max() < 1e-7  # computed in double precision
+    assert limit.evaluate(X, X.astype(np.float64)).nngp.dtype == np.float64
+    posterior = limit.posterior(X[:4], np.ones(4, np.float32), X[:1], noise=0.1)
+    assert posterior.mean.dtype == np.float64
+
+
+def test_slopes_of_user_functions_stand_outside_the_means_of_tangents():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        f = tp.elementwise(lambda u: u / (1 + u**2))
+        return v * f(W @ f(tp.sum(U * ξ, over="d")))
+
+    limit = tp.derive(net, tp.Kernels())
+    assert "z3" not in repr(limit)  # two variables, not four
+    assert limit.evaluate(np.eye(2)).ntk_error < 1e-10
+
+
+def test_large_logits_of_a_softmax():
+    @tp.network
+    def attention(ξ: tp.Input["d", "token"], U: tp.Vector["d"], V: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        A = tp.softmax(1000 * tp.avg(x * x.rename(token="key")), over="key")
+        return v * tp.sum(A * (V @ x).rename(token="key"), over="key")
+
+    X = np.array([[[2.0, 1.0]]])  # logits 4000, 2000; 2000, 1000: each token attends to the first
+    nngp = tp.derive(attention, tp.Kernels()).evaluate(X).nngp
+    np.testing.assert_allclose(nngp, np.full((1, 1, 2, 2), 4.0), rtol=1e-12)
 
 
 def test_closed_forms_go_by_their_printed_name():

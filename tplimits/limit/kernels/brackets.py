@@ -120,8 +120,8 @@ class Brackets(Expectations):
         if free:
             names = "|".join(self.nodes[i].name for i in nodes)
             raise NoLimitError(
-                f"the bracket ⟨{names}⟩ keeps the index {min(i.name for i in free)} of a sum outside that sum: programs "
-                "of this shape are not offered. Give the summand a name of its own, as in y = …; tp.sum(y, over=…)."
+                f"the bracket ⟨{names}⟩ keeps the index {min(i.name for i in free)} of a sum outside that sum: "
+                "programs of this shape are not offered. Give the summand a name, as in y = …; tp.sum(y, over=…)."
             )
 
     def inner(self, a: Of, b: Of) -> Expr:

@@ -77,8 +77,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     infinite = tuple(infinite)
     network = with_preactivations(network, infinite)
     free, interior = _scalars(network)
-    trained = tuple(parameters(network)) if train is None else tuple(train)
-    trained = tuple(t for t in trained if t not in interior)
+    _refuse_conditional(network, interior, train)
+    trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
     moved = tangent(network, trained)
     state = Recursion(network, moved, infinite)
     vector = network.returns[0]
@@ -111,6 +111,22 @@ def _scalars(network: Program) -> tuple[set[int], set[str]]:
     scalars = {p for p, s in enumerate(network) if isinstance(s, InitialScalar) and p not in network.inputs}
     readout = networkx.ancestors(network.graph, network.returns[0])
     return scalars - readout, {network[p].name for p in scalars & readout}
+
+
+def _refuse_conditional(network: Program, interior: set[str], train: Iterable[str] | None) -> None:
+    """A scalar inside the network stays random at infinite width, and its gradient is not of the order of the rest."""
+    for s in network:
+        if isinstance(s, InitialScalar) and s.name in interior and s.value is None:
+            raise NoLimitError(
+                f"the scalar parameter `{s.name}` stands inside `{network.name}`: given its draw alone the kernels "
+                f"have a limit (hypothesis: scalar parameters are added to the output). Give it a value, "
+                f"{s.name}: tp.Scalar = 1."
+            )
+    for name in interior & set(train or ()):
+        raise NoLimitError(
+            f"`{name}` cannot be trained: a scalar inside `{network.name}` is held at its value in the limit "
+            "(hypothesis: scalar parameters that are trained are added to the output)."
+        )
 
 
 def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr]:

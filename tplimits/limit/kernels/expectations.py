@@ -69,6 +69,10 @@ class Expectations(Openings):
             return S.Zero  # the law of δθ does not notice its sign
         if not factors:
             return S.One
+        opened = [self._tangents_outside(f) for f in factors]
+        if any(opened):
+            lists = [o or [Term(S.One, (), (f,))] for o, f in zip(opened, factors, strict=True)]
+            return sympy.Add(*(t.coefficient * self.expect(t.factors) for t in products(lists)))
         result = S.One
         for group in self._groups(factors):
             result *= self._group(group)
@@ -81,6 +85,20 @@ class Expectations(Openings):
         if isinstance(factor, (Of, Slot)):
             return self.nodes[factor.node].degree
         return max((self.nodes[leaf.node].degree for leaf in self.leaves(factor)), default=0)
+
+    def _tangents_outside(self, factor: Expr) -> list[Term]:
+        """A function that is linear in tangents, ẋ/(1 + u²) − 2u² ẋ/(1 + u²)², as (function of u) × ẋ; else nothing."""
+        if isinstance(factor, (Of, Slot)) or factor.has(AxisSum) or not self.degree(factor):
+            return []
+        found = []
+        for leaf in sorted(self.leaves(factor), key=sympy.default_sort_key):
+            if self.nodes[leaf.node].degree:
+                place = sympy.Dummy(real=True)
+                slope = sympy.together(factor.xreplace({leaf: place}).diff(place))
+                if slope.has(place):
+                    return []
+                found += products([terms(slope, powers=False), [Term(S.One, (), (leaf,))]])
+        return found
 
     def _sources(self, factor: Expr) -> frozenset:
         return frozenset().union(*(self.nodes[leaf.node].sources for leaf in self.leaves(factor)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from typing import Any
 
 import numpy
 import sympy
@@ -43,10 +44,15 @@ def _loop(derivation: KernelTables, constants: Mapping[Expr, float], careful: bo
 
 
 def pairs(
-    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], symmetric: bool
+    derivation: KernelTables,
+    one: Inputs,
+    other: Inputs,
+    constants: Mapping[Expr, float],
+    symmetric: bool,
+    dtype: type[numpy.floating[Any]] = numpy.float64,
 ) -> tuple[Array, Array]:
     """NNGP and NTK of all pairs, (N1, N2) each.  Raises NotFused for recursions that need arrays."""
-    nngp, ntk = numpy.empty((2, one.many, other.many))
+    nngp, ntk = numpy.empty((2, one.many, other.many), dtype)
     careful = _loop(derivation, constants, careful=True)
     if nngp.size * careful.statements < _INTERPRETED:
         _again(derivation, constants, one, other, numpy.ones(nngp.shape, dtype=numpy.bool_), nngp, ntk)

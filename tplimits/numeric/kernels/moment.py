@@ -19,6 +19,10 @@ _COINCIDENT = 90
 _MOST_VALUES = 4096
 
 
+class OutOfRangeError(EvaluationError):
+    """A covariance has left the range of the arithmetic, or divides by zero."""
+
+
 def function_of(integral: Moment, constants: Mapping[Expr, float], values: Sequence[float] = ()) -> MomentFunction:
     """The moment as a function of its covariances."""
     known: dict[Symbol, float] = dict(zip(integral.parameters, values, strict=True))
@@ -30,6 +34,11 @@ def evaluated_moment(
     integral: Moment, covariances: Sequence[Array], values: Sequence[Array], constants: Mapping[Expr, float]
 ) -> tuple[Array, float]:
     """(value, largest error bound) at arrays of covariances and of parameters."""
+    if not all(numpy.isfinite(a).all() for a in (*covariances, *values)):
+        raise OutOfRangeError(
+            f"a covariance in E[{integral.integrand}] is not a finite number: a kernel of an earlier layer leaves the "
+            "range of the arithmetic, or divides by zero (a layer norm of a zero input?)."
+        )
     if not values:
         return _called(function_of(integral, constants), covariances)
     shape = numpy.broadcast_shapes(*(numpy.shape(a) for a in (*covariances, *values)))
