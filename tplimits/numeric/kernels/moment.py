@@ -13,8 +13,9 @@ from tplimits.limit.kernels.leaves import Moment
 from tplimits.numeric.moments.function import MomentFunction, moment, with_constants
 
 Array = NDArray[numpy.float64]
-#: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite
-_COINCIDENT = 90
+#: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite.  In
+#: extended precision, for pairs that looked singular in doubles, the bound is tight: a larger one costs digits
+_COINCIDENT, _COINCIDENT_EXTENDED = 90, 16
 #: so many different values of parameters are treated one by one
 _MOST_VALUES = 4096
 
@@ -65,8 +66,9 @@ def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Arr
         bound = numpy.sqrt(size)
         c12 = numpy.clip(c12, -bound, bound)  # by rounding a covariance passes what its variances allow
         det = numpy.maximum(size - c12 * c12, 0.0)
-        rounding = numpy.finfo(det.dtype).eps
-        value, error = function(c11, c12, c22, det=numpy.where(det < _COINCIDENT * rounding * size, 0.0, det))
+        least = _COINCIDENT_EXTENDED if det.dtype == numpy.longdouble else _COINCIDENT
+        rounding = least * numpy.finfo(det.dtype).eps
+        value, error = function(c11, c12, c22, det=numpy.where(det < rounding * size, 0.0, det))
     else:
         value, error = function(*covariances)
     return value, float(numpy.max(error, initial=0.0))
