@@ -197,3 +197,96 @@ def test_two_derivations_print_alike_and_limits_travel():
     again = tp.derive(kernel_networks.tied, tp.Kernels())
     assert repr(again) == repr(kernel_networks.limit("tied"))
     assert repr(pickle.loads(pickle.dumps(again))) == repr(again)
+
+
+def first_layer(body, **parameters):
+    """A network of one hidden layer with this function of its preactivation."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * body(tp.sum(U * ξ, over="d"))
+
+    return net
+
+
+@pytest.mark.parametrize(
+    ("written", "plainly"),
+    [
+        (lambda h: tp.where(h, h, 0), tp.relu),
+        (lambda h: h * tp.step(h), tp.relu),
+        (lambda h: tp.abs(h) * tp.sign(h), lambda h: h),
+        (lambda h: tp.where(h, h, tp.exp(h) - 1), lambda h: tp.relu(h) + tp.exp(tp.minimum(h, 0)) - 1),
+    ],
+    ids=("where", "step", "sign", "elu"),
+)
+def test_functions_that_do_not_jump_have_a_tangent_kernel(written, plainly):
+    """z δ(z) = 0."""
+    X = np.array([[1.0, 0.5], [0.25, -1.0]])
+    found, wanted = (tp.derive(first_layer(f), tp.Kernels()).evaluate(X) for f in (written, plainly))
+    np.testing.assert_allclose(found.nngp, wanted.nngp, rtol=1e-9)
+    np.testing.assert_allclose(found.ntk, wanted.ntk, rtol=1e-9)
+    jumping = first_layer(lambda h: tp.where(h, h + 1, 0))
+    with pytest.raises(tp.NoLimitError, match="two jumps"):
+        tp.derive(jumping, tp.Kernels()).evaluate(X).ntk  # noqa: B018
+
+
+def test_a_mean_of_the_output_is_said_and_predictions_want_none():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, a: tp.Scalar = 2):
+        return tp.readout(v * tp.relu(tp.sum(U * ξ, over="d"))) + a
+
+    limit = tp.derive(net, tp.Kernels())
+    assert "the output has the mean 2; K is its covariance" in limit.assumptions
+    assert limit.evaluate([[1.0]]).nngp.item() == 0.5
+    for call in (limit.posterior, limit.train):
+        with pytest.raises(tp.EvaluationError, match="has the mean 2"):
+            call([[1.0]], [5.0], [[1.0]], noise=1.0, **({"time": 0} if call == limit.train else {}))
+
+
+@pytest.mark.parametrize("scale", (1e-81, 1e-100, 1e-155, 1e80))
+def test_kernels_out_of_range_are_refused(scale):
+    for limit in (kernel_networks.limit("mlp"), tp.derive(first_layer(tp.erf), tp.Kernels())):
+        with pytest.raises(tp.EvaluationError, match="Scale the inputs"):
+            limit.evaluate(np.array([[1.0, 0.5, 0.25], [0.25, -1.0, 1.0]]) * scale)
+
+
+def test_normalised_vectors_before_random_logits():
+    """Root mean squares of a linear first layer are those of the inputs."""
+
+    def net(normal):
+        @tp.network
+        def attention(
+            ξ: tp.Input["d", "token"],
+            U: tp.Vector["d"],
+            Q: tp.Matrix["n", "n", "head"],
+            K: tp.Matrix["n", "n", "head"],
+            V: tp.Matrix["n", "n", "head"],
+            v: tp.Vector["head"],
+        ):
+            x = tp.sum(U * ξ, over="d") / tp.sqrt(tp.size("d"))
+            if normal:
+                x = x / tp.sqrt(tp.avg(x**2))
+            A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+            y = tp.sum(A * (V @ x).rename(token="key"), over="key")
+            return tp.sum(v * tp.mean(y, over="token"), over="head") / tp.sqrt(tp.size("head"))
+
+        return tp.derive(attention, tp.Kernels(infinite=("head",)))
+
+    X = np.random.default_rng(1).standard_normal((2, 3, 2))
+    found = net(True).evaluate(X, draws=16384, replicates=64)
+    wanted = net(False).evaluate(X / np.sqrt((X**2).mean(axis=1, keepdims=True)), draws=16384, replicates=64)
+    error = np.hypot(found.nngp_error, wanted.nngp_error)
+    assert (abs(found.nngp - wanted.nngp) < 5 * error).all() and (error < 0.02 * wanted.nngp[0, 0]).all()
+    plain = net(False).evaluate(X, draws=16384, replicates=64)
+    assert (abs(plain.nngp - wanted.nngp) > 5 * error).any()
+
+
+def test_axes_that_no_data_has_count():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        return v * tp.sum(W @ tp.sum(U * ξ, over="d"), over="head")
+
+    found = tp.derive(net.bind(head=3), tp.Kernels()).evaluate(np.eye(2))
+    np.testing.assert_allclose(found.nngp, 3 * np.eye(2))
+    with pytest.raises(tp.NoLimitError, match="has the size 3"):
+        tp.derive(net.bind(head=3), tp.Kernels(infinite=("head",)))

@@ -39,6 +39,8 @@ class KernelTables:
     recursion: Recursion
     #: why there is no tangent kernel; empty where there is one
     no_ntk: str = ""
+    #: what scalars with a value and numbers add to the output: K is a covariance
+    mean: Expr = S.Zero
 
     @property
     def needed(self) -> tuple[Table, ...]:
@@ -78,6 +80,7 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     network = with_preactivations(network, infinite)
     free, interior = _scalars(network)
     _refuse_conditional(network, interior, train)
+    _refuse_sized(network, infinite)
     trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
     moved = tangent(network, trained)
     state = Recursion(network, moved, infinite)
@@ -102,7 +105,16 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     shift = _shift(network, trained, free)
     state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(
-        network, trained, tuple(state.tables), nngp + shift[0], ntk + shift[1], axes, tuple(infinite), state, refusal
+        network,
+        trained,
+        tuple(state.tables),
+        nngp + shift[0],
+        ntk + shift[1],
+        axes,
+        tuple(infinite),
+        state,
+        refusal,
+        shift[2],
     )
 
 
@@ -111,6 +123,16 @@ def _scalars(network: Program) -> tuple[set[int], set[str]]:
     scalars = {p for p, s in enumerate(network) if isinstance(s, InitialScalar) and p not in network.inputs}
     readout = networkx.ancestors(network.graph, network.returns[0])
     return scalars - readout, {network[p].name for p in scalars & readout}
+
+
+def _refuse_sized(network: Program, infinite: Iterable[str]) -> None:
+    for axis in infinite:
+        size = network.size(axis) if axis in network.all_axes else None
+        if size is not None and size.is_number:
+            raise NoLimitError(
+                f"infinite=({axis!r},): the axis `{axis}` of `{network.name}` has the size {size}; leave it "
+                "open to send it to infinity."
+            )
 
 
 def _refuse_conditional(network: Program, interior: set[str], train: Iterable[str] | None) -> None:
@@ -129,10 +151,10 @@ def _refuse_conditional(network: Program, interior: set[str], train: Iterable[st
         )
 
 
-def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr]:
-    """What the scalar added to the output brings: Var Σ c_b b and Σ c_b² over trained b."""
+def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr, Expr]:
+    """What the scalar added to the output brings: Var Σ c_b b, Σ c_b² over trained b, and its mean."""
     if len(network.returns) == 1:
-        return S.Zero, S.Zero
+        return S.Zero, S.Zero, S.Zero
     position = network.returns[1]
     shift = network[position]
     body = (
@@ -150,11 +172,11 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
             )
         assert isinstance(scalar, InitialScalar)
         slope = _slope(body, entry, network, position)
-        constant = constant.xreplace({entry: S.Zero})
+        constant = constant.xreplace({entry: scalar.value if scalar.value is not None else S.Zero})
         same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
         nngp += slope**2 * same if scalar.value is None else S.Zero
         ntk += slope**2 * same if scalar.name in trained else S.Zero
-    return nngp, ntk
+    return nngp, ntk, constant
 
 
 def _slope(body: Expr, entry: Entry, network: Program, position: int) -> Expr:

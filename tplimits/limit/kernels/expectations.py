@@ -9,6 +9,7 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.deltas import without_vanishing_deltas
 from tplimits.limit.kernels.forms import Forms, connected
 from tplimits.limit.kernels.infinite import with_infinite_axes
 from tplimits.limit.kernels.isserlis import gaussian_polynomial
@@ -192,6 +193,7 @@ class Expectations(Openings):
         )
         if integrand.xreplace({z: -z for z in used}) == -integrand:
             return S.Zero
+        integrand = without_vanishing_deltas(integrand, used)
         polynomial = gaussian_polynomial(integrand, used, covariance)
         if polynomial is not None:
             return polynomial.xreplace(forms.parameters)

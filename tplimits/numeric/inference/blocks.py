@@ -36,6 +36,12 @@ class Blocks:
 
     def __post_init__(self) -> None:
         refuse_mixture(self.asked.derivation)
+        mean = self.asked.derivation.mean
+        if mean != 0:
+            raise EvaluationError(
+                f"the output of `{self.asked.derivation.network.name}` has the mean {mean}; predictions are those of "
+                "an output of mean 0. Leave it out of the network, give y minus this mean, and add it afterwards."
+            )
         if self.asked.derivation.is_drawn:
             places = ((TRAIN, TRAIN), (TRAIN, TEST), (TEST, TEST))
             self.known = drawn(self.asked, places, **self.sampling, progress=self.progress)

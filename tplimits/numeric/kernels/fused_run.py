@@ -15,6 +15,7 @@ from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import Data
 from tplimits.numeric.kernels.fused import Loop, NotFused, loop_for
 from tplimits.numeric.kernels.inputs import Inputs
+from tplimits.numeric.kernels.moment import refuse_underflow
 from tplimits.numeric.kernels.precise import precise_pairs
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.numeric.moments.inputs import residual_determinant
@@ -136,6 +137,7 @@ def _rows(exprs: tuple[Expr, ...], derivation: KernelTables, inputs: Inputs, con
     for k, expr in enumerate(exprs):
         side = next(iter({*(s for t in expr.atoms(Data) for s in (t.side,)), *_table_sides(expr)}))
         value = tables.frame(side, side).value(expr)
+        refuse_underflow(value.array)
         rows[k] = value.array
     return rows
 

@@ -16,12 +16,25 @@ Array = NDArray[numpy.float64]
 #: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite.  In
 #: extended precision, for pairs that looked singular in doubles, the bound is tight: a larger one costs digits
 _COINCIDENT, _COINCIDENT_EXTENDED = 90, 16
+#: variances below this are refused
+_SMALLEST = 1e-140
 #: so many different values of parameters are treated one by one
 _MOST_VALUES = 4096
 
 
 class OutOfRangeError(EvaluationError):
     """A covariance has left the range of the arithmetic, or divides by zero."""
+
+
+def refuse_underflow(variances: Array) -> None:
+    """Refuse variances whose products leave the range of double precision: a kernel would be zero without a word."""
+    size = numpy.abs(variances[variances != 0])
+    if size.size and (size.min() < _SMALLEST or size.max() > 1 / _SMALLEST):
+        raise EvaluationError(
+            f"a kernel of an input with itself, or a factor of it, is {size.min():.1e} or {size.max():.1e}: products "
+            f"of such numbers leave the range of double precision ({_SMALLEST:.0e} to {1 / _SMALLEST:.0e} is not). "
+            "Scale the inputs or the weights."
+        )
 
 
 def function_of(integral: Moment, constants: Mapping[Expr, float], values: Sequence[float] = ()) -> MomentFunction:
@@ -62,6 +75,9 @@ def evaluated_moment(
 def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Array, float]:
     if len(covariances) == 3:
         c11, c12, c22 = covariances
+        if c11.dtype != numpy.longdouble:
+            refuse_underflow(c11)
+            refuse_underflow(c22)
         size = c11 * c22
         bound = numpy.sqrt(size)
         c12 = numpy.clip(c12, -bound, bound)  # by rounding a covariance passes what its variances allow
@@ -70,5 +86,6 @@ def _called(function: MomentFunction, covariances: Sequence[Array]) -> tuple[Arr
         rounding = least * numpy.finfo(det.dtype).eps
         value, error = function(c11, c12, c22, det=numpy.where(det < rounding * size, 0.0, det))
     else:
+        refuse_underflow(covariances[0])
         value, error = function(*covariances)
     return value, float(numpy.max(error, initial=0.0))

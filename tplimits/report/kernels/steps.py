@@ -113,6 +113,8 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     found.append(trained + (f"; {', '.join(rest)} stay as drawn" if rest and derivation.trained else ""))
     if held:
         found.append(f"{', '.join(held)}: scalars inside the network, held at their values and not trained")
+    if derivation.mean != 0:
+        found.append(f"the output has the mean {derivation.mean}; K is its covariance")
     found.append(_transposes(outline))
     if derivation.infinite:
         axes = ", ".join(derivation.infinite)
