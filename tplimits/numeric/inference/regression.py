@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.errors import EvaluationError
 from tplimits.numeric.inference.blocks import TEST, TRAIN, Blocks, kernel_name, unfolded
 from tplimits.numeric.inference.factor import factored
 from tplimits.numeric.inference.targets import read_noise, read_targets
