@@ -404,7 +404,7 @@ CONSTANTS = """
 import tplimits as tp
 
 @tp.network
-def masked(ξ: tp.Input["d", "token"], m: tp.Input["token"], U: tp.Vector["d"], v: tp.Vector, s: tp.Scalar, *, γ):
+def masked(ξ: tp.Input["d", "token"], m: tp.Input["token"], U: tp.Vector["d"], v: tp.Vector, s: tp.Scalar = 3, *, γ):
     x = tp.relu(γ * s * tp.sum(U * ξ, over="d"))
     return v * tp.sum(m * x, over="token")
 """
@@ -415,16 +415,16 @@ def test_kernels_of_several_inputs_with_constants_and_scalars(run, folder):
     rng = numpy.random.default_rng(1)
     X = {"ξ": rng.standard_normal((2, 3, 4)), "m": numpy.array([[1.0, 1, 1, 1], [1, 1, 0, 0]])}
     numpy.savez(folder / "x.npz", **X)
-    numbers = ("--set", "γ=1/2", "--set", "s=3")
+    numbers = ("--set", "γ=1/2")
     status, _, _ = run("evaluate", "nets.py:masked", "--data", "x.npz", *numbers, "--json", "k.json")
     assert status == 0
     found = json.loads((folder / "k.json").read_text(encoding="utf-8"))["kernels"]
-    # relu is homogeneous: both kernels are those of γ s = 1, times (γ s)²
+    # relu is homogeneous: both kernels are those of γ = 1, times γ²
     limit = tp.derive(load("nets.py:masked"), tp.Kernels())
-    nngp, ntk = limit.evaluate(X, γ=1, s=1)
-    assert numpy.allclose(found["nngp"], 2.25 * nngp, rtol=1e-14)
-    assert numpy.allclose(found["ntk"], 2.25 * ntk, rtol=1e-14)
-    assert "`γ` of `masked` has no value" in fails(run, "evaluate", "nets.py:masked", "--data", "x.npz", "--set", "s=3")
+    nngp, ntk = limit.evaluate(X, γ=1)
+    assert numpy.allclose(found["nngp"], nngp / 4, rtol=1e-14)
+    assert numpy.allclose(found["ntk"], ntk / 4, rtol=1e-14)
+    assert "`γ` of `masked` has no value" in fails(run, "evaluate", "nets.py:masked", "--data", "x.npz")
 
 
 @pytest.mark.sampling

@@ -92,8 +92,8 @@ def test_the_same_data_in_other_clothes(good):
 def test_single_precision_is_read_as_the_numbers_it_holds():
     small = X.astype(np.float32)
     found = LIMIT.evaluate(small)
-    assert found.nngp.dtype == found.ntk.dtype == np.float64
-    np.testing.assert_array_equal(found.ntk, LIMIT.evaluate(small.astype(float)).ntk)
+    assert found.nngp.dtype == found.ntk.dtype == np.float32
+    np.testing.assert_array_equal(found.ntk, LIMIT.evaluate(small.astype(float)).ntk.astype(np.float32))
 
 
 def test_several_data():

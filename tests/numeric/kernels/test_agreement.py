@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernel_cases import ACTIVATIONS, dyadic, mlp, mlp_kernels, relative_error
 
 import tplimits as tp
-from tplimits.numeric.kernels import evaluation, fused_run
+from tplimits.numeric.kernels import evaluation, fused_run, request
 from tplimits.numeric.kernels.precise import precise_pairs
 
 Array = np.ndarray
@@ -116,7 +116,7 @@ def test_loop_tables_and_many_digits(name, σb, monkeypatch):
     found = limit(name, 2, σb)
     interpreted = tuple(found.evaluate(X, Y))
     arrays = tables_alone(found, X, Y, monkeypatch)
-    asked = evaluation.request(found.derivation, X, Y, {}, None)
+    asked = request.request(found.derivation, X, Y, {}, None)
     places = np.array([(i, j) for i in range(5) for j in range(4)])
     digits = precise_pairs(found.derivation, asked.one, asked.other, places, asked.constants).T.reshape(2, 5, 4)
     for one, two, three in zip(interpreted, arrays, digits, strict=True):
