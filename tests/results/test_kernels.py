@@ -246,7 +246,7 @@ def test_a_mean_of_the_output_is_said_and_predictions_want_none():
 @pytest.mark.parametrize("scale", (1e-81, 1e-100, 1e-155, 1e80))
 def test_kernels_out_of_range_are_refused(scale):
     for limit in (kernel_networks.limit("mlp"), tp.derive(first_layer(tp.erf), tp.Kernels())):
-        with pytest.raises(tp.EvaluationError, match="Scale the inputs"):
+        with pytest.raises(tp.EvaluationError, match="Scale the inputs or weights"):
             limit.evaluate(np.array([[1.0, 0.5, 0.25], [0.25, -1.0, 1.0]]) * scale)
 
 

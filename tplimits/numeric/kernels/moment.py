@@ -28,12 +28,12 @@ class OutOfRangeError(EvaluationError):
 
 def refuse_underflow(variances: Array) -> None:
     """Refuse variances whose products leave the range of double precision: a kernel would be zero without a word."""
-    size = numpy.abs(variances[variances != 0])
+    size = numpy.abs(variances[(variances != 0) & numpy.isfinite(variances)])  # what is infinite is told elsewhere
     if size.size and (size.min() < _SMALLEST or size.max() > 1 / _SMALLEST):
+        found = size.min() if size.min() < _SMALLEST else size.max()
         raise EvaluationError(
-            f"a kernel of an input with itself, or a factor of it, is {size.min():.1e} or {size.max():.1e}: products "
-            f"of such numbers leave the range of double precision ({_SMALLEST:.0e} to {1 / _SMALLEST:.0e} is not). "
-            "Scale the inputs or the weights."
+            f"a kernel of an input with itself, or a factor of it, is {found:.1e}: products of two such numbers leave "
+            f"the range of doubles; {_SMALLEST:.0e} to {1 / _SMALLEST:.0e} is in range. Scale the inputs or weights."
         )
 
 
