@@ -13,6 +13,7 @@ import pytest
 
 import tplimits as tp
 from tplimits import cli, zoo
+from tplimits.loading import load
 
 FILE = """
 import tplimits as tp
@@ -55,13 +56,14 @@ def fails(run, *arguments: str, status: int = 2) -> str:
 # -- zoo ------------------------------------------------------------------------------------------
 
 
-def test_zoo_lists_every_program_in_aligned_columns(run):
+def test_zoo_lists_programs_then_networks_in_aligned_columns(run):
     status, out, _ = run("zoo")
-    lines = out.splitlines()
     assert status == 0
-    assert [line.split()[0] for line in lines] == ["name", *zoo.PROGRAMS]
-    start = lines[0].index("program")
-    assert all(line[start - 1] == " " and line[start] != " " for line in lines)
+    programs, networks = (part.splitlines() for part in out.split("\n\n"))
+    for lines, second, names in ((programs, "program", zoo.PROGRAMS), (networks, "network", zoo.NETWORKS)):
+        assert [line.split()[0] for line in lines] == ["name", *names]
+        start = lines[0].index(second)
+        assert all(line[start - 1] == " " and line[start] != " " for line in lines)
 
 
 def test_zoo_in_a_terminal_is_a_table(run, monkeypatch):
@@ -212,6 +214,12 @@ def test_a_full_device_is_named(run):
         ),
         (("derive", "tied_relu", "--regime", "kernels"), "is no network"),
         (("derive", "tied_relu", "--infinite", "head"), "--regime kernels"),
+        (("derive", "mlp"), "tplimits derive --regime kernels"),
+        (("derive", "transformer_blok"), "near names are transformer_block"),
+        (("evaluate", "mlp"), "with --data"),
+        (("evaluate", "mlp", "--train", "v"), "--data FILE: one batch, or two"),
+        (("check", "mlp"), "with --data"),
+        (("check", "mlp", "--infinite", "d"), "--data FILE: one batch, or two"),
         (("derive", "tied_relu", "--latex", "missing/a.tex"), "missing: No such file or directory."),
         (("derive", "tied_relu", "--latex", "."), "Is a directory"),
         (("derive", "tied_relu", "--latex", "a", "--html", "./a"), "two outputs go to the same file"),
@@ -379,9 +387,73 @@ def test_training_some_parameters_changes_what_is_printed(run, folder):
     assert "`b` is no parameter" in fails(run, "derive", "nets.py:mlp", "--regime", "kernels", "--train", "b")
 
 
+def test_networks_of_the_zoo_are_targets(run, folder):
+    X = numpy.random.default_rng(0).standard_normal((2, 3, 3))
+    numpy.save(folder / "x.npy", X)
+    status, out, _ = run("derive", "many_heads", "--regime", "kernels")
+    limit = tp.derive(zoo.get("many_heads").program, tp.Kernels(infinite=("head",)))
+    assert status == 0 and out == f"{limit.program!r}\n\n{limit!r}\n"
+    status, out, _ = run("evaluate", "many_heads", "--data", "x.npy", "--json", "k.json")
+    found = json.loads((folder / "k.json").read_text(encoding="utf-8"))["kernels"]
+    assert status == 0 and numpy.array_equal(found["ntk"], limit.evaluate(X).ntk)
+    # a number of heads instead of infinitely many: a mixture
+    assert "mixture" in fails(run, "evaluate", "many_heads", "--size", "head=2", "--data", "x.npy")
+
+
+CONSTANTS = """
+import tplimits as tp
+
+@tp.network
+def masked(ξ: tp.Input["d", "token"], m: tp.Input["token"], U: tp.Vector["d"], v: tp.Vector, s: tp.Scalar = 3, *, γ):
+    x = tp.relu(γ * s * tp.sum(U * ξ, over="d"))
+    return v * tp.sum(m * x, over="token")
+"""
+
+
+def test_kernels_of_several_inputs_with_constants_and_scalars(run, folder):
+    (folder / "nets.py").write_text(CONSTANTS, encoding="utf-8")
+    rng = numpy.random.default_rng(1)
+    X = {"ξ": rng.standard_normal((2, 3, 4)), "m": numpy.array([[1.0, 1, 1, 1], [1, 1, 0, 0]])}
+    numpy.savez(folder / "x.npz", **X)
+    numbers = ("--set", "γ=1/2")
+    status, _, _ = run("evaluate", "nets.py:masked", "--data", "x.npz", *numbers, "--json", "k.json")
+    assert status == 0
+    found = json.loads((folder / "k.json").read_text(encoding="utf-8"))["kernels"]
+    # relu is homogeneous: both kernels are those of γ = 1, times γ²
+    limit = tp.derive(load("nets.py:masked"), tp.Kernels())
+    nngp, ntk = limit.evaluate(X, γ=1)
+    assert numpy.allclose(found["nngp"], nngp / 4, rtol=1e-14)
+    assert numpy.allclose(found["ntk"], ntk / 4, rtol=1e-14)
+    assert "`γ` of `masked` has no value" in fails(run, "evaluate", "nets.py:masked", "--data", "x.npz")
+
+
+@pytest.mark.sampling
+def test_kernels_are_checked_between_the_inputs_of_files(run, folder):
+    rng = numpy.random.default_rng(2)
+    numpy.save(folder / "x.npy", rng.standard_normal((1, 3)))
+    numpy.save(folder / "y.npy", rng.standard_normal((2, 3)))
+    options = ("check", "mlp", "--data", "x.npy", "--data", "y.npy", "--widths", "32,64,128", "--draws", "200")
+    status, out, _ = run(*options, "--level", "0.001")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()[3:]] == ["K[0,0]", "K[0,1]", "Θ[0,0]", "Θ[0,1]"]
+    status, out, _ = run(*options, "--claim", "Θ[0,1]=9")
+    assert status == 1 and out.startswith("Rejected by the intercept")
+
+
+def test_only_trained_parameters_move_in_a_check(run, folder):
+    numpy.save(folder / "x.npy", numpy.eye(2)[:1])
+    options = ("check", "mlp", "--data", "x.npy", "--train", "c", "--widths", "16,32", "--draws", "20")
+    # f = … + c/4: Θ = 1/16 at every width
+    status, out, _ = run(*options, "--claim", "Θ[0,0]=1/16")
+    assert status == 0 and "0.0625 ± 0" in " ".join(out.split())
+    assert run(*options, "--claim", "Θ[0,0]=0.07")[0] == 1
+
+
 def test_data_that_is_no_array_is_told_in_a_line(run, folder):
     (folder / "nets.py").write_text(NETWORK, encoding="utf-8")
     (folder / "x.npy").write_text("not an array")
     assert "numpy.save" in fails(run, "evaluate", "nets.py:mlp", "--data", "x.npy")
     assert "No such file" in fails(run, "evaluate", "nets.py:mlp", "--data", "y.npy")
     assert "one batch" in fails(run, "evaluate", "nets.py:mlp", *(3 * ("--data", "x.npy")))
+    (folder / "x.npz").write_bytes(b"PK\x03\x04 and no more")
+    assert "numpy.savez" in fails(run, "evaluate", "nets.py:mlp", "--data", "x.npz")

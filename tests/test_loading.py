@@ -52,6 +52,7 @@ def refused(target: str) -> str:
 
 def test_programs_of_the_zoo():
     assert load("tied_tanh") is zoo.get("tied_tanh").program
+    assert load("tied_attention") is zoo.get("tied_attention").program
     assert "near names are tied_tanh" in refused("tied_tanhh")
     assert "`tplimits zoo` lists them" in refused("quux")
 

@@ -6,7 +6,6 @@ of tplimits; 130 when interrupted.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import sys
@@ -20,21 +19,21 @@ from typer.exceptions import TyperException
 
 from tplimits import __version__, zoo
 from tplimits.assignments import assigned, wholes
-from tplimits.errors import CheckError, TplimitsError
-from tplimits.loading import array, complete, load
+from tplimits.errors import TplimitsError
+from tplimits.loading import batch, complete, infinite_axes, load
+from tplimits.output import drawable, picture, report, writable, write
 from tplimits.program.program import Program
-from tplimits.report import files, json_report
 from tplimits.report import html as html_page
+from tplimits.report import json_report
 from tplimits.results.check import check as check_limit
 from tplimits.results.derive import derive as derive_limit
 from tplimits.results.kernels import KernelLimit, Kernels
 from tplimits.results.proportional import CovarianceSDE, Proportional
 from tplimits.results.width import WidthLimit
-from tplimits.terminal import say, show, table, working
+from tplimits.terminal import show, table, working
 
 REJECTED, USER_ERROR, DEFECT, INTERRUPTED, NO_READER = 1, 2, 70, 130, 141
 REGIMES = ("width", "proportional", "kernels")
-PICTURES = (".png", ".pdf", ".svg")
 
 app = typer.Typer(
     name="tplimits",
@@ -53,6 +52,10 @@ Particles = Annotated[int, typer.Option(help="particles of one replicate")]
 Replicates = Annotated[int, typer.Option(help="independent runs of particles, for the error")]
 Infinite = Annotated[list[str], typer.Option("--infinite", metavar="AXIS", help="kernels: infinitely many of it")]
 Train = Annotated[list[str], typer.Option("--train", metavar="NAME", help="kernels: what is trained; all if left out")]
+Data = Annotated[
+    list[Path],
+    typer.Option("--data", metavar="FILE", help="inputs of a network, .npy or .npz; given twice, two batches"),
+]
 Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same numbers")]
 
 
@@ -61,9 +64,11 @@ Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same num
 
 @app.command("zoo")
 def zoo_command() -> None:
-    """List the ready programs."""
-    rows = [(entry.name, entry.summary, entry.limit) for entry in zoo.PROGRAMS.values()]
-    table(("name", "program", "limit"), rows)
+    """List the ready programs, then the networks."""
+    for what, entries in (("program", zoo.PROGRAMS), ("network, for --regime kernels", zoo.NETWORKS)):
+        if entries is zoo.NETWORKS:
+            show("")
+        table(("name", what, "limit"), [(entry.name, entry.summary, entry.limit) for entry in entries.values()])
 
 
 @app.command()
@@ -91,23 +96,23 @@ def derive(
         raise TyperException("--fixed goes with --regime proportional.")
     if (infinite or train) and regime != "kernels":
         raise TyperException("--infinite and --train go with --regime kernels.")
-    _writable(latex, html, json)
+    writable(latex, html, json)
     limit: WidthLimit | CovarianceSDE | KernelLimit
     if regime == "width":
         limit = _derived(target, size, set_)
     elif regime == "kernels":
-        limit = _kernels(_bound(target, size, set_), train, infinite)
+        limit = _kernels(target, size, set_, train, infinite)
     else:
         limit = _stochastic(_bound(target, size, set_), fixed)
     show(repr(limit.program), "", repr(limit))
     if steps:
         show("", *(f"{number:>3}  {step}" for number, step in enumerate(limit.steps, start=1)))
     if latex:
-        _write(latex, limit.latex() + "\n")
+        write(latex, limit.latex() + "\n")
     if html:
-        _write(html, _report(html_page, limit))
+        write(html, report(html_page, limit))
     if json:
-        _write(json, _report(json_report, limit))
+        write(json, report(json_report, limit))
 
 
 @app.command()
@@ -120,28 +125,24 @@ def evaluate(
     set_: Sets = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006
     ratio: Ratios = [],  # noqa: B006
-    data: Annotated[
-        list[Path],
-        typer.Option("--data", metavar="FILE.npy", help="of a network: its inputs; given twice, two batches"),
-    ] = [],  # noqa: B006
+    data: Data = [],  # noqa: B006
     infinite: Infinite = [],  # noqa: B006
     train: Train = [],  # noqa: B006
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the numbers for other programs")] = None,
 ) -> None:
     """Give the limit as numbers with errors; of a network and --data, its kernels."""
-    _writable(json)
-    if data:
-        if len(data) > 2:
-            raise TyperException("--data: one batch of inputs, or two.")
-        batches = [array(path) for path in data]
-        kernels = _kernels(_bound(target, size, set_), train, infinite)
-        with working("evaluating"):
-            pair = kernels.evaluate(*batches, ratios=assigned("--ratio", ratio), replicates=replicates, seed=seed)
-        show(f"NNGP\n{pair.nngp}", f"NTK\n{pair.ntk}")
-        if json:
-            _write(json, json_report.kernel_numbers(kernels.program, pair, __version__))
-        return
+    writable(json)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
+    if data or infinite or train:
+        batches = _batches(data)
+        kernels = _kernels(target, size, (), train, infinite)
+        with working("evaluating"):
+            pair = kernels.evaluate(*batches, ratios=ratios, constants=constants, replicates=replicates, seed=seed)
+        show(f"NNGP\n{pair.nngp}")
+        show(f"NTK\n{pair.ntk}")
+        if json:
+            write(json, json_report.kernel_numbers(kernels.program, pair, __version__))
+        return
     limit = _derived(target, size, given=constants)
     with working("evaluating"):
         numbers = limit.evaluate(
@@ -157,7 +158,7 @@ def evaluate(
     else:
         table(head, rows)
     if json:
-        _write(json, json_report.numbers(limit.program, numbers, __version__))
+        write(json, json_report.numbers(limit.program, numbers, __version__))
 
 
 @app.command()
@@ -171,16 +172,26 @@ def check(
     set_: Sets = [],  # noqa: B006
     size: Sizes = [],  # noqa: B006
     ratio: Ratios = [],  # noqa: B006
+    data: Data = [],  # noqa: B006
+    infinite: Infinite = [],  # noqa: B006
+    train: Train = [],  # noqa: B006
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="write a picture: .png, .pdf or .svg")] = None,
     method: Method = "auto",
     particles: Particles = 4096,
     replicates: Replicates = 8,
 ) -> None:
-    """Run the program at finite widths and judge the limit; exit status 1 when it is rejected."""
-    _drawable(plot)
+    """Run the program at finite widths and judge the limit, of a network and --data its kernels; exit status 1 when it
+    is rejected."""
+    drawable(plot)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
-    limit = _derived(target, size, given=constants)
+    inputs: dict[str, Any] = {}
+    limit: WidthLimit | KernelLimit
+    if data or infinite or train:
+        inputs = dict(zip(("X1", "X2"), _batches(data), strict=False))
+        limit = _kernels(target, size, (), train, infinite)
+    else:
+        limit = _derived(target, size, given=constants)
     verdict = check_limit(
         limit,
         at,
@@ -193,10 +204,11 @@ def check(
         method=method,
         particles=particles,
         replicates=replicates,
+        **inputs,
     )
     show(verdict.sentence, verdict.table, style="green" if verdict.accepted else "red")
     if plot:
-        _write(plot, _picture(verdict, plot.suffix.lower()[1:]))
+        write(plot, picture(verdict, plot.suffix.lower()[1:]))
     if not verdict.accepted:
         raise typer.Exit(REJECTED)
 
@@ -222,6 +234,10 @@ def _derived(
         raise TyperException(
             f"`{program.name}` is a block, one layer of a deep network: tplimits derive --regime proportional."
         )
+    if program.is_network:
+        raise TyperException(
+            f"`{program.name}` is a network: tplimits derive --regime kernels, or evaluate and check with --data."
+        )
     complete(program, given)
     with working(f"deriving {program.name}"):
         return derive_limit(program)
@@ -239,50 +255,20 @@ def _stochastic(program: Program, fixed: Sequence[str]) -> CovarianceSDE:
         return derive_limit(program, Proportional(tuple(fixed)))
 
 
-def _kernels(program: Program, train: Sequence[str], infinite: Sequence[str]) -> KernelLimit:
+def _kernels(
+    target: str, sizes: Sequence[str], constants: Sequence[str], train: Sequence[str], infinite: Sequence[str]
+) -> KernelLimit:
+    """The kernels of a target; a network of the zoo says itself which of its axes are infinite."""
+    program = _bound(target, sizes, constants)
+    axes = tuple(infinite) or infinite_axes(target, program)
     with working(f"deriving {program.name}"):
-        return derive_limit(program, Kernels(tuple(train) or None, tuple(infinite)))
+        return derive_limit(program, Kernels(tuple(train) or None, axes))
 
 
-# -- what goes out --------------------------------------------------------------------------------
-
-
-def _writable(*paths: Path | None) -> None:
-    """Refuse files that cannot be written, before any work."""
-    given = [p for p in paths if p is not None]
-    for path in given:
-        files.check_writable(path)
-    if len({p.resolve() for p in given}) < len(given):
-        raise TyperException("two outputs go to the same file.")
-
-
-def _drawable(plot: Path | None) -> None:
-    _writable(plot)
-    if plot is not None:
-        if plot.suffix.lower() not in PICTURES:
-            raise TyperException(f"--plot {plot}: pictures are written as {', '.join(PICTURES)}.")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise CheckError("a picture needs Matplotlib, which is not installed: pip install 'tplimits[plot]'.")
-
-
-def _report(kind: Any, limit: Any) -> str:
-    """The page or the JSON of a limit."""
-    citation = limit.citation()
-    if isinstance(limit, KernelLimit):
-        return str(kind.kernel_limit(limit.outline, citation, __version__))
-    return str(kind.width_limit(limit.program, limit.state, citation, __version__))
-
-
-def _write(path: Path, content: str | bytes) -> None:
-    sys.stdout.flush()  # the path may be /dev/stdout
-    files.write(path, content)
-    say(f"wrote {path}")
-
-
-def _picture(verdict: Any, kind: str) -> bytes:
-    drawn = io.BytesIO()
-    verdict.plot().savefig(drawn, format=kind, dpi=150)
-    return drawn.getvalue()
+def _batches(data: Sequence[Path]) -> list[Any]:
+    if not 1 <= len(data) <= 2:
+        raise TyperException("kernels are between the inputs in --data FILE: one batch, or two.")
+    return [batch(path) for path in data]
 
 
 # -- running --------------------------------------------------------------------------------------

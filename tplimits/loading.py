@@ -7,6 +7,7 @@ import importlib.util
 import json
 import sys
 import traceback
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,10 @@ def load(target: str) -> Program:
         return _named(_executed(Path(file)), file, name)
     if target.endswith(".py"):
         return _only(_executed(Path(target)), target)
-    if target in zoo.PROGRAMS:
+    known = {**zoo.PROGRAMS, **zoo.NETWORKS}
+    if target in known:
         return zoo.get(target).program
-    near = difflib.get_close_matches(target, zoo.PROGRAMS, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(target, known, n=3, cutoff=0.5)
     hint = f"near names are {', '.join(near)}" if near else "`tplimits zoo` lists them"
     raise ProgramError(
         f"`{target}` is no program of the zoo ({hint}), and neither a file.py:name nor the name of a .json file."
@@ -68,18 +70,27 @@ def complete(program: Program, given: Mapping[str, Any] | None = None) -> None:
             raise ProgramError(f"the {what} `{name}` of `{program.name}` has no value: add --set {name}=0.5.")
 
 
-def array(path: Path) -> numpy.ndarray:
-    """The array in a .npy file.
+def infinite_axes(target: str, program: Program) -> tuple[str, ...]:
+    """The axes that a network of the zoo sends to infinity, as far as they have no size.
+
+    >>> infinite_axes("many_heads", load("many_heads"))
+    ('head',)
+    """
+    entry = zoo.NETWORKS.get(target)
+    return tuple(axis for axis in entry.infinite if program.size(axis) is None) if entry else ()
+
+
+def batch(path: Path) -> numpy.ndarray | dict[str, numpy.ndarray]:
+    """The inputs in a file: the array of a .npy file, or those of a .npz file by name.
 
     Raises EvaluationError for a file that holds none, OSError for one that cannot be read.
     """
     try:
-        found = numpy.load(path, allow_pickle=False)
-    except (ValueError, EOFError):
-        raise EvaluationError(f"{path}: not an array of numbers as numpy.save writes it.") from None
-    if not isinstance(found, numpy.ndarray):
-        raise EvaluationError(f"{path}: one array is needed, as numpy.save writes it, not several.")
-    return found
+        with path.open("rb") as file:
+            found = numpy.load(file, allow_pickle=False)
+            return found if isinstance(found, numpy.ndarray) else {name: found[name] for name in found.files}
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise EvaluationError(f"{path}: no arrays of numbers as numpy.save and numpy.savez write them.") from None
 
 
 def _from_json(path: Path) -> Program:

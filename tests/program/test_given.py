@@ -82,7 +82,7 @@ def test_given_scalars(value, words):
 
 def test_imaginary_parts_are_not_dropped():
     for array in ([1, 1j], np.array([1, 1j]), np.array([1, 1j], dtype=object)):
-        with pytest.raises(EvaluationError, match=r"`x` is given (complex numbers|a value of type ndarray)"):
+        with pytest.raises(EvaluationError, match=r"`x` is given (complex numbers|an array of dtype object)"):
             scaled.run(2, s=1, x=array)
 
 

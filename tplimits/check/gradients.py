@@ -60,7 +60,7 @@ class GradientSampler:
     @cached_property
     def backward(self) -> Backward:
         """The gradients for one input."""
-        return backpropagation(self.network)
+        return backpropagation(self.network, self.train)
 
     @cached_property
     def program(self) -> Program:

@@ -180,10 +180,10 @@ def check_kernels(
     if claims is not None:
         stated = {label: (value, None) for label, value in by_name(claims, "claims", CheckError).items()}
     found = _claims(sampler, stated)
-    some = sampler.at(WIDTHS[0]).program
-    form = layer_series(some, given)
+    some = sampler.at(WIDTHS[0])
+    form = layer_series(some.gradients.network, given)
     asked = widths if widths is not None else WIDTHS if form.step == 1 else MORE_WIDTHS
-    taken, remarks = sampled_widths(some, asked, form, ratios)
+    taken, remarks = sampled_widths(some.program, asked, form, ratios)
     inquiry = Inquiry(sampler, taken, found, (form,) * len(found), checked_level(level), remarks)
     return concluded(inquiry, draws, executor, progress, start)
 

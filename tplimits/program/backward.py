@@ -16,7 +16,7 @@ have gradients of their own (`tplimits.program.placing`), so an instruction may 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 import sympy
@@ -83,8 +83,10 @@ class Backward:
             object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
 
-def backpropagation(program: Program) -> Backward:
+def backpropagation(program: Program, train: Container[str] | None = None) -> Backward:
     """The total program of a network: forward, then the gradient of its output with respect to everything on the way.
+
+    With `train` the readout is followed to the parameters of these names alone, and others have no uses.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -100,7 +102,7 @@ def backpropagation(program: Program) -> Backward:
     if not program.is_network:
         raise ProgramError(f"`{program.name}` is no network; gradients need one: decorate it by @tp.network.")
     growing = Growing(program)
-    main = _Pass(growing, program.returns[0], "d")
+    main = _Pass(growing, program.returns[0], "d", train)
     shift = _Pass(growing, program.returns[1], "d^shift ") if len(program.returns) > 1 else None
     trained = {p: s.name for p, s in enumerate(program) if isinstance(s, _DATA) and p not in program.inputs}
     return Backward(
@@ -113,11 +115,11 @@ def backpropagation(program: Program) -> Backward:
     )
 
 
-def _differentiated(program: Program) -> list[bool]:
-    """Which instructions depend on a parameter, or are one."""
+def _differentiated(program: Program, train: Container[str] | None) -> list[bool]:
+    """Which instructions depend on a parameter that is trained, or are one."""
     found: list[bool] = []
     for position, s in enumerate(program):
-        trained = isinstance(s, _DATA) and position not in program.inputs
+        trained = isinstance(s, _DATA) and position not in program.inputs and (train is None or s.name in train)
         found.append(trained or any(found[p] for p in s.operands))
     return found
 
@@ -125,13 +127,13 @@ def _differentiated(program: Program) -> list[bool]:
 class _Pass:
     """One walk from a returned value back to the parameters."""
 
-    def __init__(self, growing: Growing, seed: int, prefix: str) -> None:
+    def __init__(self, growing: Growing, seed: int, prefix: str, train: Container[str] | None = None) -> None:
         self.growing, self.program, self.prefix = growing, growing.program, prefix
         seeded = self.program[seed]
         self.outputs = {growing.axis_like(a, f"{a}_out"): a for a in seeded.axes}
         self.kept = tuple(self.outputs)
         self.uses: dict[int, list[Use]] = {}
-        self._needed = _differentiated(self.program)
+        self._needed = _differentiated(self.program, train)
         self._readout = self.program[self.program.returns[0]].width or "n"
         self._terms: dict[int, dict[Place, Expr]] = {}
         start = Place(self.kept, tuple(map(axis_symbol, self.kept)), self.kept)

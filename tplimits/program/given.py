@@ -125,6 +125,10 @@ def working_executor(executor: Any, error: type[TplimitsError]) -> None:
 def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
     """An array of finite real numbers, given for `name`."""
     try:
+        if numpy.ma.is_masked(value):
+            raise EvaluationError(
+                f"`{name}` is a masked array, whose mask would be lost: fill it, and give a mask as data."
+            )
         found = numpy.asarray(value)
         if numpy.iscomplexobj(found):
             raise EvaluationError(f"`{name}` is given complex numbers; programs are real: give the real part.")
@@ -133,7 +137,8 @@ def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
     except (TypeError, ValueError, OverflowError):
         array = None
     if array is None:
-        what = f"a value of type {type(value).__name__}"
+        kind = isinstance(value, numpy.ndarray) and f"an array of dtype {value.dtype}"
+        what = kind or f"a value of type {type(value).__name__}"
         raise EvaluationError(f"`{name}` is given {what}; it takes an array of numbers.")
     if not numpy.isfinite(array).all():
         raise EvaluationError(f"`{name}` has NaN or infinite entries.")

@@ -6,7 +6,7 @@ out likewise.  Named, the argument or the sum stays one Gaussian variable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 import sympy
@@ -17,8 +17,11 @@ from tplimits.program.nodes import Avg, Instruction, MatMul, OuterNonlin, Scalar
 from tplimits.program.program import Program
 
 
-def with_preactivations(program: Program) -> Program:
+def with_preactivations(program: Program, infinite: Container[str] = ()) -> Program:
     """The same program with linear arguments of functions as instructions of their own.
+
+    Sums over the axes `infinite` stay where they are: they are finite only together with the power of the size that
+    stands beside them.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -33,7 +36,7 @@ def with_preactivations(program: Program) -> Program:
     for position, s in enumerate(program):
         s = _moved(s, moved)
         if isinstance(s, OuterNonlin):
-            found = _arguments(s, instructions)
+            found = _arguments(s, instructions, infinite)
             for argument in found:
                 axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
                 if (argument, s.over) not in known:
@@ -57,20 +60,20 @@ def with_preactivations(program: Program) -> Program:
 
 
 def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
-    """The body with arguments by name, also where a sum or a product has swallowed one: h + relu(h), g (Σ U ξ)/√d."""
+    """The body with arguments by name, also where a sum has swallowed one: h + relu(h)."""
     for argument, entry in swap.items():
         body = body.xreplace({argument: entry})
-        if isinstance(argument, (sympy.Add, sympy.Mul)):
-            body = _without_operands(body, argument, entry)
+        if isinstance(argument, sympy.Add):
+            body = _without_addends(body, argument, entry)
     return body
 
 
-def _without_operands(expr: Expr, argument: Expr, entry: Entry) -> Expr:
+def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
     if not expr.args or isinstance(expr, (Entry, ArrayEntry, GaussMean)):
         return expr
-    rebuilt = expr.func(*(_without_operands(a, argument, entry) for a in expr.args))
-    if isinstance(rebuilt, argument.func) and set(argument.args) <= set(rebuilt.args):
-        return argument.func(entry, *(a for a in rebuilt.args if a not in argument.args))
+    rebuilt = expr.func(*(_without_addends(a, argument, entry) for a in expr.args))
+    if isinstance(rebuilt, sympy.Add) and set(argument.args) <= set(rebuilt.args):
+        return sympy.Add(entry, *(a for a in rebuilt.args if a not in argument.args))
     return rebuilt
 
 
@@ -96,10 +99,11 @@ def _moved(s: Instruction, places: dict[int, int]) -> Instruction:
     return s
 
 
-def _arguments(s: OuterNonlin, before: list[Instruction]) -> list[Expr]:
+def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:
     """Linear arguments of functions, and linear sums that are multiplied, in a body: longest first, no entries."""
     found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
-    found += [a for a in _multiplied_sums(s.body, before) if _is_linear(a, before)]
+    sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
+    found += [a for a in sums if _is_linear(a, before)]
     inside = {axis_symbol(a) for a in s.axes}
     kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
     return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
@@ -114,20 +118,13 @@ def _functions(expr: Expr) -> Iterator[Expr]:
         yield from _functions(argument)
 
 
-def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[Expr]:
-    """Sums over axes that stand beside another factor with vectors, or under a power.
-
-    A sum takes along the powers of sizes beside it: Σ/√|a| over infinitely many members has a limit, Σ has none.
-    """
+def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[AxisSum]:
+    """Sums over axes that stand beside another factor with vectors, or under a power."""
     if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
         return
     random = [a for a in expr.args if isinstance(a, Expr) and _has_vectors(a, before)]
-    sums = [a for a in random if isinstance(a, AxisSum)]
-    if isinstance(expr, sympy.Pow):
-        yield from sums
-    elif isinstance(expr, sympy.Mul) and len(random) > 1:
-        sizes = [a for a in expr.args if a.free_symbols and not entries(a) and not free_axes(a)]
-        yield from (sympy.Mul(a, *(sizes if a is sums[0] else ())) for a in sums)
+    if isinstance(expr, sympy.Pow) or (isinstance(expr, sympy.Mul) and len(random) > 1):
+        yield from (a for a in random if isinstance(a, AxisSum))
     for argument in random:
         yield from _multiplied_sums(argument, before)
 

@@ -5,6 +5,8 @@
 'n**(sqrt(2))'
 >>> at_infinity(3 + x / sympy.sqrt(N))
 3
+>>> at_infinity(1 / sympy.sqrt(x + 1 / sympy.sqrt(N)))
+1/sqrt(x)
 >>> highest_power(N * x - N * x + x / N), highest_power(x / N ** Rational(1, 3) + N ** Rational(-1, 2))
 (-1, -1/3)
 """
@@ -89,5 +91,10 @@ def at_infinity(expr: Expr) -> Expr:
 
 
 def _positive_powers(expr: Expr, root: Symbol) -> list[Expr]:
-    """The powers of n with a positive exponent, written in the root."""
-    return [p for p in expr.atoms(sympy.Pow) if p.base.has(root) and p.exp.is_negative]
+    """The powers of n with a positive exponent, written in the root; 1/(c + 1/√n) is none for c ≠ 0."""
+    found = [p for p in expr.atoms(sympy.Pow) if p.base.has(root) and p.exp.is_negative]
+    return [p for p in found if _vanishes(p.base.xreplace({root: sympy.S.Zero}))]
+
+
+def _vanishes(base: Expr) -> bool:
+    return base == 0 or base.has(sympy.zoo, sympy.nan, sympy.oo)

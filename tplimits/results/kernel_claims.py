@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tplimits import stages
-from tplimits.errors import CheckError
+from tplimits.errors import CheckError, NoLimitError
+from tplimits.program.given import by_name
 from tplimits.results.kernels import KernelLimit
 
 if TYPE_CHECKING:
@@ -30,12 +31,18 @@ def kernel_verdict(
     if X1 is None:
         raise CheckError("check() of kernels needs X1=, the inputs they are between, as evaluate() takes them.")
     stated: dict[str, Any] = {}
+    reason, trained = result.derivation.no_ntk, result.trained
+    if reason:
+        if any(name == "ntk" or name.startswith("Θ") for name in by_name(claims, "claims", CheckError)):
+            raise NoLimitError(reason)
+        trained = ()  # the NNGP alone: gradients are infinite
     if claims is None:
         numbers = {k: v for k, v in given.items() if k not in result.regime.infinite}
         pair = result.evaluate(X1, X2, ratios=ratios, constants=numbers, seed=seed)
-        stated = {"nngp": pair.nngp, "ntk": pair.ntk}
-        if result.is_drawn:
-            stated |= {"nngp_error": pair.nngp_error, "ntk_error": pair.ntk_error}
+        for kernel in ("nngp",) if reason else ("nngp", "ntk"):
+            stated[kernel] = getattr(pair, kernel)
+            if result.is_drawn:
+                stated[f"{kernel}_error"] = getattr(pair, f"{kernel}_error")
     verdict: Verdict = stages.check_of_kernels().check_kernels(
         result.program,
         X1,
@@ -46,7 +53,7 @@ def kernel_verdict(
         level=level,
         ratios=ratios,
         given=given,
-        train=result.trained,
+        train=trained,
         claims=claims,
         infinite=result.regime.infinite,
         **stated,

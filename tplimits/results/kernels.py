@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class Kernels:
     """The regime of the kernels at initialisation: NNGP, and NTK of the parameters in `train` (None: of all).
 
-    Axes in `infinite` have infinitely many independent members, such as attention heads.
+    Axes in `infinite` have infinitely many independent members, such as attention heads.  Scalar parameters that are
+    added to the output are trained like others; those that stand inside the network are held at their values.
     """
 
     train: tuple[str, ...] | None = None
@@ -46,7 +47,7 @@ def _names(value: Any, option: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
     if names is None or not all(isinstance(n, str) for n in names):
         raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
-    return names
+    return tuple(dict.fromkeys(names))
 
 
 def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
@@ -83,7 +84,7 @@ class KernelLimit(Inference, Mixture):
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """The parameters whose training the NTK describes."""
+        """The parameters whose training the NTK describes; scalars inside the network are held fixed, never trained."""
         return self.derivation.trained
 
     @property

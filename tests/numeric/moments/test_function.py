@@ -123,9 +123,9 @@ def test_sums_of_products_and_constants():
 def test_rows_and_the_compiled_sum():
     found = moment(sympy.tanh(X) * sympy.tanh(Y), (X, Y))
     left, right = found.rows(0, numpy.array([1.0, 2.0])), found.rows(1, numpy.array([0.5]))
-    value = mehler_sum(left.coefficients[1], right.coefficients[0], 0.7)
+    value = mehler_sum(left.coefficients[1], right.coefficients[0], 0.7, 64)
     assert value == pytest.approx(float(found(2.0, 0.7, 0.5)[0]), rel=1e-12)
-    assert mehler_sum.py_func(left.coefficients[1], right.coefficients[0], 0.7) == pytest.approx(value, rel=1e-14)
+    assert mehler_sum.py_func(left.coefficients[1], right.coefficients[0], 0.7, 64) == pytest.approx(value, rel=1e-14)
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import sympy
-from sympy import Expr, Integer, S
+from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.expectations import Expectations
@@ -54,7 +54,8 @@ class Brackets(Expectations):
         """A Gaussian linear form as an entry of a node of its own; equal forms share it, on either side."""
         first = canonical_bound_axes(on_first(expr) if side == 2 else expr)
         mine = sorted(free_indices(first), key=lambda s: s.name)
-        theirs = [second(i) if side == 2 else i for i in mine]
+        given = {on_first(i) if side == 2 else i: i for i in free_indices(expr)}
+        theirs = [given[i] for i in mine]
         names: list[str] = []
         for index in mine:
             name = plain_axis(index.name)
@@ -103,6 +104,7 @@ class Brackets(Expectations):
         self, nodes: tuple[int, ...], left: tuple[str, ...], right: tuple[str, ...], value: Expr, rule: str = "bracket"
     ) -> Expr:
         single = len(nodes) == 1
+        self.refuse_free(nodes, value, {*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right)})
         key = (value, left, right, single)
         if key not in self._known:
             self._known[key] = len(self.tables)
@@ -111,6 +113,16 @@ class Brackets(Expectations):
         sides = (ONE_SIDE, ONE_SIDE if single else OTHER_SIDE)
         places = (*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right))
         return TableEntry(Integer(self._known[key]), *sides, *places)
+
+    def refuse_free(self, nodes: tuple[int, ...], value: Expr, known: set[Symbol]) -> None:
+        """A recursion with an index that no sum binds and no axis has would be a wrong formula."""
+        free = free_indices(value) - known
+        if free:
+            names = "|".join(self.nodes[i].name for i in nodes)
+            raise NoLimitError(
+                f"the bracket ⟨{names}⟩ keeps the index {min(i.name for i in free)} of a sum outside that sum: "
+                "programs of this shape are not offered. Give the summand a name, as in y = …; tp.sum(y, over=…)."
+            )
 
     def inner(self, a: Of, b: Of) -> Expr:
         if (self.nodes[a.node].degree + self.nodes[b.node].degree) % 2:

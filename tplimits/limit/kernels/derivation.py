@@ -39,6 +39,8 @@ class KernelTables:
     recursion: Recursion
     #: why there is no tangent kernel; empty where there is one
     no_ntk: str = ""
+    #: what scalars with a value and numbers add to the output: K is a covariance
+    mean: Expr = S.Zero
 
     @property
     def needed(self) -> tuple[Table, ...]:
@@ -74,10 +76,12 @@ class KernelTables:
 
 def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
-    network = with_preactivations(network)
+    infinite = tuple(infinite)
+    network = with_preactivations(network, infinite)
     free, interior = _scalars(network)
-    trained = tuple(parameters(network)) if train is None else tuple(train)
-    trained = tuple(t for t in trained if t not in interior)
+    _refuse_conditional(network, interior, train)
+    _refuse_sized(network, infinite)
+    trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
     moved = tangent(network, trained)
     state = Recursion(network, moved, infinite)
     vector = network.returns[0]
@@ -99,8 +103,18 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
         except NoTangentKernel as error:
             refusal = str(error)
     shift = _shift(network, trained, free)
+    state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(
-        network, trained, tuple(state.tables), nngp + shift[0], ntk + shift[1], axes, tuple(infinite), state, refusal
+        network,
+        trained,
+        tuple(state.tables),
+        nngp + shift[0],
+        ntk + shift[1],
+        axes,
+        tuple(infinite),
+        state,
+        refusal,
+        shift[2],
     )
 
 
@@ -111,10 +125,36 @@ def _scalars(network: Program) -> tuple[set[int], set[str]]:
     return scalars - readout, {network[p].name for p in scalars & readout}
 
 
-def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr]:
-    """What the scalar added to the output brings: Var Σ c_b b and Σ c_b² over trained b."""
+def _refuse_sized(network: Program, infinite: Iterable[str]) -> None:
+    for axis in infinite:
+        size = network.size(axis) if axis in network.all_axes else None
+        if size is not None and size.is_number:
+            raise NoLimitError(
+                f"infinite=({axis!r},): the axis `{axis}` of `{network.name}` has the size {size}; leave it "
+                "open to send it to infinity."
+            )
+
+
+def _refuse_conditional(network: Program, interior: set[str], train: Iterable[str] | None) -> None:
+    """A scalar inside the network stays random at infinite width, and its gradient is not of the order of the rest."""
+    for s in network:
+        if isinstance(s, InitialScalar) and s.name in interior and s.value is None:
+            raise NoLimitError(
+                f"the scalar parameter `{s.name}` stands inside `{network.name}`: given its draw alone the kernels "
+                f"have a limit (hypothesis: scalar parameters are added to the output). Give it a value, "
+                f"{s.name}: tp.Scalar = 1."
+            )
+    for name in interior & set(train or ()):
+        raise NoLimitError(
+            f"`{name}` cannot be trained: a scalar inside `{network.name}` is held at its value in the limit "
+            "(hypothesis: scalar parameters that are trained are added to the output)."
+        )
+
+
+def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr, Expr]:
+    """What the scalar added to the output brings: Var Σ c_b b, Σ c_b² over trained b, and its mean."""
     if len(network.returns) == 1:
-        return S.Zero, S.Zero
+        return S.Zero, S.Zero, S.Zero
     position = network.returns[1]
     shift = network[position]
     body = (
@@ -132,11 +172,11 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
             )
         assert isinstance(scalar, InitialScalar)
         slope = _slope(body, entry, network, position)
-        constant = constant.xreplace({entry: S.Zero})
+        constant = constant.xreplace({entry: scalar.value if scalar.value is not None else S.Zero})
         same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
         nngp += slope**2 * same if scalar.value is None else S.Zero
         ntk += slope**2 * same if scalar.name in trained else S.Zero
-    return nngp, ntk
+    return nngp, ntk, constant
 
 
 def _slope(body: Expr, entry: Entry, network: Program, position: int) -> Expr:

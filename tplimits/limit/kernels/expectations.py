@@ -9,6 +9,7 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.deltas import without_vanishing_deltas
 from tplimits.limit.kernels.forms import Forms, connected
 from tplimits.limit.kernels.infinite import with_infinite_axes
 from tplimits.limit.kernels.isserlis import gaussian_polynomial
@@ -69,6 +70,10 @@ class Expectations(Openings):
             return S.Zero  # the law of δθ does not notice its sign
         if not factors:
             return S.One
+        opened = [self._tangents_outside(f) for f in factors]
+        if any(opened):
+            lists = [o or [Term(S.One, (), (f,))] for o, f in zip(opened, factors, strict=True)]
+            return sympy.Add(*(t.coefficient * self.expect(t.factors) for t in products(lists)))
         result = S.One
         for group in self._groups(factors):
             result *= self._group(group)
@@ -81,6 +86,20 @@ class Expectations(Openings):
         if isinstance(factor, (Of, Slot)):
             return self.nodes[factor.node].degree
         return max((self.nodes[leaf.node].degree for leaf in self.leaves(factor)), default=0)
+
+    def _tangents_outside(self, factor: Expr) -> list[Term]:
+        """A function that is linear in tangents, ẋ/(1 + u²) − 2u² ẋ/(1 + u²)², as (function of u) × ẋ; else nothing."""
+        if isinstance(factor, (Of, Slot)) or factor.has(AxisSum) or not self.degree(factor):
+            return []
+        found = []
+        for leaf in sorted(self.leaves(factor), key=sympy.default_sort_key):
+            if self.nodes[leaf.node].degree:
+                place = sympy.Dummy(real=True)
+                slope = sympy.together(factor.xreplace({leaf: place}).diff(place))
+                if slope.has(place):
+                    return []
+                found += products([terms(slope, powers=False), [Term(S.One, (), (leaf,))]])
+        return found
 
     def _sources(self, factor: Expr) -> frozenset:
         return frozenset().union(*(self.nodes[leaf.node].sources for leaf in self.leaves(factor)))
@@ -174,6 +193,7 @@ class Expectations(Openings):
         )
         if integrand.xreplace({z: -z for z in used}) == -integrand:
             return S.Zero
+        integrand = without_vanishing_deltas(integrand, used)
         polynomial = gaussian_polynomial(integrand, used, covariance)
         if polynomial is not None:
             return polynomial.xreplace(forms.parameters)

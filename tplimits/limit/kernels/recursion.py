@@ -10,7 +10,7 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
-from tplimits.limit.kernels.leaves import Data, Given, Of
+from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
 from tplimits.limit.kernels.safety import refuse_unsafe
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
@@ -231,8 +231,9 @@ class Recursion(Brackets):
         try:
             limit = at_infinity(body)
         except ValueError as error:
+            term = self._divergent(body) or _shown(str(error))
             raise NoLimitError(
-                f"{self.program.where(position)}: diverges with the width, by the term {_shown(str(error))}: an "
+                f"{self.program.where(position)}: diverges with the width, by the term {term}: an "
                 "average times a power of n has a limit only where its mean vanishes and the power is ½. "
                 "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
             ) from None
@@ -240,6 +241,21 @@ class Recursion(Brackets):
             if self.nodes[number].is_fluctuation:
                 refuse_unsafe(self, number, position)
         return body if keep else limit
+
+    def _divergent(self, body: Expr) -> str:
+        """The shortest product with a positive power of n, its tables by the vectors whose brackets they are."""
+        grown = [p for p in body.atoms(sympy.Mul) if any(f.base == N and f.exp.is_positive for f in p.atoms(sympy.Pow))]
+        if not grown:
+            return ""
+        term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
+        names = {e: sympy.Symbol(self._bracket(e)) for e in term.atoms(TableEntry)}
+        leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
+        return _shown(sympy.sstr(leading.xreplace(names)))
+
+    def _bracket(self, entry: TableEntry) -> str:
+        nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
+        indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
+        return f"⟨{'|'.join(nodes)}⟩{indices}"
 
 
 def _at_side(expr: Expr, side: Integer) -> Expr:

@@ -67,6 +67,10 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
     if not is_random(expr):
         return [] if expr == 0 else [Term(expr, (), ())]
     if isinstance(expr, sympy.Add):
+        shared = _shared_kets(expr)
+        if shared:
+            rest = sympy.Add(*(sympy.Mul(*(f for f in _operands(a) if f not in shared)) for a in expr.args))
+            return products([[Term(S.One, (), tuple(shared))], terms(rest, powers)])
         return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
     if isinstance(expr, sympy.Mul):
         return products([terms(a, powers) for a in expr.args])
@@ -77,6 +81,15 @@ def terms(expr: Expr, powers: bool = True) -> list[Term]:
     if powers and isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= _HIGHEST_POWER:
         return products([terms(expr.base) for _ in range(int(expr.exp))])
     return [Term(S.One, (), (expr,))]
+
+
+def _operands(addend: Expr) -> tuple[Expr, ...]:
+    return tuple(sympy.Mul.make_args(addend))
+
+
+def _shared_kets(expr: sympy.Add) -> list[Expr]:
+    """Kets that multiply every addend: v in v/(1 + u²) − 2u²v/(1 + u²)²."""
+    return [f for f in _operands(expr.args[0]) if type(f) is Of and all(f in _operands(a) for a in expr.args[1:])]
 
 
 def _addends(expr: sympy.Add, powers: bool) -> list[Term]:

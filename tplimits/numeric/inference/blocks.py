@@ -36,6 +36,12 @@ class Blocks:
 
     def __post_init__(self) -> None:
         refuse_mixture(self.asked.derivation)
+        mean = self.asked.derivation.mean
+        if mean != 0:
+            raise EvaluationError(
+                f"the output of `{self.asked.derivation.network.name}` has the mean {mean}; predictions are those of "
+                "an output of mean 0. Leave it out of the network, give y minus this mean, and add it afterwards."
+            )
         if self.asked.derivation.is_drawn:
             places = ((TRAIN, TRAIN), (TRAIN, TEST), (TEST, TEST))
             self.known = drawn(self.asked, places, **self.sampling, progress=self.progress)
@@ -112,8 +118,8 @@ def unfolded(matrix: Array, left: Sequence[int], right: Sequence[int]) -> Array:
 
 def kernel_name(kernel: Any) -> str:
     """Which of the two kernels is asked for."""
-    if kernel not in KERNELS:
+    if not isinstance(kernel, str) or kernel not in KERNELS:
         raise EvaluationError(
             f'kernel={kernel!r}: there is "nngp", the law of the outputs at initialisation, and "ntk".'
         )
-    return str(kernel)
+    return kernel

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.errors import EvaluationError
 from tplimits.numeric.inference.blocks import TEST, TRAIN, Blocks, kernel_name, unfolded
 from tplimits.numeric.inference.factor import factored
 from tplimits.numeric.inference.targets import read_noise, read_targets
@@ -61,5 +62,7 @@ def log_marginal_likelihood(blocks: Blocks, y: Any, noise: Any, kernel: Any) -> 
     targets = read_targets(y, blocks.many(TRAIN), blocks.outputs(TRAIN)).matrix
     factor = factored(blocks.gram(name, TRAIN, TRAIN), variance, name)
     quadratic = float((targets * factor.solve(targets)).sum())
+    if not math.isfinite(quadratic):
+        raise EvaluationError("the targets are too large: yᵀ(K + σ²)⁻¹y leaves the range of double precision.")
     rows, outputs = targets.shape
     return -0.5 * (quadratic + outputs * (factor.log_determinant + rows * math.log(2 * math.pi)))

@@ -14,6 +14,7 @@ from tplimits.errors import NoLimitError
 from tplimits.numeric.kernels.drawn import drawn
 from tplimits.numeric.kernels.fused import NotFused
 from tplimits.numeric.kernels.fused_run import pairs
+from tplimits.numeric.kernels.moment import OutOfRangeError
 from tplimits.numeric.kernels.request import (
     KERNELS,
     KernelPair,
@@ -35,6 +36,8 @@ Array = NDArray[numpy.float64]
 Allocate = Callable[[str, tuple[int, ...]], Array]
 #: entries of the largest table of one tile
 _TILE = 1 << 21
+#: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
+_LEAST = 64
 
 
 def evaluate(
@@ -53,7 +56,7 @@ def _evaluated(asked: Request, draws: int, replicates: int, seed: int, progress:
         if fused is not None:
             refuse_infinite(asked, KERNELS, list(fused))
             return fused
-        return _pair(asked, draws, replicates, seed, progress, lambda _, shape: numpy.empty(shape))
+        return _pair(asked, draws, replicates, seed, progress, lambda _, shape: numpy.empty(shape, asked.dtype))
     with GramFiles(out) as files:
         pair = _pair(asked, draws, replicates, seed, progress, files.empty)
         return replace(pair, **files.published())
@@ -97,7 +100,7 @@ def tiles(asked: Request, kernels: Sequence[str] = KERNELS, progress: Progress =
         report.plan(len(places), "tiles of pairs")
         for rows, columns in places:
             part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
-            part = replace(part, symmetric=asked.symmetric and rows == columns)
+            part = replace(part, symmetric=asked.symmetric and rows == columns, single=False)
             pair = _fused(part) if compiled else None
             compiled, error = pair is not None, 0.0
             if pair is not None:
@@ -110,14 +113,15 @@ def tiles(asked: Request, kernels: Sequence[str] = KERNELS, progress: Progress =
 
 
 def _tiled(asked: Request, progress: Progress, empty: Allocate) -> KernelPair:
-    found, error = [empty(kernel, shape_of(asked)) for kernel in KERNELS], 0.0
-    for tile in tiles(asked, KERNELS, progress):
+    kernels = ("nngp",) if asked.derivation.no_ntk else KERNELS
+    found, error = [empty(kernel, shape_of(asked)) for kernel in kernels], 0.0
+    for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
             if asked.symmetric and tile.rows != tile.columns:
                 array[tile.columns, tile.rows] = _transposed(value)
         error = max(error, tile.error)
-    return KernelPair(found[0], found[1], error, error)
+    return KernelPair(found[0], found[-1], error, error)
 
 
 def _fused(asked: Request) -> KernelPair | None:
@@ -126,16 +130,23 @@ def _fused(asked: Request) -> KernelPair | None:
         return None
     try:
         with numpy.errstate(all="ignore"):
-            nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric)
+            nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric, asked.dtype)
         return KernelPair(nngp, ntk)
     except NotFused:
         return None
 
 
 def _by_arrays(asked: Request, kernels: Sequence[str]) -> tuple[list[Array], float]:
-    """Some kernels of all pairs by arrays, nearly singular pairs in extended precision."""
-    tables = Tables(asked.derivation, (asked.one, asked.other), asked.constants)
-    values = of_tables(asked, tables, kernels)
+    """Some kernels of all pairs by arrays; nearly singular pairs, and what overflows, in extended precision."""
+    tables = Tables(asked.derivation, (asked.one, asked.other), asked.constants, suspects=[])
+    try:
+        values = of_tables(asked, tables, kernels)
+    except OutOfRangeError:
+        values = [numpy.full(1, numpy.nan)]
+    if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
+        wide = Tables(asked.derivation, (asked.one, asked.other), asked.constants, extended=True)
+        values = [v.astype(numpy.float64) for v in of_tables(asked, wide, kernels)]
+        return [dropped(asked, v) for v in values], wide.error
     if tables.suspects:
         values = [numpy.array(v) for v in values]
         for rows, columns in blocks(suspects(tables.suspects, (asked.one.many, asked.other.many))):
@@ -153,7 +164,8 @@ def _step(asked: Request) -> int:
         left = math.prod(asked.one.sizes.get(a.partition("′")[0], 1) for a in table.left)
         right = math.prod(asked.other.sizes.get(a.partition("′")[0], 1) for a in table.right)
         largest = max(largest, left * right)
-    return max(1, math.isqrt(_TILE // min(_TILE, largest)))
+    step = max(1, math.isqrt(_TILE // min(_TILE, largest)))
+    return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step  # what is below the diagonal
 
 
 def _transposed(value: Array) -> Array:

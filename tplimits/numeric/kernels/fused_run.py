@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from typing import Any
 
 import numpy
 import sympy
@@ -14,6 +15,7 @@ from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import Data
 from tplimits.numeric.kernels.fused import Loop, NotFused, loop_for
 from tplimits.numeric.kernels.inputs import Inputs
+from tplimits.numeric.kernels.moment import refuse_underflow
 from tplimits.numeric.kernels.precise import precise_pairs
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.numeric.moments.inputs import residual_determinant
@@ -43,10 +45,15 @@ def _loop(derivation: KernelTables, constants: Mapping[Expr, float], careful: bo
 
 
 def pairs(
-    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], symmetric: bool
+    derivation: KernelTables,
+    one: Inputs,
+    other: Inputs,
+    constants: Mapping[Expr, float],
+    symmetric: bool,
+    dtype: type[numpy.floating[Any]] = numpy.float64,
 ) -> tuple[Array, Array]:
     """NNGP and NTK of all pairs, (N1, N2) each.  Raises NotFused for recursions that need arrays."""
-    nngp, ntk = numpy.empty((2, one.many, other.many))
+    nngp, ntk = numpy.empty((2, one.many, other.many), dtype)
     careful = _loop(derivation, constants, careful=True)
     if nngp.size * careful.statements < _INTERPRETED:
         _again(derivation, constants, one, other, numpy.ones(nngp.shape, dtype=numpy.bool_), nngp, ntk)
@@ -130,6 +137,7 @@ def _rows(exprs: tuple[Expr, ...], derivation: KernelTables, inputs: Inputs, con
     for k, expr in enumerate(exprs):
         side = next(iter({*(s for t in expr.atoms(Data) for s in (t.side,)), *_table_sides(expr)}))
         value = tables.frame(side, side).value(expr)
+        refuse_underflow(value.array)
         rows[k] = value.array
     return rows
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.state import width_ratio
 from tplimits.program.bind import constant_value, resolved
 from tplimits.program.entries import constant_symbol, size_symbol
 from tplimits.program.evaluate import evaluate
 from tplimits.program.given import by_name, real_array
-from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes import InitialMatrix, InitialVector
 from tplimits.program.program import Program
 
 Array = NDArray[numpy.float64]
@@ -110,14 +110,18 @@ def same_parameters(network: Program, one: Inputs, other: Inputs) -> None:
                     )
 
 
-def open_axis(network: Program, inputs: Inputs, infinite: tuple[str, ...]) -> None:
-    """Refuse axes whose size neither data nor the program gives."""
+def with_sizes(network: Program, inputs: Inputs, alike: Collection[str], infinite: Collection[str]) -> Inputs:
+    """The inputs with one member along axes of outputs that are alike; other axes need a size from data or program."""
+    sizes = dict(inputs.sizes)
     for axis in network.all_axes:
-        if axis not in inputs.sizes and axis not in infinite:
+        if axis in alike:
+            sizes.setdefault(axis, 1)
+        elif axis not in sizes and axis not in infinite:
             raise EvaluationError(
                 f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…), or send it to "
                 f"infinity with tp.Kernels(infinite=({axis!r},))."
             )
+    return replace(inputs, sizes=sizes)
 
 
 def read_constants(
@@ -130,24 +134,23 @@ def read_constants(
         if isinstance(size, bool) or not isinstance(size, (int, numpy.integer)) or size < 1:
             raise EvaluationError(f"{axis}={size!r}: the size of an axis is a positive whole number.")
         sizes[network.root_axis(axis)] = int(size)
-    scalars = {s.name for s in network if isinstance(s, InitialScalar)} - {network[p].name for p in network.inputs}
-    known = {*network.constants, *scalars}
     for name in given:
-        if name not in known:
+        if name not in network.constants:
             raise EvaluationError(
-                f"`{name}` is no constant of `{network.name}`; it has {', '.join(sorted(known)) or 'none'}."
+                f"`{name}` is no constant of `{network.name}`; it has {', '.join(sorted(network.constants)) or 'none'}."
             )
     values = {}
     for name, default in network.constants.items():
         value = given.get(name, default)
         if value is None:
             raise EvaluationError(f"the constant `{name}` of `{network.name}` has no value: give {name}=….")
-        values[constant_symbol(name)] = constant_value(network, value, f"{name}={value!r}")
+        try:
+            values[constant_symbol(name)] = constant_value(network, value, f"{name}={value!r}")
+        except ProgramError as error:
+            raise EvaluationError(str(error)) from None
     leaves: dict[Expr, float] = {size_symbol(a): float(s) for a, s in sizes.items()}
     for symbol, expr in resolved(values).items():
         leaves[symbol] = float(evaluate(expr, leaves))
-    for name in scalars & given.keys():
-        leaves[constant_symbol(name)] = float(given[name])
     named = by_name(ratios, "ratios", EvaluationError)
     for width in network.widths:
         if width != "n":

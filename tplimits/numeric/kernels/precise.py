@@ -30,7 +30,8 @@ _DIGITS = 40
 
 #: what the text of a moment calls `math`
 _MATH = SimpleNamespace(
-    **{f: getattr(mpmath, f) for f in ("sqrt", "exp", "expm1", "log", "sin", "cos", "atan2", "fabs", "erf")}
+    copysign=lambda size, sign: mpmath.fabs(size) * (-1 if sign < 0 else 1),
+    **{f: getattr(mpmath, f) for f in ("sqrt", "exp", "expm1", "log", "sin", "cos", "atan2", "fabs", "erf")},
 )
 
 
@@ -94,7 +95,9 @@ class PrecisePair:
         body = expr
         while isinstance(body, AxisSum):
             body = body.summand
-        first, second = (self.data[place[f.side]][f.source] for f in sympy.Mul.make_args(body) if isinstance(f, Data))
+        powers = (f.as_base_exp() for f in sympy.Mul.make_args(body))  # ‖x‖² is Σ x·x as one power
+        factors = [base for base, exponent in powers for _ in range(int(exponent)) if isinstance(base, Data)]
+        first, second = (self.data[place[f.side]][f.source] for f in factors)
         return mpmath.fsum(a * b for a, b in zip(first, second, strict=True))
 
 

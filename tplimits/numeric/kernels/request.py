@@ -13,7 +13,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import SECOND
-from tplimits.numeric.kernels.inputs import Inputs, open_axis, read_constants, read_inputs, same_parameters
+from tplimits.numeric.kernels.inputs import Inputs, read_constants, read_inputs, same_parameters, with_sizes
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.program.entries import size_symbol
 
@@ -26,7 +26,8 @@ KERNELS = ("nngp", "ntk")
 class KernelPair:
     """NNGP and NTK of two batches of inputs, shape (N1, N2, *axes, *axes); unpacks into the two arrays.
 
-    `nngp_error` and `ntk_error` are bounds of quadrature, or standard errors where logits are drawn.
+    `nngp_error` and `ntk_error` are standard errors where logits are drawn.  Elsewhere they are one number, the largest
+    error bound of any single mean of the recursion, which is not carried on through later layers; 0 for closed forms.
     """
 
     nngp: Array
@@ -65,6 +66,12 @@ class Request:
     other: Inputs
     constants: Mapping[Expr, float]
     symmetric: bool
+    single: bool = False
+
+    @property
+    def dtype(self) -> type[numpy.floating[Any]]:
+        """Of the kernels: float32 where all data is; the recursion itself runs in double precision."""
+        return numpy.float32 if self.single else numpy.float64
 
 
 def request(
@@ -76,14 +83,19 @@ def request(
         network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer
     }
     constants, sizes = read_constants(network, given, ratios, fixed)
-    one = read_inputs(network, X1, "X1", sizes)
-    other = one if X2 is None else read_inputs(network, X2, "X2", sizes)
-    for inputs in (one, other):
-        open_axis(network, inputs, derivation.infinite)
+    one = with_sizes(network, read_inputs(network, X1, "X1", sizes), derivation.alike, derivation.infinite)
+    other = one
+    if X2 is not None:
+        other = with_sizes(network, read_inputs(network, X2, "X2", sizes), derivation.alike, derivation.infinite)
     same_parameters(network, one, other)
     constants |= {size_symbol(a): float(s) for a, s in one.sizes.items()}
     constants |= {size_symbol(a + SECOND): float(s) for a, s in other.sizes.items()}
-    return Request(derivation, one, other, constants, X2 is None)
+    return Request(derivation, one, other, constants, X2 is None, _is_single(X1) and (X2 is None or _is_single(X2)))
+
+
+def _is_single(X: Any) -> bool:
+    arrays = X.values() if isinstance(X, Mapping) else [X]
+    return all(getattr(a, "dtype", None) == numpy.float32 for a in arrays)
 
 
 def refuse_mixture(derivation: KernelTables) -> None:

@@ -51,7 +51,9 @@ def same_data(
     split = len(rows[0])
     shapes = [(s.many, *(s.sizes[r] for r in roots)) for s in sides]
     one, other = numbers.ravel()[:split].reshape(shapes[0]), numbers.ravel()[split:].reshape(shapes[1])
-    return mapped(numpy.equal, [Labelled(one, (batch[0], *first)), Labelled(other, (batch[1], *second))])
+    same = mapped(numpy.equal, [Labelled(one, (batch[0], *first)), Labelled(other, (batch[1], *second))])
+    beyond = tuple(k for k, x in enumerate(same.labels) if x not in labels)  # inputs the law does not depend on
+    return Labelled(numpy.asarray(same.array.all(axis=beyond)), tuple(x for x in same.labels if x in labels))
 
 
 def _places(program: Program, inputs: Inputs, roots: Sequence[str]) -> NDArray[numpy.float64]:

@@ -24,6 +24,8 @@ class GramFiles:
             self.stem = Path(stem)
         except TypeError:
             raise EvaluationError(f'out={stem!r}: give the beginning of file names, as in out="gram".') from None
+        if not self.stem.name:
+            raise EvaluationError(f'out={stem!r} has no name; give the beginning of file names, as in out="gram".')
         if not self.stem.parent.is_dir():
             raise EvaluationError(f"out={str(stem)!r}: there is no folder {str(self.stem.parent)!r}.")
         self.parts: dict[str, tuple[Path, numpy.memmap[Any, Any]]] = {}

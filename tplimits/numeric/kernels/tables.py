@@ -50,7 +50,8 @@ class Tables:
     known: dict[tuple[int, int, int], Labelled] = field(default_factory=dict)
     error: float = 0.0
     extended: bool = False
-    suspects: list[Labelled] = field(default_factory=list)
+    #: where nearly singular laws are noted; None where nobody asks
+    suspects: list[Labelled] | None = None
 
     def value(self, number: int, left: int, right: int) -> Labelled:
         """A table between inputs `left` and `right` (1 or 2)."""
@@ -223,8 +224,8 @@ class Frame:
         covariances = [self.value(c) for c in moment.covariances]
         values = [self.value(v) for v in moment.values]
         many = [*covariances, *values]
-        if not self.tables.extended:
-            self._suspect(moment, covariances)
+        if self.tables.suspects is not None:
+            self.tables.suspects += self._suspects(moment, covariances)
 
         def function(*arrays: Array) -> Array:
             value, error = evaluated_moment(
@@ -235,17 +236,17 @@ class Frame:
 
         return mapped(function, many)
 
-    def _suspect(self, moment: Moment, covariances: Sequence[Labelled]) -> None:
-        """Remember where a moment has a nearly singular law, but not at the same data."""
+    def _suspects(self, moment: Moment, covariances: Sequence[Labelled]) -> list[Labelled]:
+        """Where a moment has a nearly singular law, but not at the same data."""
         found = nearly_singular(moment, covariances)
-        if found is not None:
-            left, right = self.input[1], self.input[2]
-            sides = (self.tables.sides[left - 1], self.tables.sides[right - 1])
-            same = same_data(self.program, sides, (_batch(left), _batch(right)), found.labels)
-            if same is not None:
-                found = Labelled(found.array & ~same.at(found.labels), found.labels)
-            if found.array.any():
-                self.tables.suspects.append(found)
+        if found is None:
+            return []
+        left, right = self.input[1], self.input[2]
+        sides = (self.tables.sides[left - 1], self.tables.sides[right - 1])
+        same = same_data(self.program, sides, (_batch(left), _batch(right)), found.labels)
+        if same is not None:
+            found = Labelled(found.array & ~same.at(found.labels), found.labels)
+        return [found] if found.array.any() else []
 
 
 def _linear_in_draws(expr: Expr) -> bool:

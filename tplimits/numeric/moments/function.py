@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy
 import sympy
+from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
@@ -24,7 +25,7 @@ from tplimits.numeric.moments import closed
 from tplimits.numeric.moments.atoms import Atom, Power, Wave, atoms
 from tplimits.numeric.moments.collinear import nested
 from tplimits.numeric.moments.determinants import gram_determinant
-from tplimits.numeric.moments.hermite import HermiteRows, hermite_rows
+from tplimits.numeric.moments.hermite import HermiteRows, hermite_rows, remembered_rows
 from tplimits.numeric.moments.mehler import mehler
 from tplimits.numeric.moments.panels import kinked
 from tplimits.numeric.moments.separation import products
@@ -38,8 +39,12 @@ _SETTLED = 1e-10
 _ROUNDING = 4e-15
 #: how far |c12| may pass √(c11 c22), relative: kernels of float32 are accepted
 _EXCESS = 1e-5
+#: what a factor is a function of when its rows are remembered: both sides often have the same
+_ONE = sympy.Symbol("x", real=True)
 _ARGUMENTS = ("c11", "c12", "c22", "det")
 
+#: different variances of one side, and which of them each pair has
+Sided = tuple[Array, NDArray[numpy.intp]]
 AtomPairs = tuple[tuple[tuple[Atom, ...], tuple[Atom, ...]], ...]
 
 
@@ -75,8 +80,9 @@ class MomentFunction:
         flat = [numpy.broadcast_to(a, shape).astype(inner).reshape(-1) for a in given]
         entries, known = flat[: len(covariances)], (flat[-1] if det is not None else None)
         self._check(entries, known)
+        sides = [_distinct(a, shape) for a in (given[0], given[2])] if self.route == "expansion" else []
         with numpy.errstate(all="ignore"):
-            value, error = self._evaluated(entries, known) if flat[0].size else (flat[0].copy(), flat[0].copy())
+            value, error = self._evaluated(entries, known, sides) if flat[0].size else (flat[0].copy(), flat[0].copy())
         if not (numpy.isfinite(value).all() and numpy.isfinite(error).all()):
             raise EvaluationError(f"E[{self.integrand}] is not a finite number at some of the covariances.")
         if kind == numpy.float32:
@@ -86,7 +92,9 @@ class MomentFunction:
     def rows(self, side: int, variances: Array, term: int = 0) -> HermiteRows:
         """Hermite coefficients of f (`side` 0) or h (`side` 1) of one term at variances (N,)."""
         factor = self.factors[term][side]
-        return hermite_rows(kinked(factor, self.variables[min(side, len(self.variables) - 1)]), variances)
+        return remembered_rows(
+            kinked(factor.xreplace({self.variables[min(side, len(self.variables) - 1)]: _ONE}), _ONE), variances
+        )
 
     def _check(self, entries: Sequence[Array], det: Array | None) -> None:
         size = len(self.variables)
@@ -104,7 +112,7 @@ class MomentFunction:
             if (c12 * c12 > c11 * c22 * (1 + _EXCESS)).any():
                 raise EvaluationError("a covariance is larger than the variances allow: |c12| > √(c11 c22).")
 
-    def _evaluated(self, entries: Sequence[Array], det: Array | None) -> tuple[Array, Array]:
+    def _evaluated(self, entries: Sequence[Array], det: Array | None, sides: Sequence[Sided]) -> tuple[Array, Array]:
         if self.route == "quadrature":
             return tensor(self.integrand, self.variables, numpy.stack(entries, axis=1))
         if len(self.variables) == 1:
@@ -115,7 +123,7 @@ class MomentFunction:
             value, size = _closed_arrays(self)(c11, c12, c22, det)
             value, size = (numpy.broadcast_to(a, c11.shape).astype(c11.dtype) for a in (value, size))
             return value, _ROUNDING * size * (1 + self._exponent(c11, c22))
-        parts = [self._expanded(term, c11, c12, c22, det) for term in range(len(self.factors))]
+        parts = [self._expanded(term, c11, c12, c22, det, sides) for term in range(len(self.factors))]
         return numpy.sum([v for v, _ in parts], axis=0), numpy.sum([e for _, e in parts], axis=0)
 
     def _exponent(self, c11: Array, c22: Array) -> Array | float:
@@ -133,8 +141,9 @@ class MomentFunction:
         rows = hermite_rows(kinked(self.integrand, self.variables[0]), distinct, orders=(1,))
         return rows.coefficients[place, 0], 4 * rows.error[place]
 
-    def _expanded(self, term: int, c11: Array, c12: Array, c22: Array, det: Array) -> tuple[Array, Array]:
-        sides = [numpy.unique(c, return_inverse=True) for c in (c11, c22)]
+    def _expanded(
+        self, term: int, c11: Array, c12: Array, c22: Array, det: Array, sides: Sequence[Sided]
+    ) -> tuple[Array, Array]:
         a, b = (self.rows(side, distinct, term) for side, (distinct, _) in enumerate(sides))
         deviations = numpy.sqrt(c11) * numpy.sqrt(c22)
         rho = numpy.clip(c12 / numpy.where(deviations > 0, deviations, 1.0), -1.0, 1.0)
@@ -226,6 +235,12 @@ def _closed_arrays(moment: MomentFunction) -> Callable[..., tuple[Array, Array]]
     terms = [writer.let(product(1.0, text)) for text in _terms(writer, moment, _ARGUMENTS)]
     code = writer.code(total(terms), total([f"numpy.abs({t})" for t in terms]))
     return function(code, "closed_moment", _ARGUMENTS, scalar=False)
+
+
+def _distinct(variances: Array, shape: tuple[int, ...]) -> Sided:
+    """Found before anything is broadcast: a row of variances belongs to a whole matrix of pairs."""
+    distinct, place = numpy.unique(variances.astype(numpy.float64), return_inverse=True)
+    return distinct, numpy.broadcast_to(place.reshape(variances.shape), shape).reshape(-1)
 
 
 def with_constants(constants: Mapping[Symbol, float]) -> tuple[tuple[Symbol, float], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy
@@ -16,6 +17,9 @@ ORDERS = (64, 256)
 _SMALL = 1e-13
 _ROUNDING = 4e-16
 _BLOCK = 4_000_000
+#: bytes of rows that are remembered
+_MEMORY = 1 << 26
+_REMEMBERED: OrderedDict[tuple[Kinked, bytes], HermiteRows] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,23 @@ def hermite_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) 
         if (found.tail <= math.sqrt(_SMALL) * found.norm).all():
             break
     return found
+
+
+def remembered_rows(f: Kinked, variances: Array) -> HermiteRows:
+    """`hermite_rows`, kept for the other side of a pair, the next tile, and the derivative's neighbours."""
+    key = (f, variances.tobytes())
+    if key in _REMEMBERED:
+        _REMEMBERED.move_to_end(key)
+        return _REMEMBERED[key]
+    found = _REMEMBERED[key] = hermite_rows(f, variances)
+    while sum(r.coefficients.nbytes for r in _REMEMBERED.values()) > _MEMORY and len(_REMEMBERED) > 1:
+        _REMEMBERED.popitem(last=False)
+    return found
+
+
+def forget_rows() -> None:
+    """Empty what is remembered."""
+    _REMEMBERED.clear()
 
 
 def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:

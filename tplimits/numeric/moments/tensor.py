@@ -10,7 +10,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.gaussians import Gaussians, InitialSource
-from tplimits.numeric.budget import QUADRATURE, Budget
+from tplimits.numeric.budget import QUADRATURE, Budget, TooManyNodes
 from tplimits.numeric.forms import Integrand, lower
 from tplimits.numeric.quadrature import Quadrature
 from tplimits.program.evaluate import Array, evaluate
@@ -52,7 +52,13 @@ def _one(function: Expr, integrand: Integrand, variables: Sequence[Symbol], row:
         return float(evaluate(function, dict.fromkeys(variables, 0.0))), 0.0
     before: float | None = None
     for level in _LEVELS:
-        integral = Quadrature(law, {}, level, Budget(QUADRATURE)).mean(integrand)
+        try:
+            integral = Quadrature(law, {}, level, Budget(QUADRATURE)).mean(integrand)
+        except TooManyNodes:
+            raise EvaluationError(
+                f"E[{function}] is a mean over {len(variables)} correlated variables with kinks, beyond the reach of "
+                "quadrature. Apply functions to one image W x each, and put a matrix between two of them."
+            ) from None
         error = integral.error + (abs(integral.value - before) if before is not None else abs(integral.value))
         if before is not None and error <= _AGREED * abs(integral.value):
             break

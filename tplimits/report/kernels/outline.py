@@ -97,7 +97,7 @@ class Outline:
 
     @cached_property
     def items(self) -> tuple[Equation | Layers, ...]:
-        """Tables in order of evaluation, then the two kernels."""
+        """Tables in order of evaluation, then the two kernels; the NNGP alone where the tangent kernel has no limit."""
         found: list[Equation | Layers] = []
         layers = {t: run for run in reversed(self.repetitions.runs) for t in run.places()}
         done: set[int] = set()
@@ -110,7 +110,8 @@ class Outline:
             elif run.number not in done and table.number in _own(run, layers):
                 done.add(run.number)
                 found.append(self._layers(run))
-        return (*found, *(self._kernel(kind, final) for kind in ("K", "Θ")))
+        kernels = ("K",) if self.derivation.no_ntk else ("K", "Θ")
+        return (*found, *(self._kernel(kind, final) for kind in kernels))
 
     def _written_last(self, layers: dict[int, Run]) -> set[int]:
         """Tables that are one of the two kernels and nothing else."""

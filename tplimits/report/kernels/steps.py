@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
+import networkx
 from sympy import Expr
 
 from tplimits.limit.kernels.leaves import Of, TableEntry
 from tplimits.limit.kets import MASTER, Reference, Step
 from tplimits.program.network import parameters
-from tplimits.program.nodes import MatMul
+from tplimits.program.nodes import InitialScalar, MatMul
+from tplimits.program.program import Program
 from tplimits.report.kernels.outline import Equation, Layers, Outline
 from tplimits.report.kernels.text import Printer, title
 
@@ -34,7 +36,8 @@ def _steps(outline: Outline) -> Iterator[Step]:
         f"Θ({printer.pair}) = Σ_θ ∂f/∂θ({one}) ∂f/∂θ({one}′) = E[δf({one}) δf({one}′)] for "
         f"the derivative δf along a random direction δθ of {trained}: the covariance of the tangent program"
     )
-    yield Step("tangent kernel", (), lambda: sentence, TANGENT)
+    if not derivation.no_ntk:
+        yield Step("tangent kernel", (), lambda: sentence, TANGENT)
     for position, instruction in enumerate(derivation.network):
         body = derivation.recursion.nodes[position].body
         if isinstance(instruction, MatMul) and body is not None:
@@ -100,11 +103,18 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     derivation = outline.derivation
     network = derivation.network
     found = ["all widths go to infinity together" + _ratios(outline)]
-    rest = [p for p in parameters(network) if p not in derivation.trained]
+    held = _held(network)
+    rest = [p for p in parameters(network) if p not in derivation.trained and p not in held]
     trained = (
         f"Θ is that of training {', '.join(derivation.trained)}" if derivation.trained else "nothing is trained: Θ = 0"
     )
+    if derivation.no_ntk:
+        trained = f"there is no Θ of training {', '.join(derivation.trained)}: {derivation.no_ntk}"
     found.append(trained + (f"; {', '.join(rest)} stay as drawn" if rest and derivation.trained else ""))
+    if held:
+        found.append(f"{', '.join(held)}: scalars inside the network, held at their values and not trained")
+    if derivation.mean != 0:
+        found.append(f"the output has the mean {derivation.mean}; K is its covariance")
     found.append(_transposes(outline))
     if derivation.infinite:
         axes = ", ".join(derivation.infinite)
@@ -118,6 +128,12 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     if derivation.alike:
         found.append(f"outputs along {', '.join(derivation.alike)} are independent and have the same kernels")
     return tuple(found)
+
+
+def _held(network: Program) -> list[str]:
+    """Scalar parameters that stand elsewhere than added to the output: the kernels are conditional on them."""
+    readout = networkx.ancestors(network.graph, network.returns[0])
+    return [network[p].name for p in sorted(readout - set(network.inputs)) if isinstance(network[p], InitialScalar)]
 
 
 def _ratios(outline: Outline) -> str:

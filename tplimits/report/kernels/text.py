@@ -122,7 +122,10 @@ def kernel_limit(outline: Outline) -> str:
     printer = Printer(outline)
     network = outline.derivation.network
     trained = ", ".join(outline.derivation.trained) or "nothing"
-    lines = [f"kernels of {network.name}: NNGP K, tangent kernel Θ of {_shortened(trained)}"]
+    of = f"tangent kernel Θ of {_shortened(trained)}"
+    lines = [f"kernels of {network.name}: NNGP K, {of}"]
+    if outline.derivation.no_ntk:
+        lines = [f"kernels of {network.name}: NNGP K, and no {of}: {outline.derivation.no_ntk}"]
     for item in outline.items:
         if isinstance(item, Layers):
             lines.append(f"  for ℓ = {item.first}, …, {item.last}:" + _starts(item))

@@ -1,0 +1,60 @@
+"""The files that commands write: limits, numbers and pictures."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.exceptions import TyperException
+
+from tplimits import __version__
+from tplimits.errors import CheckError
+from tplimits.report import files
+from tplimits.results.kernels import KernelLimit
+from tplimits.terminal import say
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def writable(*paths: Path | None) -> None:
+    """Refuse files that cannot be written, before any work."""
+    given = [p for p in paths if p is not None]
+    for path in given:
+        files.check_writable(path)
+    if len({p.resolve() for p in given}) < len(given):
+        raise TyperException("two outputs go to the same file.")
+
+
+def drawable(plot: Path | None) -> None:
+    """Refuse pictures that cannot be drawn, before any work."""
+    writable(plot)
+    if plot is not None:
+        if plot.suffix.lower() not in PICTURES:
+            raise TyperException(f"--plot {plot}: pictures are written as {', '.join(PICTURES)}.")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise CheckError("a picture needs Matplotlib, which is not installed: pip install 'tplimits[plot]'.")
+
+
+def report(kind: Any, limit: Any) -> str:
+    """The page or the JSON of a limit; `kind` is the module that writes it."""
+    citation = limit.citation()
+    if isinstance(limit, KernelLimit):
+        return str(kind.kernel_limit(limit.outline, citation, __version__))
+    return str(kind.width_limit(limit.program, limit.state, citation, __version__))
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file and say so."""
+    sys.stdout.flush()  # the path may be /dev/stdout
+    files.write(path, content)
+    say(f"wrote {path}")
+
+
+def picture(verdict: Any, kind: str) -> bytes:
+    """The plot of a verdict as the bytes of a file."""
+    drawn = io.BytesIO()
+    verdict.plot().savefig(drawn, format=kind, dpi=150)
+    return drawn.getvalue()
