@@ -27,6 +27,7 @@ from tplimits.program.annotations import Vector as Vector
 from tplimits.program.annotations import init as init
 from tplimits.program.block import block as block
 from tplimits.program.block import stack as stack
+from tplimits.program.loss import squared_error as squared_error
 from tplimits.program.network import network as network
 from tplimits.program.network import readout as readout
 from tplimits.program.operations import abs as abs
