@@ -14,6 +14,16 @@ def execution() -> ModuleType:
     return importlib.import_module("tplimits.program.run")
 
 
+def stepping() -> ModuleType:
+    """tplimits.program.optimizers.stepping"""
+    return importlib.import_module("tplimits.program.optimizers.stepping")
+
+
+def joint_stepping() -> ModuleType:
+    """tplimits.program.optimizers.joint_stepping"""
+    return importlib.import_module("tplimits.program.optimizers.joint_stepping")
+
+
 def evaluation() -> ModuleType:
     """tplimits.numeric.evaluation"""
     return importlib.import_module("tplimits.numeric.evaluation")
@@ -67,6 +77,11 @@ def check() -> ModuleType:
 def depth() -> ModuleType:
     """tplimits.check.depth"""
     return importlib.import_module("tplimits.check.depth")
+
+
+def coordinates() -> ModuleType:
+    """tplimits.check.coordinates"""
+    return importlib.import_module("tplimits.check.coordinates")
 
 
 def check_of_kernels() -> ModuleType:
