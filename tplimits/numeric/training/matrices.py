@@ -21,6 +21,9 @@ class Update(Protocol):
     def apply(self, x: Array, transposed: bool) -> Array:
         """The operator, or its transpose, on rows x (columns of particles)."""
 
+    def step(self, t: int, left: Array, right: Array, lr: float, decay: float) -> None:
+        """Add the update of step t from the rows of its gradient (χ in the left ones)."""
+
 
 class InitialOperator:
     """A matrix of rows × columns with independent entries of variance 1/columns."""

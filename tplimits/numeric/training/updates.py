@@ -51,11 +51,15 @@ class BlockUpdate:
     def step(self, t: int, left: Array, right: Array, lr: float, decay: float) -> None:
         """Add the update of step t from the rows of its gradient (χ in the left ones)."""
         blocks, rows, columns = self.shape
-        gradient = left.reshape(-1, blocks, rows).transpose(1, 2, 0) @ right.reshape(-1, blocks, columns).swapaxes(0, 1)
-        self.states, moved = self._stepper.step(t, self.states, gradient)
+        by_row, by_column = left.reshape(-1, blocks, rows), right.reshape(-1, blocks, columns)
         if decay != 1:
             self.sum *= decay
-        self.sum -= lr * moved
+        for block in range(blocks):  # one after the other, so that all of a block stays in the cache
+            gradient = by_row[:, block].T @ by_column[:, block]
+            found, moved = self._stepper.step(t, tuple(s[block] for s in self.states), gradient)
+            for state, now in zip(self.states, found, strict=True):
+                state[block] = now
+            self.sum[block] -= lr * moved
 
     def apply(self, x: Array, transposed: bool) -> Array:
         """ΔW x, or ΔWᵀ x, for the rows of x."""
