@@ -5,7 +5,9 @@ Columns are stored as rows of an array (count, particles), so that products with
 
 from __future__ import annotations
 
+import json
 import math
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -13,6 +15,9 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 
 Array = NDArray[numpy.float64]
+
+#: what a checkpoint holds of one object: arrays, numbers, text, and the same of its parts
+State = dict[str, Any]
 
 #: directions shorter than this, relative to the vector, are taken as repetitions
 REPEATED = 1e-6
@@ -41,6 +46,16 @@ class Growing:
             self._rows = larger
         self._rows[self.count : needed] = rows
         self.count = needed
+
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"rows": self.rows}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self._rows = numpy.array(state["rows"])
+        self.count = len(self._rows)
 
 
 class Basis(Growing):
@@ -120,3 +135,28 @@ class Population:
             self.seen.append(rows)
             return rows * math.sqrt(self.size)
         return g if beside is None or not beside.count else beside.rest(g)[1]
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"seen": self.seen.state(), "white": self.white, "rng": rng_state(self.rng)}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.white = bool(state["white"])
+        self.seen.restore(state["seen"])
+        set_rng_state(self.rng, state["rng"])
+
+
+def rng_state(rng: numpy.random.Generator) -> str:
+    """Where a generator stands, as text."""
+    return json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
+
+
+def set_rng_state(rng: numpy.random.Generator, text: Any) -> None:
+    """Put a generator where `rng_state` found it."""
+    state = json.loads(str(text))
+    if isinstance(state["state"], dict):  # generators with arrays inside take arrays back
+        state["state"] = {
+            k: numpy.array(v, dtype=numpy.uint64) if isinstance(v, list) else v for k, v in state["state"].items()
+        }
+    rng.bit_generator.state = state

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.training.columns import PER_COLUMN, Array, Basis, Growing, Population
+from tplimits.numeric.training.columns import PER_COLUMN, Array, Basis, Growing, Population, State
 
 
 class Update(Protocol):
@@ -23,6 +23,12 @@ class Update(Protocol):
 
     def step(self, t: int, left: Array, right: Array, lr: float, decay: float) -> None:
         """Add the update of step t from the rows of its gradient (χ in the left ones)."""
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
 
 
 class InitialOperator:
@@ -59,6 +65,20 @@ class InitialOperator:
             return fresh
         return (q @ images.rows.T) @ partners.rows + fresh
 
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        sides = {"plain": False, "transposed": True}
+        return {
+            key: {"inputs": self.inputs[side].state(), "outputs": self.outputs[side].state()}
+            for key, side in sides.items()
+        }
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        for key, side in {"plain": False, "transposed": True}.items():
+            self.inputs[side].restore(state[key]["inputs"])
+            self.outputs[side].restore(state[key]["outputs"])
+
 
 class TrainedMatrix:
     """W_t = decay W_0 + update."""
@@ -72,3 +92,13 @@ class TrainedMatrix:
         if self.decay != 1:
             image *= self.decay
         return image + self.update.apply(x, transposed)
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"initial": self.initial.state(), "update": self.update.state(), "decay": self.decay}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.initial.restore(state["initial"])
+        self.update.restore(state["update"])
+        self.decay = float(state["decay"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy
 
-from tplimits.numeric.training.columns import Array, Population
+from tplimits.numeric.training.columns import Array, Population, State
 from tplimits.numeric.training.matrices import InitialOperator, TrainedMatrix, Update
 from tplimits.numeric.training.updates import BlockUpdate, LowRankUpdate
 from tplimits.program.optimizers.recursion import Optimizer
@@ -35,6 +34,15 @@ class EntrywiseParameter:
             weighted = numpy.einsum("ir,irn->rn", χ[:, part.output], part.left, optimize=True)
             numpy.add.at(total, part.family, weighted)
         return total.reshape(self.value.shape)
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"value": self.value, **{f"state{i}": s for i, s in enumerate(self.states)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.value = numpy.array(state["value"])
+        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
 
 
 class MatrixParameter:
@@ -73,5 +81,12 @@ class MatrixParameter:
             matrix.decay *= decay
             matrix.update.step(t, left, right, lr, decay)
 
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {str(number): matrix.state() for number, matrix in self.members.items()}
 
-Parameters = Mapping[str, EntrywiseParameter | MatrixParameter]
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.members = {}
+        for number, held in state.items():
+            self.member(int(number)).restore(held)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from tplimits.numeric.training.columns import Array, Growing
+from tplimits.numeric.training.columns import Array, Growing, State
 
 
 class LowRankUpdate:
@@ -37,6 +37,18 @@ class LowRankUpdate:
         weights = numpy.repeat(self._weights, self._ranks) / self._columns
         found: Array = ((x @ into.rows.T) * weights) @ out.rows
         return found
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        ranks = numpy.array(self._ranks, dtype=numpy.int64)
+        return {"left": self.left.state(), "right": self.right.state(), "ranks": ranks, "weights": self._weights}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.left.restore(state["left"])
+        self.right.restore(state["right"])
+        self._ranks = [int(r) for r in state["ranks"]]
+        self._weights = numpy.array(state["weights"])
 
 
 class BlockUpdate:
@@ -68,3 +80,12 @@ class BlockUpdate:
         by_block = x.reshape(len(x), blocks, -1).transpose(1, 2, 0)
         found: Array = (matrix @ by_block).transpose(2, 0, 1).reshape(len(x), -1)
         return found / columns
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"sum": self.sum, **{f"state{i}": s for i, s in enumerate(self.states)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.sum = numpy.array(state["sum"])
+        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
