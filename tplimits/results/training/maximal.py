@@ -11,12 +11,18 @@ from typing import Any
 import numpy
 
 from tplimits import stages
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.limit.recursion import deep
 from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
-from tplimits.program.given import named_once
+from tplimits.limit.training.unrolled import exact_rates, unrolled
+from tplimits.limit.width import derive_width
+from tplimits.program.data import inputs_of
+from tplimits.program.given import named_once, whole_from
+from tplimits.program.loss import exact_signal
 from tplimits.program.program import Program
 from tplimits.progress import Progress
 from tplimits.results.training.runs import TrainingRun
+from tplimits.results.width import WidthLimit
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,40 @@ class MaximalLimit:
     program: Program
     regime: MaximalUpdate
     recursion: MaximalRecursion = field(repr=False, compare=False)
+
+    # -- exactly, for a few steps -------------------------------------------------------------
+
+    def unrolled(self, X: Any, *, error: Any, lr: Any, steps: int) -> Program:
+        """A few steps of training as one program, which returns f_0, …, f_steps with one entry an input.
+
+        It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
+        kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers.
+
+        Raises ProgramError for families of matrices and for parameters that are read at selected entries.
+        """
+        data = inputs_of(self.program, X, "X")
+        times = whole_from("steps", steps, 0, EvaluationError)
+        names = tuple(self.recursion.optimizers)
+        rates = exact_rates(lr, names)
+        return unrolled(self.recursion, data, exact_signal(error), rates, times)
+
+    def exact(self, X: Any, *, error: Any, lr: Any, steps: int) -> Any:
+        """f_0, …, f_steps as expressions, an array (steps + 1, inputs, *outputs); what is not closed is a mean left open.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        ...     return v * (W @ tp.sum(U * ξ, over="d"))
+        >>> limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))
+        >>> limit.exact([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=1).ravel().tolist()
+        [0, 3/2]
+
+        Raises ProgramError as `unrolled` does.
+        """
+        program = self.unrolled(X, error=error, lr=lr, steps=steps)
+        with deep(program.name, NoLimitError):
+            limit = WidthLimit(program, derive_width(program))
+        return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -105,3 +145,14 @@ class MaximalLimit:
         f, stderr = numbers.mean_and_error(runs)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, runs, grams, found[0].kets)
+
+
+def _entries(limit: WidthLimit, name: str) -> Any:
+    """All entries of a family of scalars as an array."""
+    program = limit.program
+    s = program[program.position(name)]
+    shape = tuple(int(program.size(a) or 1) for a in s.axes)
+    found = numpy.empty(shape, dtype=object)
+    for index in numpy.ndindex(*shape):
+        found[index] = limit.scalar(name, **dict(zip(s.axes, index, strict=True)))
+    return found
