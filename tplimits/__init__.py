@@ -67,6 +67,11 @@ from tplimits.program.optimizers.adaptive import RMSProp as RMSProp
 from tplimits.program.optimizers.entrywise import Entrywise as Entrywise
 from tplimits.program.optimizers.linear import SGD as SGD
 from tplimits.program.optimizers.linear import SignSGD as SignSGD
+from tplimits.program.parametrization.table import ABCD as ABCD
+from tplimits.program.parametrization.table import MUP as MUP
+from tplimits.program.parametrization.table import NTP as NTP
+from tplimits.program.parametrization.table import SP as SP
+from tplimits.program.parametrization.table import UP as UP
 from tplimits.program.program import Program as Program
 from tplimits.program.serial import from_json as from_json
 from tplimits.program.serial import to_json as to_json
