@@ -75,7 +75,9 @@ def train(X, y, n, optimizer, lr, steps, rng, depth=2, decay=0.0, batch=None, ti
     Ws = [rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(1 if tied else depth - 1)]
     v = rng.standard_normal(n)
     signs = (1, -1) if antithetic else (1,)
-    runs = [_train(X, y, U.copy(), [W.copy() for W in Ws], s * v, optimizer, lr, steps, depth, decay, batch) for s in signs]
+    runs = [
+        _train(X, y, U.copy(), [W.copy() for W in Ws], s * v, optimizer, lr, steps, depth, decay, batch) for s in signs
+    ]
     return np.mean(runs, axis=0)
 
 

@@ -86,7 +86,9 @@ def test_adam_without_bias_correction_is_rejected():
 
 
 def test_images_without_dot_kets_are_rejected(monkeypatch):
-    monkeypatch.setattr(InitialOperator, "_images", lambda self, q, transposed, target: target.fresh(len(q)) * self._std)
+    monkeypatch.setattr(
+        InitialOperator, "_images", lambda self, q, transposed, target: target.fresh(len(q)) * self._std
+    )
     assert rms_z("SGD, L=2", limit("SGD, L=2")) > 5
 
 

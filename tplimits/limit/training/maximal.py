@@ -103,5 +103,7 @@ def _by_parameter(network: Program, names: tuple[str, ...], given: Any, option: 
 def _decay(name: str, value: Any) -> Expr:
     number = exact_number("weight_decay", value, ProgramError)
     if number.is_negative or (number >= 1) is True or not number < 1:
-        raise ProgramError(f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1.")
+        raise ProgramError(
+            f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1."
+        )
     return number

@@ -76,9 +76,7 @@ def exact_rates(lr: Any, names: tuple[str, ...]) -> Rates:
 class _Unrolling:
     """One program under construction."""
 
-    def __init__(
-        self, recursion: MaximalRecursion, X: Mapping[str, numpy.ndarray], signal: Signal, lr: Rates
-    ) -> None:
+    def __init__(self, recursion: MaximalRecursion, X: Mapping[str, numpy.ndarray], signal: Signal, lr: Rates) -> None:
         self.recursion, self.total, self.signal, self.lr = recursion, recursion.total, signal, lr
         self.source = source = self.total.program
         self.inputs = len(next(iter(X.values())))
@@ -213,7 +211,9 @@ class _Unrolling:
         for index, value in numpy.ndenumerate(self.signal(symbols, t)):
             body = sympy.sympify(value).xreplace(entries)
             if body != 0:
-                found[index] = self.growing.body(body, (), None, self.source[0].line, f"χ_{t}({', '.join(map(str, index))})")
+                found[index] = self.growing.body(
+                    body, (), None, self.source[0].line, f"χ_{t}({', '.join(map(str, index))})"
+                )
         return found
 
     def _size(self, axis: str) -> int:

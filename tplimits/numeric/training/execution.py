@@ -62,7 +62,10 @@ class TrainingExecution(ParticleExecution):
         """As many particles of each width as asked for, rounded to whole blocks."""
         program = self.program
         others = [w for w in program.widths if w != "n"]
-        sizes = {"n": 1.0, **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()}}
+        sizes = {
+            "n": 1.0,
+            **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()},
+        }
         self.blocks = max(1, math.ceil(particles / block))
         per_block = math.ceil(particles / self.blocks)
         self.width = {w: self.blocks * max(1, round(per_block * ratio)) for w, ratio in sizes.items()}

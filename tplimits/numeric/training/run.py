@@ -85,9 +85,7 @@ class Replicate:
     def trajectory(self, with_kets: bool) -> Trajectory:
         """What was found."""
         stacked = {name: numpy.array(kets) for name, kets in self.kets.items()} if with_kets else {}
-        return Trajectory(
-            numpy.array(self.f), {name: numpy.array(g) for name, g in self.grams.items()}, stacked
-        )
+        return Trajectory(numpy.array(self.f), {name: numpy.array(g) for name, g in self.grams.items()}, stacked)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds."""

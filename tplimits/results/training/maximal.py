@@ -12,6 +12,7 @@ import numpy
 
 from tplimits import stages
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.limit.kets import Step
 from tplimits.limit.recursion import deep
 from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
 from tplimits.limit.training.unrolled import exact_rates, unrolled
@@ -21,6 +22,8 @@ from tplimits.program.given import named_once, whole_from
 from tplimits.program.loss import exact_signal
 from tplimits.program.program import Program
 from tplimits.progress import Progress
+from tplimits.report import citations
+from tplimits.report.training import maximal as report
 from tplimits.results.training.runs import TrainingRun
 from tplimits.results.width import WidthLimit
 
@@ -49,6 +52,37 @@ class MaximalLimit:
     program: Program
     regime: MaximalUpdate
     recursion: MaximalRecursion = field(repr=False, compare=False)
+
+    # -- the derivation -----------------------------------------------------------------------
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The recursion, one step an equation."""
+        return report.steps(self.recursion)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the limit rests on; hypotheses that the optimizer loses start with "lost"."""
+        return (
+            "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
+            "Gaussian (matrices of variance 1/columns), the output an average",
+            "activations with derivatives, and update functions, that are pseudo-Lipschitz",
+            *(f"lost: {line}" for line in self.recursion.lost),
+        )
+
+    def __repr__(self) -> str:
+        return report.text(self.recursion)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath) in bra-ket notation."""
+        return report.latex(self.recursion)
+
+    def _repr_latex_(self) -> str:
+        return report.notebook(self.recursion)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems behind the recursion."""
+        return citations.bibtex([s.reference.citation for s in self.steps], ())
 
     # -- exactly, for a few steps -------------------------------------------------------------
 
@@ -121,7 +155,9 @@ class MaximalLimit:
         are not finite.
         """
         if executor is not None and checkpoint is not None:
-            raise EvaluationError("evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one.")
+            raise EvaluationError(
+                "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
+            )
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.maximal()
         asked = stages.maximal_request().request(
