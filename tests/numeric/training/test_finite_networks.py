@@ -4,8 +4,9 @@ import functools
 
 import numpy as np
 import pytest
-import tplimits as tp
 import trained_networks as finite
+
+import tplimits as tp
 from tplimits.numeric.training.matrices import InitialOperator
 from tplimits.numeric.training.parameters import MatrixParameter
 from tplimits.numeric.training.updates import BlockUpdate
