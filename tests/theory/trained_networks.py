@@ -1,9 +1,9 @@
-"""Multilayer perceptrons of finite width trained with their true matrices, in plain NumPy: the oracle of training limits.
+"""Perceptrons of finite width trained with their true matrices, in plain NumPy: the oracle of training limits.
 
     h¹ = U ξ,  xˡ = φ(hˡ),  hˡ⁺¹ = Wˡ xˡ,  f = v·x^L/n,   U, v ~ N(0, 1),  W ~ N(0, 1/n)
 
-in the maximal update parametrization: gradients are scaled by n for vectors and n² /n for matrices, so that their entries
-are of order 1, and a matrix moves by 1/n of what the optimizer says.  Nothing here comes from the package.
+in the maximal update parametrization: gradients are multiplied by n, so that their entries are of order 1, and a matrix
+moves by 1/n of what the optimizer says.  Nothing here comes from the package.
 """
 
 from __future__ import annotations
@@ -75,18 +75,18 @@ def train(X, y, n, optimizer, lr, steps, rng, depth=2, decay=0.0, batch=None, ti
     Ws = [rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(1 if tied else depth - 1)]
     v = rng.standard_normal(n)
     signs = (1, -1) if antithetic else (1,)
-    runs = [
-        _train(X, y, U.copy(), [W.copy() for W in Ws], s * v, optimizer, lr, steps, depth, decay, batch) for s in signs
-    ]
-    return np.mean(runs, axis=0)
+    χ_on = (np.arange(len(X)) < (len(X) if batch is None else batch)).astype(float)
+    more = {"depth": depth, "decay": decay, "tied": tied, "trained": χ_on}
+    return np.mean([train_from(U, Ws, s * v, X, y, optimizer, lr, steps, **more) for s in signs], axis=0)
 
 
-def _train(X, y, U, Ws, v, optimizer, lr, steps, depth, decay, batch):
-    n, batch = len(v), len(X) if batch is None else batch
-    inputs = _Weights(U, optimizer)
-    hidden = [_Weights(W, optimizer, 1 / n) for W in Ws]
-    readout = _Weights(v[:, None], optimizer)
-    layers = [hidden[l % len(hidden)] for l in range(depth - 1)]
+def train_from(U, Ws, v, X, y, optimizer, lr, steps, trained, depth=2, decay=0.0, tied=False):
+    """f (steps + 1, inputs) from given weights, with χ = (f − y)/B on the inputs that `trained` marks by 1."""
+    n = len(v)
+    inputs = _Weights(U.copy(), optimizer)
+    hidden = [_Weights(W.copy(), optimizer, 1 / n) for W in Ws]
+    readout = _Weights(v[:, None].copy(), optimizer)
+    layers = [hidden[0]] * (depth - 1) if tied else hidden
     out = []
     for t in range(steps + 1):
         x = [np.tanh(inputs.value @ X.T)]
@@ -94,10 +94,10 @@ def _train(X, y, U, Ws, v, optimizer, lr, steps, depth, decay, batch):
             x.append(np.tanh(W.value @ x[-1]))
         f = readout.value[:, 0] @ x[-1] / n
         out.append(f)
-        χ = np.where(np.arange(len(X)) < batch, (f - np.nan_to_num(y)) / batch, 0.0)
+        χ = trained * (f - np.nan_to_num(y)) / trained.sum()
         dx = np.repeat(readout.value, len(X), axis=1)
         gradients = {id(W): ([], []) for W in hidden}
-        for W, below, above in zip(reversed(layers), reversed(x[:-1]), reversed(x[1:])):
+        for W, below, above in zip(reversed(layers), reversed(x[:-1]), reversed(x[1:]), strict=True):
             dh = (1 - above**2) * dx
             gradients[id(W)][0].append(dh * χ)
             gradients[id(W)][1].append(below.T)

@@ -1,4 +1,4 @@
-"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.5.3, 2.7.1, 2.7.3, 2.9.25, 2.9.30).
+"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.7.1, 2.9.25 and their corollaries).
 
 In the maximal update parametrization every vector of every step has a ket and every matrix is an operator:
 

@@ -55,6 +55,10 @@ class Replicate:
 
     def advance(self) -> None:
         """The outputs at the next time, and a step of training unless it was the last."""
+        with numpy.errstate(all="ignore"):  # what overflows is refused by name
+            self._advance()
+
+    def _advance(self) -> None:
         t = len(self.f)
         f = self.execution.outputs()
         if not numpy.isfinite(f).all():

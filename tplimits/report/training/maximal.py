@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from tplimits.limit.kets import Step
 from tplimits.limit.training.maximal import MaximalRecursion
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
+from tplimits.report.latex_formulas import Formula, environment
 from tplimits.report.text import formula
-from tplimits.report.training.notation import LatexNotation, TextNotation
+from tplimits.report.training.notation import LatexNotation, NamedLatex, TextNotation
 from tplimits.report.training.outline import Equation, Outline
 
 _SECTIONS = {
@@ -82,7 +82,7 @@ def _latex_rows(recursion: MaximalRecursion) -> list[Formula]:
 
 def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:
     """The bar, and the update functions."""
-    printer = FormulaPrinter()
+    printer = NamedLatex()
     bar = Formula(r"\overline{X_t}", "=", ("Q_t(X_0, \\ldots, X_t)",))
     action = (
         r"\operatorname{E}_{\boxed{1}} Q_t\Big(\sum_i |a_i\rangle |b_i\rangle^{\boxed{1}}\Big) |z\rangle^{\boxed{1}}"

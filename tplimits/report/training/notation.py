@@ -11,7 +11,7 @@ from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry,
 from tplimits.program.program import Program
 from tplimits.program.render import BodyPrinter, number_text
 from tplimits.report.kernels.latex import label
-from tplimits.report.latex_formulas import FormulaPrinter
+from tplimits.report.latex_formulas import FormulaPrinter, decimal
 
 
 def latex_label(text: str) -> str:
@@ -119,7 +119,14 @@ class TextNotation:
         return number_text(expr)
 
 
-class _TimedLatex(FormulaPrinter):
+class NamedLatex(FormulaPrinter):
+    """LaTeX with symbols in the names of programs."""
+
+    def _print_Symbol(self, expr: sympy.Symbol, style: str = "plain") -> str:
+        return decimal(expr.name) or latex_label(expr.name)
+
+
+class _TimedLatex(NamedLatex):
     r"""Bodies in LaTeX, entries as |x_t\rangle."""
 
     def __init__(self, program: Program, data: frozenset[int]) -> None:
@@ -147,9 +154,6 @@ class _TimedLatex(FormulaPrinter):
 
     def _print_GaussMean(self, expr: GaussMean) -> str:
         return rf"\operatorname{{E}}\left[{self._print(expr.args[0])}\right]"
-
-    def _print_Symbol(self, expr: sympy.Symbol, style: str = "plain") -> str:
-        return latex_label(expr.name)
 
 
 class LatexNotation:

@@ -1,4 +1,4 @@
-"""The recursion of training in the feature-learning limit, equation by equation (Yang & Littwin, Thms 2.7.1, 2.9.25)."""
+"""The recursion of training in the feature-learning limit, equation by equation."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class MaximalLimit:
         return unrolled(self.recursion, data, exact_signal(error), rates, times)
 
     def exact(self, X: Any, *, error: Any, lr: Any, steps: int) -> Any:
-        """f_0, …, f_steps as expressions, an array (steps + 1, inputs, *outputs); what is not closed is a mean left open.
+        """f_0, …, f_steps as expressions, (steps + 1, inputs, *outputs); what is not closed is a mean left open.
 
         >>> import tplimits as tp
         >>> @tp.network
@@ -146,7 +146,7 @@ class MaximalLimit:
         error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
         lr: a number, a function of the step, or a mapping that names every parameter.
         particles: samples of every ket, at least four for each input, step and use of a matrix.
-        block: nonlinear updates of a matrix are averaged over as many particles (`particles` × `block` numbers a state).
+        block: nonlinear updates of a matrix are averaged over so many particles (`particles` × `block` numbers).
         record: names of vectors whose samples and Gram matrices are kept at every step.
         checkpoint: a file that is written after every step; the same call goes on from there.
         Scalar parameters and constants go by name, or in `constants`.
