@@ -77,6 +77,8 @@ from tplimits.program.serial import from_json as from_json
 from tplimits.program.serial import to_json as to_json
 from tplimits.program.trace import program as program
 from tplimits.results.check import check as check
+from tplimits.results.classification import Classification as Classification
+from tplimits.results.classification import classify as classify
 from tplimits.results.derive import derive as derive
 from tplimits.results.kernels import KernelLimit as KernelLimit
 from tplimits.results.kernels import Kernels as Kernels

@@ -65,7 +65,7 @@ def train(
     weight_decay: float = 0.0,
     *,
     draws: int = 1,
-    keep: Iterable[str] = (),
+    keep: Iterable[str] | Mapping[str, int] = (),
     only: Iterable[str] | None = None,
     given: Mapping[str, Any] | None = None,
     ratios: Mapping[str, float] | None = None,
@@ -75,8 +75,9 @@ def train(
 
     optimizer: one for all parameters, or by name.  lr: a number, a function of the step t = 0, 1, …, or either of
     these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the others
-    stay.  given: initial parameters and constants by name, in the program's scale (W, not w).  subtract_initial:
-    f_0 is subtracted from all outputs, also those that the error sees.
+    stay.  keep: names of values to record, or names for positions in the total program.  given: initial parameters and
+    constants by name, in the program's scale (W, not w).  subtract_initial: f_0 is subtracted from all outputs, also
+    those that the error sees.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -89,8 +90,9 @@ def train(
     Raises EvaluationError for a negative rate, a decay outside of [0, 1), unknown names, and outputs that overflow.
     """
     networks = _Networks(net, parametrization, optimizer, lr, weight_decay, n, draws, seed, only, given, ratios)
+    kept = keep if isinstance(keep, Mapping) else {name: net.position(name) for name in keep}
     return networks.trained(
-        X, error_signal(error), whole_from("steps", steps, 0, EvaluationError), keep, subtract_initial
+        X, error_signal(error), whole_from("steps", steps, 0, EvaluationError), kept, subtract_initial
     )
 
 
@@ -143,10 +145,9 @@ class _Networks:
         return float(self.parametrization.a_out)
 
     def trained(
-        self, X: Any, error: Callable[[Array, int], Array], steps: int, keep: Iterable[str], subtract: bool
+        self, X: Any, error: Callable[[Array, int], Array], steps: int, kept: Mapping[str, int], subtract: bool
     ) -> Trained:
         data = inputs_of(self.net, X, "X")
-        kept = {name: self.net.position(name) for name in keep}
         outputs: list[Array] = []
         found: dict[str, list[Array]] = {name: [] for name in kept}
         start: Any = 0.0

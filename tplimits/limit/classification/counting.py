@@ -118,6 +118,13 @@ class Counting:
         ]
         return [(name, now.start, then.start) for name, now, then in pairs]
 
+    def moves(self, t: int) -> dict[str, Power]:
+        """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
+        step = self.steps[min(t, len(self.steps) - 1)]
+        found = {self.name(p): step.sizes[p].move for p in self.hidden}
+        found |= {self.reading(r): size.move for r, size in step.reads.items()}
+        return found | {"f": step.output.move}
+
     def name(self, position: int) -> str:
         """How a value is called."""
         return self.network[position].name

@@ -9,9 +9,10 @@ from typing import Any
 
 import sympy
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import ProgramError
 from tplimits.limit.classification.counting import Counting
 from tplimits.limit.classification.inequalities import Inequality, Parameter, Table, real_symbols
+from tplimits.limit.classification.perceptron import on_layers, perceptron
 from tplimits.limit.classification.sizes import NOTHING
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
@@ -27,6 +28,8 @@ REGIMES = ("unstable", "unfaithful", "trivial", "feature", "operator")
 class Verdict:
     """The inequalities of a parametrization, and the powers counted on a program where exponents are numbers."""
 
+    network: Program
+    parametrization: Parametrization
     table: Table
     counting: Counting | None
 
@@ -111,7 +114,11 @@ class Verdict:
         for t, step in enumerate(counting.steps):
             moving = [(counting.name(p), step.sizes[p].move) for p in counting.hidden] + [("f", step.output.move)]
             moving += [(counting.reading(r), step.reads[r].move) for r in step.reads]
-            moving += [(f"what {counting.name(p)} is a function of", move) for p, move in step.arguments.items()]
+            moving += [  # growth that a bounded function hides
+                (f"what {counting.name(p)} is a function of", move)
+                for p, move in step.arguments.items()
+                if step.sizes[p].move <= 0
+            ]
             for name, power in moving:
                 if power > 0 and name not in seen:
                     seen.add(name)
@@ -143,34 +150,28 @@ def simplified(condition: sympy.Basic) -> sympy.Basic:
     return condition
 
 
-def verdict_on(target: Any, parametrization: Any, optimizer: Any) -> tuple[Verdict, Program | None]:
+def verdict_on(target: Any, parametrization: Any, optimizer: Any) -> Verdict:
     """The verdict on a network, or on a perceptron with so many hidden layers."""
     if not isinstance(parametrization, Parametrization):
         raise ProgramError(
             f"classify(…, {parametrization!r}): give a parametrization such as tp.MUP or tp.ABCD({{…}})."
         )
     if isinstance(target, Program):
-        return _on_program(target, parametrization, optimizer), target
+        return _on_program(target, parametrization, optimizer)
     if isinstance(target, bool) or not isinstance(target, int) or target < 1:
         raise ProgramError(f"classify({target!r}, …): give a network, or the number of hidden layers of a perceptron.")
     names = [str(layer) for layer in range(1, target + 2)]
     strange = set(parametrization.by_name) - set(names)
     if strange:
         raise ProgramError(f"{parametrization!r}: {min(strange)!r} is no layer; they are {', '.join(names)}.")
-    kinds = dict.fromkeys(names, "matrix") | {names[0]: "vector", names[-1]: "readout"}
-    exponents = {name: parametrization.by_name.get(name, parametrization.kind(kinds[name])) for name in names}
-    labels = {name: f"layer {name}" for name in names}
-    table = _table(kinds, exponents, parametrization, optimizer, labels=labels)
-    return Verdict(table, None), None
+    return _on_program(perceptron(target), on_layers(parametrization, target), optimizer)
 
 
 def _on_program(network: Program, parametrization: Parametrization, optimizer: Any) -> Verdict:
     exponents, found = parametrization.of(network), roles(network)
-    if not found.named("readout") and not found.kinds:
-        raise NoLimitError(f"`{network.name}` has no parameters.")
     table = _table(found.kinds, exponents, parametrization, optimizer, found.read_out_everywhere, network)
     symbolic = bool(parametrization.symbols)
-    return Verdict(table, None if symbolic else Counting(network, parametrization, optimizer))
+    return Verdict(network, parametrization, table, None if symbolic else Counting(network, parametrization, optimizer))
 
 
 def _table(
@@ -178,16 +179,15 @@ def _table(
     exponents: Mapping[str, Exponents],
     parametrization: Parametrization,
     optimizer: Any,
-    everywhere: bool = True,
-    network: Program | None = None,
-    labels: Mapping[str, str] | None = None,
+    everywhere: bool,
+    network: Program,
 ) -> Table:
     real = real_symbols(exponents, parametrization.a_out)
     rows = []
     for name, e in exponents.items():
         found = Exponents(*(x.xreplace(real) for x in e))
-        inner = kinds[name] != "scalar" or network is None or not _only_shifts(network, name)
-        rows.append(Parameter((labels or {}).get(name, name), kinds[name], found, optimizer_of(optimizer, name), inner))
+        inner = kinds[name] != "scalar" or not _only_shifts(network, name)
+        rows.append(Parameter(name, kinds[name], found, optimizer_of(optimizer, name), inner))
     return Table(tuple(rows), parametrization.a_out.xreplace(real), everywhere)
 
 

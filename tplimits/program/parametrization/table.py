@@ -7,7 +7,7 @@ readouts, and a_out of the output f = n^(−a_out) Σ_α x_α.  A perceptron's l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -72,6 +72,14 @@ class Parametrization:
                 )
         kinds = roles(network).kinds
         return {name: self.by_name.get(name, self.kind(kinds[name])) for name in known}
+
+    def with_names(self, by_name: Mapping[str, Exponents]) -> Parametrization:
+        """The same table with other exponents of single parameters."""
+        return replace(self, by_name=by_name)
+
+    def renamed(self, name: str) -> Parametrization:
+        """The same table under another name."""
+        return replace(self, name=name)
 
     def substituted(self, values: Mapping[Any, Any]) -> Parametrization:
         """With numbers for symbols."""
