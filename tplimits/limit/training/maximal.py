@@ -1,4 +1,4 @@
-"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.7.1, 2.9.25 and their corollaries).
+"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.7.1, 2.9.25).
 
 In the maximal update parametrization every vector of every step has a ket and every matrix is an operator:
 

@@ -2,9 +2,9 @@
 
     ΔW_t = −Σ_{s<t} η_s (1 − λ)^(t−1−s) Q_s(G_0, …, G_s)/columns.
 
-G_s = Σ_rows χ_row left_row ⊗ right_row is the gradient at step s.  Where Q is linear, ΔW has low rank and is kept as its
-factors, exactly.  Where it is not, the mean over all pairs of particles is replaced by the mean over pairs in the same
-block of K particles: memory and time M × K instead of M × M.
+G_s = Σ_rows χ_row left_row ⊗ right_row is the gradient at step s.  Where Q is linear, ΔW has low rank and is kept as
+its factors, exactly.  Where it is not, the mean over all pairs of particles is replaced by the mean over pairs in the
+same block of K particles: memory and time M × K instead of M × M.
 """
 
 from __future__ import annotations
