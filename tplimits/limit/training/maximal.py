@@ -59,13 +59,16 @@ class MaximalRecursion:
 def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> MaximalRecursion:
     """The recursion of a network, its hypotheses checked.
 
-    Raises ProgramError for arguments that are no optimizers or decays, NoLimitError where √n stands in the network.
+    Raises ProgramError for arguments that are no optimizers or decays, and for optimizers that do not act entry by
+    entry; NoLimitError where √n stands in the network.
     """
     names = parameters(network)
     optimizers = _by_parameter(network, names, optimizer, "optimizer", Optimizer)
     for name, found in optimizers.items():
         if not isinstance(found, Optimizer):
             raise ProgramError(f"tp.MaximalUpdate: {found!r} for `{name}` is no optimizer; give one such as tp.Adam().")
+    formulas = {name: found.formula for name, found in optimizers.items()}  # some have none, and say so
+    assert len(formulas) == len(names)
     decays = _by_parameter(network, names, weight_decay, "weight_decay", object)
     exact = {name: _decay(name, value) for name, value in decays.items()}
     for position, s in enumerate(network):
