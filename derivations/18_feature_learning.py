@@ -126,9 +126,10 @@ for axis, n in zip(axes, WIDTHS, strict=True):
             for k in range(TRIALS)
         ]
     )
-    table[n] = np.sqrt(((f - limit.f) ** 2).mean(axis=(0, 2)))
-    shown = ", ".join(f"{table[n][t]:.3f}" for t in times)
-    print(f"  width {n}: rms deviation of one run at t = {times}: {shown}")
+    table[n] = np.sqrt(((f - limit.f)[:, :, B:] ** 2).mean(axis=(0, 2)))
+    of_trained = np.sqrt(((f - limit.f)[:, :, :B] ** 2).mean(axis=(0, 2)))
+    shown, trained = (", ".join(f"{d[t]:.3f}" for t in times) for d in (table[n], of_trained))
+    print(f"  width {n}: rms deviation of one run at t = {times}: {shown} on new inputs, {trained} on the samples")
     axis.plot(f[:, :, B:].transpose(1, 0, 2).reshape(STEPS + 1, -1), color="C0", alpha=0.3, linewidth=0.7)
     axis.plot(limit.f[:, B:], color="black")
     axis.set_title(f"width {n}")

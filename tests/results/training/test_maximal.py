@@ -53,6 +53,7 @@ SGD = tp.derive(two, tp.MaximalUpdate(tp.SGD()))
         ({"error": tp.squared_error([1.0])}, "targets have shape"),
         ({"record": ("nothing",)}, "nothing"),
         ({"constants": {"γ": 1}}, "γ"),
+        ({"constants": {"U": np.ones((2, 256))}}, "`U` is drawn"),
         ({"ratios": {"k": 1}}, "widths of `two` besides n are none"),
     ],
 )

@@ -84,7 +84,7 @@ def request(
     error_signal(error)  # refused here if it is no function
     if conditioning not in CONDITIONINGS:
         raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
-    names = (record,) if isinstance(record, str) else tuple(record)
+    names = (record,) if isinstance(record, str) else tuple(record or ())
     for name in names:
         if network[network.position(name)].width is None:
             raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
@@ -151,10 +151,12 @@ def _numbers_given(asked: Request) -> None:
 
 
 def _scalars_given(asked: Request) -> None:
-    """Refuse scalar parameters without a start: the limit depends on them."""
+    """Refuse scalar parameters without a start, on which the limit depends, and vectors and matrices with one."""
     network = asked.recursion.network
     for name in asked.recursion.optimizers:
         s = network[network.initial_names[name]]
+        if not isinstance(s, InitialScalar) and name in asked.given:
+            raise EvaluationError(f"{name}=…: `{name}` is drawn; only scalar parameters and constants are given.")
         if isinstance(s, InitialScalar) and s.value is None and name not in asked.given:
             raise EvaluationError(
                 f"the scalar parameter `{name}` has no initial value, and the limit depends on it: give {name}=…."
