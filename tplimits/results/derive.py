@@ -59,8 +59,8 @@ def derive(
     if program.is_network:
         raise ProgramError(
             f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
-            "kernels at initialisation and of training by gradient descent, tp.MaximalUpdate(tp.Adam()) for training with "
-            "features that move."
+            "kernels at initialisation and of training by gradient descent, tp.MaximalUpdate(tp.Adam()) for training "
+            "with features that move."
         )
     if isinstance(regime, Proportional):
         return _proportional(program, regime)
