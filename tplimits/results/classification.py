@@ -92,13 +92,13 @@ class Classification:
 
     def check(
         self,
-        widths: Sequence[int] = (64, 128, 256, 512),
+        widths: Sequence[int] = (128, 1024),
         *,
         X: Any = None,
         error: Any = None,
-        lr: Any = 1,
+        lr: Any = 0.5,
         steps: int = 2,
-        draws: int = 4,
+        draws: int = 3,
         seed: int = 0,
     ) -> CoordinateCheck:
         """Train finite networks and compare the measured powers of n with those that were counted.
@@ -130,8 +130,8 @@ def classify(target: Any, parametrization: Parametrization, optimizer: Any) -> C
     >>> import tplimits as tp
     >>> classify(2, tp.MUP, tp.Adam()).regime, classify(2, tp.NTP, tp.SGD()).regime
     ('feature', 'operator')
-    >>> classify(2, tp.SP, tp.SignSGD()).breaks[-1]
-    'f moves like n^(3/2) in step 1'
+    >>> classify(2, tp.SP, tp.SignSGD()).breaks[0]
+    'h2 moves like n^(1) in step 1'
     >>> c = sympy.Symbol("c")
     >>> rate = {"input": (0, 0, c, 0), "hidden": (0, "1/2", c, 0), "output": (0, "1/2", c, 0)}
     >>> classify(2, tp.ABCD(rate), tp.SignSGD()).stable
