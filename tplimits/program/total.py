@@ -1,0 +1,50 @@
+"""Total programs on data: a network with its gradients, on many inputs with the same parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tplimits.program.backward import Backward, backpropagation
+from tplimits.program.program import Program
+from tplimits.program.samples import dependent, with_samples
+
+
+@dataclass(frozen=True)
+class TotalProgram:
+    """A network and its gradients on many inputs with the same parameters."""
+
+    network: Program
+
+    @cached_property
+    def backward(self) -> Backward:
+        """The gradients for one input."""
+        return backpropagation(self.network)
+
+    @cached_property
+    def program(self) -> Program:
+        """Everything, on many inputs; the instructions of the network come first."""
+        return with_samples(self.backward.program)[0]
+
+    @cached_property
+    def axis(self) -> str:
+        """The axis of inputs."""
+        return with_samples(self.backward.program)[1]
+
+    @cached_property
+    def on_data(self) -> tuple[bool, ...]:
+        """Which instructions depend on the input."""
+        return dependent(self.backward.program)
+
+    @cached_property
+    def output_axes(self) -> tuple[str, ...]:
+        """The axes of the output: those of the readout, then those that the shift adds."""
+        axes: dict[str, None] = {}
+        for position in self.network.returns:
+            axes.update(dict.fromkeys(self.network[position].axes))
+        return tuple(axes)
+
+    @cached_property
+    def readout_width(self) -> str:
+        """The width that the output is summed over."""
+        return self.network[self.network.returns[0]].width or "n"
