@@ -60,6 +60,13 @@ from tplimits.program.operations import sum as sum
 from tplimits.program.operations import tanh as tanh
 from tplimits.program.operations import where as where
 from tplimits.program.operations import width as width
+from tplimits.program.optimizers.adaptive import Adagrad as Adagrad
+from tplimits.program.optimizers.adaptive import Adam as Adam
+from tplimits.program.optimizers.adaptive import NAdam as NAdam
+from tplimits.program.optimizers.adaptive import RMSProp as RMSProp
+from tplimits.program.optimizers.entrywise import Entrywise as Entrywise
+from tplimits.program.optimizers.linear import SGD as SGD
+from tplimits.program.optimizers.linear import SignSGD as SignSGD
 from tplimits.program.program import Program as Program
 from tplimits.program.serial import from_json as from_json
 from tplimits.program.serial import to_json as to_json

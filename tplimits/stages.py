@@ -14,6 +14,11 @@ def execution() -> ModuleType:
     return importlib.import_module("tplimits.program.run")
 
 
+def stepping() -> ModuleType:
+    """tplimits.program.optimizers.stepping"""
+    return importlib.import_module("tplimits.program.optimizers.stepping")
+
+
 def evaluation() -> ModuleType:
     """tplimits.numeric.evaluation"""
     return importlib.import_module("tplimits.numeric.evaluation")

@@ -14,6 +14,9 @@ from tplimits.numeric.kernels.mixture import KernelSample, Kurtosis
 from tplimits.numeric.kernels.request import KernelPair
 from tplimits.numeric.number import Number
 from tplimits.numeric.sde.paths import Paths
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.optimizers.recursion import State as OptimizerState
+from tplimits.program.optimizers.stepping import Stepper
 from tplimits.results.kernel_inference import Inference
 from tplimits.results.kernel_mixture import Mixture
 from tplimits.zoo import ZooEntry
@@ -53,6 +56,11 @@ def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
         assert attributes(kind) - mentioned - {"name", "described"} == set(), kind.__name__
 
 
+def test_attributes_of_optimizers_are_listed():
+    mentioned = set(re.findall(r"`\.(\w+)", TEXT))
+    assert attributes(Optimizer) - mentioned - {"name", "symbols_of"} == set()
+
+
 def test_attributes_of_predictions_are_listed():
     mentioned = set(re.findall(r"`\.(\w+)", TEXT))
     for kind in (Inference, Mixture, *PREDICTED):
@@ -62,6 +70,7 @@ def test_attributes_of_predictions_are_listed():
 def test_attributes_that_are_listed_exist():
     known = set()
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
+    parts += (Optimizer, OptimizerState, Stepper)
     for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, *parts):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known - {"tables"} == set()

@@ -1,0 +1,142 @@
+"""Optimizers against loops over numbers, written out by hand in float arithmetic."""
+
+import math
+
+import numpy
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.program.optimizers.recursion import TIME, G
+
+GRADIENTS = numpy.random.default_rng(11).standard_normal((6, 5)) * numpy.array([1.0, 1e-4, 30.0, 0.2, 0.0])
+
+
+def adam(gradients, β1, β2, eps, ahead=False):
+    m = v = 0.0
+    for t, g in enumerate(gradients, start=1):
+        m, v = β1 * m + (1 - β1) * g, β2 * v + (1 - β2) * g * g
+        mean = m / (1 - β1**t)
+        if ahead:
+            mean = β1 * m / (1 - β1 ** (t + 1)) + (1 - β1) * g / (1 - β1**t)
+        bottom = v / (1 - β2**t) + eps**2
+    return mean / math.sqrt(bottom) if bottom else 0.0
+
+
+def momentum(gradients, μ):
+    return sum(μ ** (len(gradients) - 1 - s) * g for s, g in enumerate(gradients))
+
+
+def rmsprop(gradients, ρ, eps):
+    v = 0.0
+    for g in gradients:
+        v = ρ * v + (1 - ρ) * g * g
+    return gradients[-1] / math.sqrt(v + eps**2)
+
+
+def adagrad(gradients, eps):
+    return gradients[-1] / math.sqrt(sum(g * g for g in gradients) + eps**2)
+
+
+CASES = [
+    pytest.param(tp.SGD(), lambda g: g[-1], id="SGD"),
+    pytest.param(tp.SGD(momentum=0.9), lambda g: momentum(g, 0.9), id="momentum"),
+    pytest.param(tp.SignSGD(), lambda g: float(numpy.sign(g[-1])), id="sign"),
+    pytest.param(tp.SignSGD(eps=0.1), lambda g: g[-1] / math.hypot(g[-1], 0.1), id="smooth sign"),
+    pytest.param(tp.Adam(), lambda g: adam(g, 0.9, 0.999, 1e-8), id="Adam"),
+    pytest.param(tp.Adam(β1=0.5, β2=0.25, eps=0.05), lambda g: adam(g, 0.5, 0.25, 0.05), id="smooth Adam"),
+    pytest.param(tp.NAdam(eps=0.05), lambda g: adam(g, 0.9, 0.999, 0.05, ahead=True), id="NAdam"),
+    pytest.param(tp.RMSProp(eps=0.01), lambda g: rmsprop(g, 0.99, 0.01), id="RMSProp"),
+    pytest.param(tp.Adagrad(eps=0.01), lambda g: adagrad(g, 0.01), id="Adagrad"),
+]
+
+
+@pytest.mark.parametrize("optimizer, reference", CASES)
+def test_steps_and_unrolled_updates_are_those_of_a_loop(optimizer, reference):
+    stepper = optimizer.stepper()
+    states = stepper.start((5,))
+    for t, g in enumerate(GRADIENTS):
+        states, q = stepper.step(t, states, g)
+        expected = [reference(list(GRADIENTS[: t + 1, i])) for i in range(5)]
+        numpy.testing.assert_allclose(q, expected, rtol=1e-12)
+        if t < 3:
+            exact = [optimizer.update([sympy.Rational(x) for x in GRADIENTS[: t + 1, i]]) for i in range(5)]
+            numpy.testing.assert_allclose([float(x) for x in exact], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer, _", CASES)
+def test_properties(optimizer, _):
+    linear = isinstance(optimizer, tp.SGD)
+    assert optimizer.is_linear == linear
+    assert optimizer.sign_preserving
+    assert optimizer.is_memoryless == (optimizer in (tp.SGD(), tp.SignSGD(), tp.SignSGD(eps=0.1)))
+    assert optimizer.degree == (1 if linear else 0 if optimizer == tp.SignSGD() else None)
+
+
+def test_coefficients_are_the_derivatives_of_the_update():
+    optimizer = tp.Entrywise(
+        lambda m, k, g: m + k / 3 + g,
+        states={"m": lambda g, m, k, t: m / (t + 2) + g - k, "k": lambda g, k: k / 2 + g},
+    )
+    g = sympy.symbols("g0:5", real=True)
+    for t in range(5):
+        update = sympy.expand(optimizer.update(g[: t + 1]))
+        assert optimizer.coefficients(t) == tuple(update.coeff(x) for x in g[: t + 1])
+    with pytest.raises(tp.ProgramError, match="not linear"):
+        tp.Adam().coefficients(1)
+
+
+def test_a_constant_added_to_a_state_is_not_linear():
+    assert not tp.Entrywise(lambda m: m, states={"m": lambda m, g: m + g}, initial={"m": 1}).is_linear
+    assert not tp.Entrywise(lambda g: g + 1).is_linear
+    assert not tp.Entrywise(lambda g: -(g**3)).sign_preserving
+
+
+def test_time_counts_from_zero():
+    stepper = tp.Entrywise(lambda g, t: g / (t + 1)).stepper()
+    assert [float(stepper.step(t, (), numpy.array([6.0]))[1][0]) for t in range(3)] == [6.0, 3.0, 2.0]
+    assert tp.Entrywise(lambda g, t: g / (t + 1)).update([G, G]) == G / 2
+    assert TIME not in tp.Adam().update([G]).free_symbols
+
+
+def test_without_eps_a_warning_names_the_hypothesis_and_zero_gradients_do_not_move():
+    for make in (tp.Adam, tp.NAdam, tp.RMSProp, tp.Adagrad):
+        with pytest.warns(UserWarning, match="pseudo-Lipschitz"):
+            optimizer = make(eps=0)
+        stepper = optimizer.stepper()
+        _, q = stepper.step(0, stepper.start((2,)), numpy.array([0.0, -3.0]))
+        assert q[0] == 0
+        assert q[1] < 0
+        assert optimizer.degree == 0
+    assert "jumps at 0" in tp.SignSGD().lost_hypothesis
+    assert tp.SignSGD(eps=1).lost_hypothesis is None
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: tp.SGD(momentum=1), "below 1"),
+        (lambda: tp.SGD(momentum=-0.1), "0 or more"),
+        (lambda: tp.Adam(β1=1), "below 1"),
+        (lambda: tp.Adam(eps=-1), "0 or more"),
+        (lambda: tp.Adam(eps="tiny"), "finite number"),
+        (lambda: tp.SignSGD(eps=float("nan")), "finite number"),
+        (lambda: tp.Entrywise(lambda x: x), "argument `x`"),
+        (lambda: tp.Entrywise(3), "give a function"),
+        (lambda: tp.Entrywise(lambda g: "g"), "gives 'g'"),
+        (lambda: tp.Entrywise(lambda g: sympy.Symbol("a") * g), "no value"),
+        (lambda: tp.Entrywise(lambda g: g, states={"t": lambda g: g}), "other than g and t"),
+        (lambda: tp.Entrywise(lambda g: g, initial={"m": 1}), "no such state"),
+        (lambda: tp.SGD().update([]), "at least one step"),
+    ],
+)
+def test_what_is_no_optimizer_is_refused(make, message):
+    with pytest.raises(tp.ProgramError, match=message):
+        make()
+
+
+def test_optimizers_are_values():
+    assert tp.Adam() == tp.Adam(β1=0.9)
+    assert hash(tp.Adam()) == hash(tp.Adam(β1=0.9))
+    assert repr(tp.SGD(momentum=0.5)) == "SGD(momentum=0.5)"
+    assert repr(tp.Entrywise(lambda m: m, states={"m": lambda g, m: m + g})) == "Entrywise(Q = m, m ← g + m)"

@@ -1,0 +1,146 @@
+"""Optimizers that divide by a running mean square of the gradient; ε stands inside the root: 1/√(v + ε²)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import sympy
+from sympy import Expr
+
+from tplimits.program.functions import where
+from tplimits.program.optimizers.recursion import (
+    TIME,
+    G,
+    Optimizer,
+    State,
+    exact_of,
+    need_range,
+    state_symbol,
+    warn_without_eps,
+)
+
+β1, β2, ε, ρ = sympy.symbols("β1 β2 ε ρ", real=True)
+m, v = state_symbol("m"), state_symbol("v")
+
+
+@dataclass(frozen=True)
+class _Adaptive(Optimizer):
+    """What has an ε: a quotient that is 0 where nothing was ever seen, and a hypothesis that ε = 0 loses."""
+
+    @property
+    def _eps(self) -> Any:
+        return getattr(self, "eps")  # noqa: B009
+
+    def __post_init__(self) -> None:
+        for field, symbol in self.symbols_of.items():
+            need_range(self.name, field, getattr(self, field), below=None if symbol == "ε" else 1)
+        warn_without_eps(self)
+
+    @property
+    def lost_hypothesis(self) -> str | None:
+        if exact_of(self._eps) != 0:
+            return None
+        return (
+            "without ε the update jumps where gradients vanish; the limit theorems ask for a pseudo-Lipschitz update "
+            "function (ε > 0)."
+        )
+
+    def _quotient(self, numerator: Expr, square: Expr) -> Expr:
+        if exact_of(self._eps) == 0:
+            return where(square, numerator / sympy.sqrt(square), 0)
+        return numerator / sympy.sqrt(square + ε**2)
+
+
+@dataclass(frozen=True)
+class Adam(_Adaptive):
+    """Adam: Q_t = m̂/√(v̂ + ε²) with the bias-corrected means m̂, v̂ of g and g² (ε inside the root, not √v̂ + ε).
+
+        m ← β1 m + (1 − β1) g,  v ← β2 v + (1 − β2) g²,  m̂ = m/(1 − β1^(t+1)),  v̂ = v/(1 − β2^(t+1))
+
+    >>> g = sympy.Symbol("g0", real=True)
+    >>> sympy.simplify(Adam(β1=0.5, β2=0.5, eps=1).update([g]))
+    g0/sqrt(g0**2 + 1)
+
+    Raises ProgramError unless 0 ≤ β1, β2 < 1 and ε ≥ 0; warns for ε = 0.
+    """
+
+    β1: Any = 0.9
+    β2: Any = 0.999
+    eps: Any = 1e-8
+    symbols_of: ClassVar[dict[str, str]] = {"β1": "β1", "β2": "β2", "eps": "ε"}
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        return _means(), self._quotient(m / (1 - β1 ** (TIME + 1)), v / (1 - β2 ** (TIME + 1)))
+
+
+@dataclass(frozen=True)
+class NAdam(_Adaptive):
+    """Adam with Nesterov's momentum: the mean of g looks one step ahead, with constant β1.
+
+        m̂ = β1 m/(1 − β1^(t+2)) + (1 − β1) g/(1 − β1^(t+1)),  otherwise as Adam
+
+    >>> NAdam(β1=0).update([G]) == Adam(β1=0).update([G])
+    True
+
+    Raises ProgramError unless 0 ≤ β1, β2 < 1 and ε ≥ 0; warns for ε = 0.
+    """
+
+    β1: Any = 0.9
+    β2: Any = 0.999
+    eps: Any = 1e-8
+    symbols_of: ClassVar[dict[str, str]] = {"β1": "β1", "β2": "β2", "eps": "ε"}
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        ahead = β1 * m / (1 - β1 ** (TIME + 2)) + (1 - β1) * G / (1 - β1 ** (TIME + 1))
+        return _means(), self._quotient(ahead, v / (1 - β2 ** (TIME + 1)))
+
+
+@dataclass(frozen=True)
+class RMSProp(_Adaptive):
+    """RMSProp: v ← ρ v + (1 − ρ) g², Q_t = g_t/√(v + ε²); v starts at 0 and is not corrected.
+
+    >>> RMSProp(decay=0.75, eps=1).update([G])
+    g/sqrt(g**2/4 + 1)
+
+    Raises ProgramError unless 0 ≤ decay < 1 and ε ≥ 0; warns for ε = 0.
+    """
+
+    decay: Any = 0.99
+    eps: Any = 1e-8
+    symbols_of: ClassVar[dict[str, str]] = {"decay": "ρ", "eps": "ε"}
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        return (State("v", sympy.S.Zero, ρ * v + (1 - ρ) * G**2),), self._quotient(G, v)
+
+
+@dataclass(frozen=True)
+class Adagrad(_Adaptive):
+    """Adagrad: Q_t = g_t/√(Σ_{s≤t} g_s² + ε²).
+
+    >>> Adagrad(eps=1).update(sympy.symbols("g0:2", real=True))
+    g1/sqrt(g0**2 + g1**2 + 1)
+
+    Raises ProgramError for a negative ε; warns for ε = 0.
+    """
+
+    eps: Any = 1e-8
+    symbols_of: ClassVar[dict[str, str]] = {"eps": "ε"}
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        return (State("v", sympy.S.Zero, v + G**2),), self._quotient(G, v)
+
+
+def _means() -> tuple[State, State]:
+    """The running means of g and g²."""
+    return (
+        State("m", sympy.S.Zero, β1 * m + (1 - β1) * G),
+        State("v", sympy.S.Zero, β2 * v + (1 - β2) * G**2),
+    )
+
+
+__all__ = ["Adagrad", "Adam", "NAdam", "RMSProp"]

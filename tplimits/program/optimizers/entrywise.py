@@ -1,0 +1,102 @@
+"""Update functions of the user's own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import ProgramError
+from tplimits.program.frozen import FrozenDict
+from tplimits.program.optimizers.recursion import TIME, G, Optimizer, State, exact_of, state_symbol
+from tplimits.program.tracing import exact, plain
+
+
+@dataclass(frozen=True)
+class Entrywise(Optimizer):
+    """An update function of your own, written with SymPy or tp functions of the arguments g, t and states by name.
+
+    Q: a function of `g`, `t` and the updated states, any of them.  states: for each state a function of `g`, `t` and
+    the states before the step.  initial: their values before the first step, 0 if left out.
+
+    >>> import tplimits as tp
+    >>> Entrywise(lambda g: tp.tanh(g)).output
+    tanh(g)
+    >>> adam = Entrywise(  # without bias correction
+    ...     lambda m, v: m / sympy.sqrt(v + 1),
+    ...     states={"m": lambda g, m: m / 2 + g / 2, "v": lambda g, v: v / 2 + g**2 / 2},
+    ... )
+    >>> adam.update([G])
+    g/(2*sqrt(g**2/2 + 1))
+
+    Raises ProgramError for arguments with other names and for what is no expression of them.
+    """
+
+    Q: Callable[..., Any]
+    states_by: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
+    initial: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    _text: tuple[tuple[State, ...], Expr] = field(init=False, repr=False)
+
+    def __init__(
+        self,
+        Q: Callable[..., Any],
+        states: Mapping[str, Callable[..., Any]] | None = None,
+        initial: Mapping[str, Any] | None = None,
+    ) -> None:
+        names, starts = dict(states or {}), dict(initial or {})
+        for name in names:
+            if not isinstance(name, str) or not name.isidentifier() or name in ("g", "t"):
+                raise ProgramError(f"Entrywise(states={{{name!r}: …}}): name states by words other than g and t.")
+        for name in starts:
+            if name not in names:
+                raise ProgramError(f"Entrywise(initial={{{name!r}: …}}): there is no such state.")
+        known = {"g": G, "t": TIME, **{name: state_symbol(name) for name in names}}
+        text = tuple(
+            State(name, exact_of(starts.get(name, 0)), _expression(update, known, f"the update of {name}"))
+            for name, update in names.items()
+        )
+        output = _expression(Q, known, "Q")
+        for key, value in (("Q", Q), ("states_by", FrozenDict(names)), ("initial", FrozenDict(starts))):
+            object.__setattr__(self, key, value)
+        object.__setattr__(self, "_text", (text, output))
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        return self._text
+
+    @cached_property
+    def hyperparameters(self) -> dict[Symbol, Expr]:
+        return {}
+
+    def __repr__(self) -> str:
+        inner = "".join(f", {s.name} ← {s.update}" for s in self.states)
+        return f"Entrywise(Q = {self.output}{inner})"
+
+    __str__ = __repr__
+
+
+def _expression(function: Callable[..., Any], known: Mapping[str, Symbol], what: str) -> Expr:
+    """A function of named symbols as an expression of them."""
+    if not callable(function):
+        raise ProgramError(f"Entrywise: {what} is {function!r}; give a function of {', '.join(known)}.")
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = ["g"]
+    for name in names:
+        if name not in known:
+            raise ProgramError(f"Entrywise: {what} has the argument `{name}`; its arguments are {', '.join(known)}.")
+    result = plain(function(*(known[name] for name in names)))
+    try:
+        found = result if isinstance(result, Expr) else exact(result)
+    except (TypeError, ValueError, OverflowError, ProgramError):
+        raise ProgramError(f"Entrywise: {what} gives {result!r}; give an expression of {', '.join(known)}.") from None
+    strange = found.free_symbols - set(known.values())
+    if strange:
+        raise ProgramError(f"Entrywise: {what} contains {min(map(str, strange))}, which has no value.")
+    return found.xreplace({x: sympy.Rational(x) for x in found.atoms(sympy.Float)})

@@ -1,0 +1,66 @@
+"""Gradient descent, with or without momentum, and its sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.optimizers.recursion import G, Optimizer, State, exact_of, need_range, state_symbol
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Gradient descent: Q_t = Σ_s μ^(t−s) g_s with momentum μ, so Q_t = g_t by default.
+
+    >>> SGD().output, SGD().is_linear, SGD(momentum=0.5).coefficients(1)
+    (g, True, (1/2, 1))
+
+    Raises ProgramError unless 0 ≤ momentum < 1.
+    """
+
+    momentum: Any = 0
+    symbols_of: ClassVar[dict[str, str]] = {"momentum": "μ"}
+
+    def __post_init__(self) -> None:
+        need_range("SGD", "momentum", self.momentum, below=1)
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        if exact_of(self.momentum) == 0:
+            return (), G
+        m = state_symbol("m")
+        return (State("m", sympy.S.Zero, Symbol("μ", real=True) * m + G),), m
+
+
+@dataclass(frozen=True)
+class SignSGD(Optimizer):
+    """The sign of the gradient, smoothed by ε: Q_t = g_t/√(g_t² + ε²); sign(g_t), with sign(0) = 0, for ε = 0.
+
+    >>> SignSGD(eps=1).output
+    g/sqrt(g**2 + 1)
+    >>> SignSGD().output, SignSGD().degree
+    (sign(g), 0)
+
+    Raises ProgramError for a negative ε.
+    """
+
+    eps: Any = 0
+    symbols_of: ClassVar[dict[str, str]] = {"eps": "ε"}
+
+    def __post_init__(self) -> None:
+        need_range("SignSGD", "eps", self.eps)
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        if exact_of(self.eps) == 0:
+            return (), sympy.sign(G)
+        return (), G / sympy.sqrt(G**2 + Symbol("ε", real=True) ** 2)
+
+    @property
+    def lost_hypothesis(self) -> str | None:
+        if exact_of(self.eps) != 0:
+            return None
+        return "the sign jumps at 0; the limit theorems ask for a pseudo-Lipschitz update function (ε > 0)."

@@ -1,0 +1,216 @@
+"""Entrywise optimizers as recursions (Yang & Littwin, Sec. 2.2).
+
+A parameter moves by −η n^(−c) Q_t(n^d g_0, …, n^d g_t), entry by entry.  Q_t is written as a recursion: with the states
+s before step t and the gradient g of step t (the first step is t = 0)
+
+    s ← update_s(g, t, s)   for all states at once,        Q_t = output(g, t, updated s).
+
+Everything is a SymPy expression, so that one text serves formulas, compiled kernels and arrays.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import ModuleType
+from typing import Any, ClassVar
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits import stages
+from tplimits.errors import ProgramError
+from tplimits.program.given import exact_number
+
+#: the gradient of a step, and the number of the step, 0 for the first
+G = Symbol("g", real=True)
+TIME = Symbol("t", integer=True, nonnegative=True)
+
+
+#: gradients at which homogeneity is judged
+_POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))
+
+
+def state_symbol(name: str) -> Symbol:
+    """A state of an optimizer as it stands in updates and outputs."""
+    return Symbol(name, real=True)
+
+
+@dataclass(frozen=True)
+class State:
+    """What an optimizer remembers of one entry: its value before the first step, and how a step changes it."""
+
+    name: str
+    initial: Expr
+    update: Expr
+
+    @property
+    def symbol(self) -> Symbol:
+        """The state inside expressions."""
+        return state_symbol(self.name)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An entrywise update function Q_t; subclasses give the recursion in the symbols of their hyperparameters."""
+
+    #: fields that are hyperparameters, and the symbols that stand for them in `formula`
+    symbols_of: ClassVar[dict[str, str]] = {}
+
+    # -- what subclasses give -----------------------------------------------------------------
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        """States and output with hyperparameters as symbols; `hyperparameters` has their values."""
+        raise ProgramError(f"{type(self).__name__} is no entrywise optimizer with a recursion.")
+
+    @property
+    def lost_hypothesis(self) -> str | None:
+        """Which hypothesis of the theorems on training limits Q_t fails, or None."""
+        return None
+
+    # -- the recursion ------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the optimizer."""
+        return type(self).__name__
+
+    @cached_property
+    def hyperparameters(self) -> dict[Symbol, Expr]:
+        """The exact values of the symbols in `formula`."""
+        return {Symbol(s, real=True): exact_of(getattr(self, f)) for f, s in self.symbols_of.items()}
+
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        """The states, with numbers for the hyperparameters."""
+        return tuple(State(s.name, s.initial, s.update.xreplace(self.hyperparameters)) for s in self.formula[0])
+
+    @cached_property
+    def output(self) -> Expr:
+        """Q_t in g, t and the updated states, with numbers for the hyperparameters."""
+        return self.formula[1].xreplace(self.hyperparameters)
+
+    def update(self, gradients: Sequence[Expr]) -> Expr:
+        """Q_t(g_0, …, g_t), t + 1 = len(gradients), by unrolling the recursion.
+
+        >>> g = sympy.symbols("g0:2", real=True)
+        >>> from tplimits.program.optimizers.linear import SGD
+        >>> SGD(momentum=0.5).update(g)
+        g0/2 + g1
+        """
+        if not len(gradients):
+            raise ProgramError("update([]): give the gradients of at least one step.")
+        held = {s.symbol: s.initial for s in self.states}
+        for t, g in enumerate(gradients):
+            known = {**held, G: sympy.sympify(g), TIME: sympy.Integer(t)}
+            held = {s.symbol: s.update.subs(known, simultaneous=True) for s in self.states}
+        return self.output.subs({**held, G: known[G], TIME: known[TIME]}, simultaneous=True)
+
+    # -- properties ---------------------------------------------------------------------------
+
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether Q_t depends on the last gradient alone."""
+        return not self.states
+
+    @cached_property
+    def is_linear(self) -> bool:
+        """Whether Q_t is a linear combination of the gradients."""
+        variables = [G, *(s.symbol for s in self.states)]
+        held = all(s.initial == 0 for s in self.states)
+        return held and all(_is_linear_form(e, variables) for e in (self.output, *(s.update for s in self.states)))
+
+    def coefficients(self, t: int) -> tuple[Expr, ...]:
+        """c_0, …, c_t of a linear update Q_t = Σ_s c_s g_s.
+
+        >>> from tplimits.program.optimizers.linear import SGD
+        >>> SGD(momentum=0.5).coefficients(2)
+        (1/4, 1/2, 1)
+
+        Raises ProgramError if the update is not linear.
+        """
+        if not self.is_linear:
+            raise ProgramError(f"{self!r} is not linear in the gradients; it has no coefficients.")
+        symbols = [s.symbol for s in self.states]
+        last = {TIME: sympy.Integer(t)}
+        readout = [self.output.coeff(x).subs(last) for x in symbols]
+        direct = self.output.coeff(G).subs(last)
+        found: list[Expr] = []
+        for step in range(t, -1, -1):
+            at = {TIME: sympy.Integer(step)}
+            fresh = sum(
+                (r * s.update.coeff(G).subs(at) for r, s in zip(readout, self.states, strict=True)), sympy.S.Zero
+            )
+            found.append(fresh + (direct if step == t else 0))
+            readout = [
+                sum((r * s.update.coeff(x).subs(at) for r, s in zip(readout, self.states, strict=True)), sympy.S.Zero)
+                for x in symbols
+            ]
+        return tuple(reversed(found))
+
+    @cached_property
+    def degree(self) -> int | None:
+        """k if Q_t(λ g_0, …, λ g_t) = λ^k Q_t(g_0, …, g_t) for all λ > 0: 1 for SGD, 0 for a pure sign; else None.
+
+        Judged on the first three steps, at rational gradients and to 40 digits.
+        """
+        scale = sympy.Rational(7, 3)
+        for degree in (0, 1):
+            differences = [
+                self.update([scale * x for x in g]) - scale**degree * self.update(g)
+                for g in (_POINTS[:1], _POINTS[:2], _POINTS)
+            ]
+            if all(abs(sympy.N(d, 40)) < 1e-30 for d in differences):
+                return degree
+        return None
+
+    @cached_property
+    def sign_preserving(self) -> bool:
+        """Whether Q_0(g) has the sign of g, judged at 10^−6, …, 10^6 and their negatives."""
+        first = self.update([G])
+        points = [sign * sympy.Rational(10) ** k for k in range(-6, 7) for sign in (1, -1)]
+        return all(sympy.sign(first.subs(G, p).evalf()) == sympy.sign(p) for p in points)
+
+    def stepper(self) -> Any:
+        """The recursion on arrays: `.start(shape)` gives states, `.step(t, states, g)` new states and Q_t."""
+        stepping: ModuleType = stages.stepping()
+        return stepping.Stepper(self)
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{f.name}={getattr(self, f.name)}" for f in fields(self))
+        return f"{self.name}({given})"
+
+
+def exact_of(value: Any) -> Expr:
+    """A hyperparameter as an exact number; a SymPy expression with symbols is kept."""
+    return value if isinstance(value, Expr) and value.free_symbols else exact_number("value", value, ProgramError)
+
+
+def need_range(owner: str, name: str, value: Any, below: int | None = None) -> None:
+    """Refuse a hyperparameter that is negative, or not below a bound; symbols pass."""
+    number = value if isinstance(value, Expr) and value.free_symbols else exact_number(name, value, ProgramError)
+    if number.is_negative or (below is not None and (number >= below) == sympy.true):
+        allowed = "0 or more" if below is None else f"0 or more and below {below}"
+        raise ProgramError(f"{owner}({name}={value!r}): give a number, {allowed}.")
+
+
+def warn_without_eps(optimizer: Optimizer) -> None:
+    """Say which hypothesis an optimizer without ε loses."""
+    if optimizer.lost_hypothesis:
+        warnings.warn(f"{optimizer}: {optimizer.lost_hypothesis}", UserWarning, stacklevel=4)
+
+
+def _is_linear_form(expr: Expr, variables: Sequence[Symbol]) -> bool:
+    """Whether an expression is a combination of the variables with coefficients free of them."""
+    slopes = [sympy.diff(expr, x) for x in variables]
+    if any(slope.has(*variables) for slope in slopes):
+        return False
+    return _vanishes(expr - sum((s * x for s, x in zip(slopes, variables, strict=True)), sympy.S.Zero))
+
+
+def _vanishes(expr: Expr) -> bool:
+    """Whether an expression is zero, after simplification."""
+    return bool(sympy.simplify(sympy.expand(expr)) == 0)

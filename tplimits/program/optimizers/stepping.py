@@ -1,0 +1,56 @@
+"""The recursion of an optimizer on NumPy arrays, written from the same expressions as its formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+
+from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array
+from tplimits.program.optimizers.recursion import TIME, G, Optimizer
+
+_HEADS = {head.__name__: function for head, function in ARRAY_FUNCTIONS.items()}
+
+
+class Stepper:
+    """An optimizer on arrays of any shape, in float64 or in the type of the gradients.
+
+    >>> from tplimits.program.optimizers.linear import SGD
+    >>> stepper = SGD(momentum=0.5).stepper()
+    >>> states = stepper.start((2,))
+    >>> for t, g in enumerate([numpy.array([1.0, 0.0]), numpy.array([0.0, 1.0])]):
+    ...     states, q = stepper.step(t, states, g)
+    >>> q.tolist()
+    [0.5, 1.0]
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        symbols = [s.symbol for s in optimizer.states]
+        modules = [_HEADS, "numpy"]
+        self._updates = sympy.lambdify(
+            [TIME, G, *symbols], [_in_floats(s.update) for s in optimizer.states], modules, cse=True
+        )
+        self._output = sympy.lambdify([TIME, G, *symbols], _in_floats(optimizer.output), modules, cse=True)
+
+    def start(self, shape: Sequence[int]) -> tuple[Array, ...]:
+        """The states before the first step, for an array of entries."""
+        return tuple(numpy.full(tuple(shape), float(s.initial)) for s in self.optimizer.states)
+
+    def step(self, t: int, states: tuple[Array, ...], g: NDArray) -> tuple[tuple[Array, ...], Array]:
+        """The states after step t, and Q_t; `t` counts from 0."""
+        with numpy.errstate(all="ignore"):
+            states = tuple(self._updates(float(t), g, *states))
+            output = self._output(float(t), g, *states)
+        return states, numpy.broadcast_to(output, g.shape)
+
+
+def _in_floats(expr: sympy.Expr) -> sympy.Expr:
+    """The expression with rationals as floating point numbers, but exponents of ½ and whole numbers as they are."""
+    exact = {r: sympy.Float(r, 17) for r in expr.atoms(sympy.Rational) if not r.is_Integer and r not in _HALVES}
+    return expr.xreplace(exact)
+
+
+_HALVES = (sympy.S.Half, -sympy.S.Half)
