@@ -33,6 +33,7 @@ from tplimits.program.nodes import (
     InitialMatrix,
     InitialScalar,
     InitialVector,
+    Instruction,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -135,21 +136,27 @@ class Execution:
 
     def run(self) -> Execution:
         """Fill `arrays`, one array for each instruction, with dimensions (draw, *axes, width)."""
+        return self.run_some(len(self.program))
+
+    def run_some(self, count: int) -> Execution:
+        """Fill `arrays` from where it ends up to the first `count` instructions."""
         with numpy.errstate(all="ignore"):
-            for instruction in self.program.instructions:
-                if isinstance(instruction, (InitialMatrix, InitialVector, InitialScalar)):
-                    self.arrays.append(self._initial(instruction))
-                elif isinstance(instruction, MatMul):
-                    self.arrays.append(self._matmul(instruction))
-                elif isinstance(instruction, Avg):
-                    self.arrays.append(self._vector(instruction).mean(axis=-1))
-                elif isinstance(instruction, ScalarNonlin):
-                    everything = slice(0, self.draws), slice(None)
-                    self.arrays.append(self._body(instruction.body, instruction.axes, {}, *everything))
-                else:
-                    assert isinstance(instruction, OuterNonlin)
-                    self.arrays.append(self._outer(instruction))
+            for instruction in self.program.instructions[len(self.arrays) : count]:
+                self.arrays.append(self._run_one(instruction))
         return self
+
+    def _run_one(self, instruction: Instruction) -> Array:
+        if isinstance(instruction, (InitialMatrix, InitialVector, InitialScalar)):
+            return self._initial(instruction)
+        if isinstance(instruction, MatMul):
+            return self._matmul(instruction)
+        if isinstance(instruction, Avg):
+            return self._vector(instruction).mean(axis=-1)
+        if isinstance(instruction, ScalarNonlin):
+            everything = slice(0, self.draws), slice(None)
+            return self._body(instruction.body, instruction.axes, {}, *everything)
+        assert isinstance(instruction, OuterNonlin)
+        return self._outer(instruction)
 
     # -- initial data -------------------------------------------------------------------------
 

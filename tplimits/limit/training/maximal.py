@@ -1,0 +1,107 @@
+"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.5.3, 2.7.1, 2.7.3, 2.9.25, 2.9.30).
+
+In the maximal update parametrization every vector of every step has a ket and every matrix is an operator:
+
+    f_t = ⟨1|x_t⟩ + shift_t,   χ_t = ε_t(f_t),   forward and backward as in the network with |W_t|,
+    |v_{t+1}⟩ = (1 − λ)|v_t⟩ − η Q_t(Σ χ_s |dv_s⟩, s ≤ t)
+    |W_{t+1}| = (1 − λ)|W_t| − η Q_t(Σ_{h=Wx} |dh_s⟩_{χ_s}⟨x_s| + Σ_{h=Wᵀz} |z_s⟩_{χ_s}⟨dh_s|, s ≤ t)
+     c_{t+1}  = (1 − λ) c_t − η Q_t(Σ χ_s dc_s, s ≤ t)
+
+with sums over inputs, outputs and uses inside Q.  Hypotheses: the network has a limit at order 1, without √n anywhere;
+Q is pseudo-Lipschitz (what an optimizer loses of this is remarked).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sympy import Expr
+
+from tplimits.errors import NoLimitError, ProgramError
+from tplimits.limit.state import in_widths_of_n
+from tplimits.program.frozen import FrozenDict
+from tplimits.program.given import exact_number
+from tplimits.program.network import parameters
+from tplimits.program.nodes import OuterNonlin, ScalarNonlin
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.program import Program
+from tplimits.program.scale import at_infinity
+from tplimits.program.total import TotalProgram
+
+
+@dataclass(frozen=True)
+class MaximalRecursion:
+    """A network with its gradients, and for every parameter an update function and a decay."""
+
+    network: Program
+    optimizers: Mapping[str, Optimizer] = field(hash=False)
+    weight_decay: Mapping[str, Expr] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        for name in ("optimizers", "weight_decay"):
+            object.__setattr__(self, name, FrozenDict(getattr(self, name)))
+
+    @cached_property
+    def total(self) -> TotalProgram:
+        """Forward and backward."""
+        return TotalProgram(self.network)
+
+    @cached_property
+    def lost(self) -> tuple[str, ...]:
+        """Hypotheses that the optimizers lose."""
+        found = {f"{o}: {o.lost_hypothesis}" for o in self.optimizers.values() if o.lost_hypothesis}
+        return tuple(sorted(found))
+
+
+def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> MaximalRecursion:
+    """The recursion of a network, its hypotheses checked.
+
+    Raises ProgramError for arguments that are no optimizers or decays, NoLimitError where √n stands in the network.
+    """
+    names = parameters(network)
+    optimizers = _by_parameter(network, names, optimizer, "optimizer", Optimizer)
+    for name, found in optimizers.items():
+        if not isinstance(found, Optimizer):
+            raise ProgramError(f"tp.MaximalUpdate: {found!r} for `{name}` is no optimizer; give one such as tp.Adam().")
+    decays = _by_parameter(network, names, weight_decay, "weight_decay", object)
+    exact = {name: _decay(name, value) for name, value in decays.items()}
+    for position, s in enumerate(network):
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            _refuse_growth(network, position, s.body)
+    return MaximalRecursion(network, optimizers, exact)
+
+
+def _refuse_growth(network: Program, position: int, body: Expr) -> None:
+    """NoLimitError where a power of a width stays that grows."""
+    try:
+        at_infinity(in_widths_of_n(body, network))
+    except ValueError as error:
+        raise NoLimitError(
+            f"{network.where(position)} grows with the width ({error}): in the feature-learning limit every scalar is "
+            "of order 1, and gradients through fluctuations such as √n ⟨q k⟩ diverge. Average without the power, as "
+            "attention with logits q·k/d does."
+        ) from None
+
+
+def _by_parameter(network: Program, names: tuple[str, ...], given: Any, option: str, kind: type) -> dict[str, Any]:
+    """One value for every parameter, from one value for all or from a mapping that names them all."""
+    if not isinstance(given, Mapping) or (kind is not object and isinstance(given, kind)):
+        return dict.fromkeys(names, given)
+    if set(given) != set(names):
+        wrong = sorted(map(str, set(given) ^ set(names)))[0]
+        what = "is not given" if wrong in names else "is no parameter"
+        raise ProgramError(
+            f"tp.MaximalUpdate({option}={{…}}): `{wrong}` {what}; the parameters of `{network.name}` are "
+            f"{', '.join(names)}."
+        )
+    return {name: given[name] for name in names}
+
+
+def _decay(name: str, value: Any) -> Expr:
+    number = exact_number("weight_decay", value, ProgramError)
+    if number.is_negative or (number >= 1) is True or not number < 1:
+        raise ProgramError(f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1.")
+    return number

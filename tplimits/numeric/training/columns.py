@@ -1,0 +1,162 @@
+"""Orthonormal bases of columns of particles, grown many columns at a time.
+
+Columns are stored as rows of an array (count, particles), so that products with them run along memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+
+Array = NDArray[numpy.float64]
+
+#: what a checkpoint holds of one object: arrays, numbers, text, and the same of its parts
+State = dict[str, Any]
+
+#: directions shorter than this, relative to the vector, are taken as repetitions
+REPEATED = 1e-6
+#: particles needed for every column
+PER_COLUMN = 4
+
+
+class Growing:
+    """Rows of equal length in one array that grows by doubling."""
+
+    def __init__(self, size: int) -> None:
+        self._rows = numpy.empty((16, size))
+        self.count = 0
+
+    @property
+    def rows(self) -> Array:
+        """All rows so far."""
+        return self._rows[: self.count]
+
+    def append(self, rows: Array) -> None:
+        """Add rows at the end."""
+        needed = self.count + len(rows)
+        if needed > len(self._rows):
+            larger = numpy.empty((max(needed, 2 * len(self._rows)), self._rows.shape[1]))
+            larger[: self.count] = self.rows
+            self._rows = larger
+        self._rows[self.count : needed] = rows
+        self.count = needed
+
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"rows": self.rows}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self._rows = numpy.array(state["rows"])
+        self.count = len(self._rows)
+
+
+class Basis(Growing):
+    """Orthonormal rows."""
+
+    def rest(self, x: Array) -> tuple[Array, Array]:
+        """(coordinates, remainder) of the rows of x; Gram-Schmidt twice, for accuracy."""
+        if not self.count:
+            return numpy.empty((len(x), 0)), x.copy()
+        coordinates = x @ self.rows.T
+        left = x - coordinates @ self.rows
+        again = left @ self.rows.T
+        left -= again @ self.rows
+        return coordinates + again, left
+
+    def new_directions(self, x: Array) -> tuple[Array, Array, Array]:
+        """(coordinates, remainder, orthonormal rows that span the remainder); repetitions add no row."""
+        lengths = numpy.linalg.norm(x, axis=1)
+        if not numpy.isfinite(lengths).all():
+            raise EvaluationError("moment not established: a particle column is not finite.")
+        coordinates, left = self.rest(x)
+        return coordinates, left, orthonormal(left, lengths)
+
+
+def orthonormal(x: Array, lengths: Array) -> Array:
+    """Orthonormal rows spanning the rows of x, leaving out what is small beside `lengths` or repeats earlier rows.
+
+    >>> x = numpy.array([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0], [1.0, 2.0, 0.0]])
+    >>> orthonormal(x, numpy.linalg.norm(x, axis=1)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    found = numpy.empty_like(x)
+    count = 0
+    for row, length in zip(x, lengths, strict=True):
+        left = row.copy()
+        for _ in range(2):
+            left -= (found[:count] @ left) @ found[:count]
+        rest = float(numpy.linalg.norm(left))
+        if rest > REPEATED * length and rest > 0:
+            found[count] = left / rest
+            count += 1
+    return found[:count]
+
+
+class Population:
+    """The particles of one width: fresh columns, orthogonal to those seen so far while there is room for it.
+
+    White columns have exact first and second moments with everything seen.  At most a quarter of the particles is
+    spent on them; later columns are plain normals, as in a network of that width.
+    """
+
+    def __init__(self, size: int, white: bool, rng: numpy.random.Generator) -> None:
+        self.size, self.rng = size, rng
+        self.seen = Basis(size)
+        self.white = white
+        if white:
+            self.seen.append(numpy.full((1, size), 1 / math.sqrt(size)))
+
+    def _has_room(self, columns: int) -> bool:
+        if self.white and PER_COLUMN * (self.seen.count + columns) > self.size:
+            self.white = False
+            self.seen = Basis(0)
+        return self.white
+
+    def see(self, x: Array) -> None:
+        """Remember columns, so that later fresh columns are orthogonal to them."""
+        if self._has_room(len(x)):
+            self.seen.append(self.seen.new_directions(x)[2])
+
+    def fresh(self, count: int, beside: Basis | None = None) -> Array:
+        """Rows of independent N(0, 1) entries, orthogonal to what has been seen, or at least to `beside`."""
+        g = self.rng.standard_normal((count, self.size))
+        if self._has_room(count):
+            left = self.seen.rest(g)[1]
+            columns, triangle = numpy.linalg.qr(left.T)
+            rows = columns.T * numpy.sign(numpy.diag(triangle))[:, None]
+            self.seen.append(rows)
+            return rows * math.sqrt(self.size)
+        return g if beside is None or not beside.count else beside.rest(g)[1]
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"seen": self.seen.state(), "white": self.white, "rng": rng_state(self.rng)}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.white = bool(state["white"])
+        self.seen.restore(state["seen"])
+        set_rng_state(self.rng, state["rng"])
+
+
+def rng_state(rng: numpy.random.Generator) -> str:
+    """Where a generator stands, as text."""
+    return json.dumps(rng.bit_generator.state, default=lambda array: array.tolist())
+
+
+def set_rng_state(rng: numpy.random.Generator, text: Any) -> None:
+    """Put a generator where `rng_state` found it."""
+    state = json.loads(str(text))
+    if isinstance(state["state"], dict):  # generators with arrays inside take arrays back
+        state["state"] = {
+            k: numpy.array(v, dtype=numpy.uint64) if isinstance(v, list) else v for k, v in state["state"].items()
+        }
+    rng.bit_generator.state = state

@@ -1,0 +1,92 @@
+"""Parameters of a network in training, on one draw of particles: their values now, and how a step moves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from tplimits.numeric.training.columns import Array, Population, State
+from tplimits.numeric.training.matrices import InitialOperator, TrainedMatrix, Update
+from tplimits.numeric.training.updates import BlockUpdate, LowRankUpdate
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.total import Rows
+
+
+class EntrywiseParameter:
+    """A vector (*axes, particles), or a scalar (*axes), with one optimizer state an entry."""
+
+    def __init__(self, value: Array, optimizer: Optimizer) -> None:
+        self.value = value
+        self._stepper: Any = optimizer.stepper()
+        self.states: tuple[Array, ...] = self._stepper.start(value.shape)
+
+    def step(self, t: int, gradient: Array, lr: float, decay: float) -> None:
+        """w ← decay w − lr Q_t(g)."""
+        self.states, moved = self._stepper.step(t, self.states, gradient)
+        self.value = decay * self.value - lr * moved
+
+    def gradient(self, rows: list[Rows], χ: Array) -> Array:
+        """Σ χ_row left_row, member by member."""
+        entries = self.value.shape[-1] if rows and rows[0].left.shape[-1] > 1 else 1
+        total = numpy.zeros((self.value.size // entries, entries))
+        for part in rows:
+            weighted = numpy.einsum("ir,irn->rn", χ[:, part.output], part.left, optimize=True)
+            numpy.add.at(total, part.family, weighted)
+        return total.reshape(self.value.shape)
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"value": self.value, **{f"state{i}": s for i, s in enumerate(self.states)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.value = numpy.array(state["value"])
+        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
+
+
+class MatrixParameter:
+    """A matrix, or a family of them: W_0 by conditioning, its updates as operators; made as they are used."""
+
+    def __init__(self, rows: Population, columns: Population, blocks: int, optimizer: Optimizer) -> None:
+        self._rows, self._columns, self._blocks, self._optimizer = rows, columns, blocks, optimizer
+        self.members: dict[int, TrainedMatrix] = {}
+
+    def member(self, number: int) -> TrainedMatrix:
+        """One matrix of the family."""
+        if number not in self.members:
+            self.members[number] = TrainedMatrix(InitialOperator(self._rows, self._columns), self._update())
+        return self.members[number]
+
+    def _update(self) -> Update:
+        sizes = self._rows.size, self._columns.size
+        if self._optimizer.is_linear:
+            return LowRankUpdate(*sizes, self._optimizer)
+        return BlockUpdate(*sizes, self._blocks, self._optimizer)
+
+    def step(self, t: int, rows: list[Rows], χ: Array, lr: float, decay: float) -> None:
+        """W ← decay W − lr Q_t(G)/columns for every member; G sums over all uses before Q is applied."""
+        factors: dict[int, list[tuple[Array, Array]]] = {number: [] for number in self.members}
+        for part in rows:
+            signal = χ[:, part.output]
+            for number in numpy.unique(part.family):
+                chosen = (signal != 0) & (part.family == number)
+                assert part.right is not None
+                left = part.left[chosen] * signal[chosen][:, None]
+                factors.setdefault(int(number), []).append((left, part.right[chosen]))
+        for number, found in factors.items():
+            matrix = self.member(number)
+            left = numpy.concatenate([f[0] for f in found] or [numpy.empty((0, self._rows.size))])
+            right = numpy.concatenate([f[1] for f in found] or [numpy.empty((0, self._columns.size))])
+            matrix.decay *= decay
+            matrix.update.step(t, left, right, lr, decay)
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {str(number): matrix.state() for number, matrix in self.members.items()}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.members = {}
+        for number, held in state.items():
+            self.member(int(number)).restore(held)

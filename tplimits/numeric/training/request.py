@@ -1,0 +1,156 @@
+"""What `MaximalLimit.evaluate` is asked for, checked before work begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.training.maximal import MaximalRecursion
+from tplimits.numeric.particles import CONDITIONINGS
+from tplimits.numeric.training.columns import PER_COLUMN, Array
+from tplimits.program.data import inputs_of
+from tplimits.program.given import finite_number, seed_number, whole_from, width_ratios
+from tplimits.program.loss import error_signal
+from tplimits.program.nodes import InitialScalar, MatMul
+
+#: a learning rate at every step
+Rate = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A training run on particles."""
+
+    recursion: MaximalRecursion
+    X: Mapping[str, Array]
+    error: Any
+    lr: Mapping[str, Rate]
+    steps: int
+    particles: int
+    replicates: int
+    seed: int
+    block: int
+    white: bool
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
+    record: tuple[str, ...] = ()
+    checkpoint: Path | None = None
+
+    @property
+    def inputs(self) -> int:
+        """The number of inputs."""
+        return len(next(iter(self.X.values())))
+
+    def rates(self, t: int) -> dict[str, float]:
+        """The learning rate of every parameter at step t."""
+        return {name: rate(t) for name, rate in self.lr.items()}
+
+
+def request(
+    recursion: MaximalRecursion,
+    X: Any,
+    error: Any,
+    lr: Any,
+    steps: Any,
+    particles: Any,
+    replicates: Any,
+    seed: Any,
+    block: Any,
+    conditioning: Any,
+    ratios: Any,
+    given: Mapping[str, Any],
+    record: Any,
+    checkpoint: Any,
+) -> Request:
+    """Everything checked; EvaluationError names what is wrong."""
+    network = recursion.network
+    data = inputs_of(network, X, "X")
+    error_signal(error)  # refused here if it is no function
+    if conditioning not in CONDITIONINGS:
+        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+    names = (record,) if isinstance(record, str) else tuple(record)
+    for name in names:
+        if network[network.position(name)].width is None:
+            raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
+    found = Request(
+        recursion=recursion,
+        X=data,
+        error=error,
+        lr=_rates(lr, tuple(recursion.optimizers)),
+        steps=whole_from("steps", steps, 0, EvaluationError),
+        particles=whole_from("particles", particles, 16, EvaluationError),
+        replicates=whole_from("replicates", replicates, 2, EvaluationError),
+        seed=seed_number(seed, EvaluationError),
+        block=whole_from("block", block, 2, EvaluationError),
+        white=conditioning == "white",
+        ratios={
+            k: float(v)
+            for k, v in width_ratios(
+                network.name, [w for w in network.widths if w != "n"], ratios, EvaluationError
+            ).items()
+        },
+        given=dict(given),
+        record=names,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+    )
+    _scalars_given(found)
+    _enough_particles(found)
+    return found
+
+
+def _rates(lr: Any, names: tuple[str, ...]) -> dict[str, Rate]:
+    """A learning rate for every parameter: one for all, or by name; numbers, or functions of the step."""
+    if not isinstance(lr, Mapping):
+        rate = _rate("lr", lr)
+        return dict.fromkeys(names, rate)
+    if set(lr) != set(names):
+        wrong = min(set(lr) ^ set(names), key=str)
+        what = "is not given" if wrong in names else "is no parameter"
+        raise EvaluationError(f"lr={{…}}: `{wrong}` {what}; the parameters are {', '.join(names)}.")
+    return {name: _rate(f"lr[{name!r}]", lr[name]) for name in names}
+
+
+def _rate(label: str, value: Any) -> Rate:
+    if callable(value):
+        return lambda t: _not_negative(f"{label}({t})", value(t))
+    number = _not_negative(label, value)
+    return lambda t: number
+
+
+def _not_negative(label: str, value: Any) -> float:
+    number = finite_number(label, value, EvaluationError)
+    if number < 0:
+        raise EvaluationError(f"{label}={value!r}: a learning rate is 0 or more; a negative one climbs the loss.")
+    return number
+
+
+def _scalars_given(asked: Request) -> None:
+    """Refuse scalar parameters without a start: the limit depends on them."""
+    network = asked.recursion.network
+    for name in asked.recursion.optimizers:
+        s = network[network.initial_names[name]]
+        if isinstance(s, InitialScalar) and s.value is None and name not in asked.given:
+            raise EvaluationError(
+                f"the scalar parameter `{name}` has no initial value, and the limit depends on it: give {name}=…."
+            )
+
+
+def _enough_particles(asked: Request) -> None:
+    """Refuse what cannot even take the first step: every input is a column of the first matrix it meets."""
+    network, on_data = asked.recursion.network, asked.recursion.total.on_data
+    depends = any(isinstance(s, MatMul) and on_data[p] for p, s in enumerate(network))
+    needed = PER_COLUMN * asked.inputs
+    if depends and numpy.linalg.matrix_rank(_flat(asked.X)) == asked.inputs and asked.particles < needed:
+        raise EvaluationError(
+            f"particles={asked.particles}: {asked.inputs} inputs are as many columns of every matrix and step; give at "
+            f"least {PER_COLUMN} particles a column, {needed} for the first step alone."
+        )
+
+
+def _flat(X: Mapping[str, Array]) -> Array:
+    return numpy.concatenate([x.reshape(len(x), -1) for x in X.values()], axis=1)
