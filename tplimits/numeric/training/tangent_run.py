@@ -1,0 +1,91 @@
+"""Runs in the operator regime: linear updates by the tangent kernel, others on particles, replicate by replicate."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy
+import threadpoolctl
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.numeric.training.output_biases import OutputBiases, output_biases
+from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels
+from tplimits.numeric.training.tangent_particles import replicate
+from tplimits.numeric.training.tangent_request import TangentRequest
+from tplimits.program.loss import error_signal
+from tplimits.progress import Progress, reporting
+
+Array = NDArray[numpy.float64]
+
+
+def train(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array]:
+    """f at all times, (steps + 1, inputs, *outputs), and its standard errors."""
+    biases = output_biases(asked)
+    nngp, ntk = kernels(asked, biases, asked.seed)
+    path = initial_path(asked, nngp, biases)
+    if asked.operator.optimizer.is_linear:
+        return _by_kernel(asked, ntk, path, biases)
+    runs = _replicates(asked, path, biases, executor, progress)
+    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs))
+
+
+def _by_kernel(asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases) -> tuple[Array, Array]:
+    """Linear updates: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s; with drawn kernels, once for each draw."""
+    f = linear(asked, ntk, path)
+    if not asked.operator.kernels.is_drawn:
+        return f, numpy.zeros_like(f)
+    runs = numpy.array(
+        [linear(asked, kernels(asked, biases, asked.seed + 1 + k)[1], path) for k in range(asked.replicates)]
+    )
+    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs))
+
+
+def linear(asked: TangentRequest, ntk: OutputKernel, path: Array) -> Array:
+    """A run with a linear update: Q_t acts on error signals instead of gradients."""
+    signal, stepper = error_signal(asked.error), asked.operator.optimizer.stepper()
+    shape = (asked.times, *asked.shape)
+    states, moved = stepper.start(shape), numpy.zeros(shape)
+    found = [path[0]]
+    for t in range(asked.steps):
+        χ = numpy.zeros(shape)
+        χ[min(t, asked.times - 1)] = signal(found[-1], t)
+        states, q = stepper.step(t, states, χ)
+        moved = asked.decay * moved + asked.rate(t) * q
+        change = ntk(moved.reshape(-1, *shape[2:])).reshape(shape)
+        later = min(t + 1, asked.times - 1)
+        found.append(_finite(path[later] - change[later], t + 1))
+    return numpy.array(found)
+
+
+def _finite(f: Array, t: int) -> Array:
+    if not numpy.isfinite(f).all():
+        raise EvaluationError(f"step {t}: the outputs are not finite; training diverges. Give a smaller lr.")
+    return f
+
+
+def _replicates(
+    asked: TangentRequest, path: Array, biases: OutputBiases, executor: Executor | None, progress: Progress
+) -> Array:
+    """All replicates; the same numbers whoever runs them."""
+    job = partial(_one, asked, path, biases)
+    rows: list[Any] = []
+    with reporting(progress) as report:
+        report.plan(asked.replicates, "replicates")
+        try:
+            for row in map(job, range(asked.replicates)) if executor is None else executor.map(job, range(asked.replicates)):
+                rows.append(row)
+                report.advance(1)
+        except MemoryError:
+            raise EvaluationError(
+                f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."
+            ) from None
+    return numpy.array(rows)
+
+
+def _one(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        return replicate(asked, path, biases, number)
