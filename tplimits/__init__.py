@@ -77,6 +77,9 @@ from tplimits.results.kernels import KernelLimit as KernelLimit
 from tplimits.results.kernels import Kernels as Kernels
 from tplimits.results.proportional import CovarianceSDE as CovarianceSDE
 from tplimits.results.proportional import Proportional as Proportional
+from tplimits.results.training.maximal import MaximalLimit as MaximalLimit
+from tplimits.results.training.maximal import MaximalUpdate as MaximalUpdate
+from tplimits.results.training.runs import TrainingRun as TrainingRun
 from tplimits.results.width import Width as Width
 from tplimits.results.width import WidthLimit as WidthLimit
 

@@ -59,6 +59,21 @@ def training() -> ModuleType:
     return importlib.import_module("tplimits.numeric.inference.training")
 
 
+def maximal_request() -> ModuleType:
+    """What a training run on particles is asked for."""
+    return importlib.import_module("tplimits.numeric.training.request")
+
+
+def maximal() -> ModuleType:
+    """Training runs on particles."""
+    return importlib.import_module("tplimits.numeric.training.run")
+
+
+def training_plots() -> ModuleType:
+    """tplimits.report.training.plots"""
+    return importlib.import_module("tplimits.report.training.plots")
+
+
 def paths() -> ModuleType:
     """tplimits.numeric.sde.simulation"""
     return importlib.import_module("tplimits.numeric.sde.simulation")

@@ -26,7 +26,7 @@ _TRAJECTORIES = 30
 _DATA, _ACCEPTED, _REJECTED = "#1f4e79", "#2e7d32", "#c62828"
 
 
-def _matplotlib() -> ModuleType:
+def matplotlib_figures() -> ModuleType:
     try:
         import matplotlib.figure
     except ImportError:
@@ -42,7 +42,7 @@ def plot_verdict(verdict: Verdict, path: str | Path | None = None) -> Any:
     One panel a claim, at most six: those with the smallest p-values.  Returns the Figure; with a `path` it is
     saved there too, in the format of its suffix.
     """
-    figures = _matplotlib().figure
+    figures = matplotlib_figures().figure
     rows = sorted(verdict.rows, key=lambda row: (row.p, -abs(row.z)))[:_PANELS]
     columns = min(len(rows), _COLUMNS)
     lines = math.ceil(len(rows) / columns)
@@ -60,7 +60,7 @@ def plot_verdict(verdict: Verdict, path: str | Path | None = None) -> Any:
 
 def plot_paths(paths: Paths, a: int, b: int, path: str | Path | None = None) -> Any:
     """The correlation of two tokens: a few paths and quantiles in time, where recorded, and a histogram at the end."""
-    figures = _matplotlib().figure
+    figures = matplotlib_figures().figure
     recorded = paths.history is not None
     figure = figures.Figure(figsize=(8.4 if recorded else 4.6, 3.6), layout="constrained")
     panels = figure.subplots(1, 2 if recorded else 1, squeeze=False)[0]

@@ -11,6 +11,7 @@ from tplimits.limit.width import derive_width
 from tplimits.program.program import Program
 from tplimits.results.kernels import KernelLimit, Kernels, derive_kernel_limit
 from tplimits.results.proportional import CovarianceSDE, Proportional, derive_covariance
+from tplimits.results.training.maximal import MaximalLimit, MaximalUpdate, derive_maximal_limit
 from tplimits.results.width import Width, WidthLimit
 
 
@@ -26,9 +27,13 @@ def derive(program: Program, regime: Proportional) -> CovarianceSDE: ...
 def derive(program: Program, regime: Kernels) -> KernelLimit: ...
 
 
+@overload
+def derive(program: Program, regime: MaximalUpdate) -> MaximalLimit: ...
+
+
 def derive(
-    program: Program, regime: Width | Proportional | Kernels | None = None
-) -> WidthLimit | CovarianceSDE | KernelLimit:
+    program: Program, regime: Width | Proportional | Kernels | MaximalUpdate | None = None
+) -> WidthLimit | CovarianceSDE | KernelLimit | MaximalLimit:
     """The limit of a program: of infinite width, or of depth proportional to width for a block.
 
     >>> import tplimits as tp
@@ -49,6 +54,8 @@ def derive(
         )
     if isinstance(regime, Kernels):
         return _kernels(program, regime)
+    if isinstance(regime, MaximalUpdate):
+        return _maximal(program, regime)
     if program.is_network:
         raise ProgramError(
             f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
@@ -74,6 +81,15 @@ def _kernels(program: Program, regime: Kernels) -> KernelLimit:
         )
     with deep(program.name, NoLimitError):
         return derive_kernel_limit(program, regime)
+
+
+def _maximal(program: Program, regime: MaximalUpdate) -> MaximalLimit:
+    if not program.is_network:
+        raise ProgramError(
+            f"`{program.name}` is no network: tp.MaximalUpdate() takes a function of tp.Input made by @tp.network."
+        )
+    with deep(program.name, NoLimitError):
+        return derive_maximal_limit(program, regime)
 
 
 def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:

@@ -21,13 +21,10 @@ from tplimits.program.serial import to_json
 
 
 def fingerprint(asked: Request) -> str:
-    """What a run was asked for, as a short text; functions (error signals, rates) are known by their values only.
-
-    A checkpoint of another run is refused, and the number of steps may grow.
-    """
+    """What a run was asked for, as a short text; of functions (error signals, rates) only values at the start are seen."""
     digest = hashlib.sha256()
     parts = [to_json(asked.recursion.network), asked.recursion.optimizers, asked.recursion.weight_decay]
-    parts += [asked.particles, asked.block, asked.white, asked.seed, sorted(asked.ratios.items()), asked.record]
+    parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items()), asked.record]
     parts += [{name: rate(0) for name, rate in asked.lr.items()}]
     for part in parts:
         digest.update(repr(part).encode())

@@ -18,8 +18,18 @@ from tplimits.program.given import finite_number, seed_number, whole_from, width
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialScalar, MatMul
 
-#: a learning rate at every step
-Rate = Callable[[int], float]
+
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate at every step: a number, or a function of the step."""
+
+    label: str
+    value: float | Callable[[int], Any]
+
+    def __call__(self, t: int) -> float:
+        if not callable(self.value):
+            return self.value
+        return _not_negative(f"{self.label} at step {t}", self.value(t))
 
 
 @dataclass(frozen=True)
@@ -116,10 +126,7 @@ def _rates(lr: Any, names: tuple[str, ...]) -> dict[str, Rate]:
 
 
 def _rate(label: str, value: Any) -> Rate:
-    if callable(value):
-        return lambda t: _not_negative(f"{label}({t})", value(t))
-    number = _not_negative(label, value)
-    return lambda t: number
+    return Rate(label, value if callable(value) else _not_negative(label, value))
 
 
 def _not_negative(label: str, value: Any) -> float:
