@@ -85,7 +85,8 @@ class TangentRequest:
     @property
     def scales(self) -> Array:
         """(1 − λ)^t for each of them."""
-        return self.decay ** numpy.arange(self.times)
+        found: Array = self.decay ** numpy.arange(self.times, dtype=numpy.float64)
+        return found
 
     def at_all_times(self) -> dict[str, Array]:
         """The data of the network on multiples of its weights: all inputs at time 0, then all at time 1, …"""
