@@ -6,7 +6,8 @@ With |x⟩ the forward kets, |dx⟩ those of the backpropagation program and χ_
 
 be the gradient of a matrix at step s: all its uses stand inside one update.  Then
 
-    f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t),   𝒦^a = Σ_W Σ_uses ⟨dz^a| Q_t(G_0, …, G_t) |x^a⟩ + Σ_v ⟨dv^a| Q_t(…, Σ_b χ_s^b |dv^b⟩)⟩,
+    f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t)
+    𝒦^a = Σ_W Σ_uses ⟨dz^a| Q_t(G_0, …, G_t) |x^a⟩ + Σ_v ⟨dv^a| Q_t(…, Σ_b χ_s^b |dv^b⟩)⟩,
 
 and an output bias σ b adds σ Q_t(…, σ Σ_b χ_s^b).  Kets do not move; f_0 is Gaussian with covariance ⟨x|x⟩.
 
@@ -24,11 +25,13 @@ import networkx
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
+from tplimits.limit.kernels.recursion import Recursion
 from tplimits.program.backward import Backward, backpropagation
 from tplimits.program.decayed import Decayed, decayed
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
+from tplimits.program.tangent import Tangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,19 @@ class TangentOperator:
     def backward(self) -> Backward:
         """The network with its gradients, the scalars added to its output included."""
         return backpropagation(self.whole)
+
+    @cached_property
+    def kets(self) -> Recursion | None:
+        """The kets of both passes, None where a mean they need is not offered."""
+        program = self.backward.program
+        try:
+            return Recursion(program, Tangent(program, {}, len(program)), self.infinite)
+        except NoLimitError:
+            return None
+
+    def has_dot_part(self, position: int) -> bool:
+        """Whether an image of the total program is more than a Gaussian vector, as far as is known."""
+        return self.kets is None or self.kets.nodes[position].body is not None
 
     @cached_property
     def decayed(self) -> Decayed:
@@ -107,8 +123,8 @@ def _held(network: Program) -> tuple[str, ...]:
         if isinstance(s, InitialScalar) and position not in network.inputs and position in behind:
             if s.value is None:
                 raise NoLimitError(
-                    f"{network.where(position)}: the scalar parameter `{s.name}` stands inside the network. Its gradient "
-                    "is a fluctuation of order 1, so that training moves it by a finite amount (hypothesis: scalar "
+                    f"{network.where(position)}: the scalar parameter `{s.name}` stands inside the network. Its "
+                    "gradient is a fluctuation of order 1, so that training moves it by a finite amount (hypothesis: scalar "
                     f"parameters are output biases alone). Give it a value, `{s.name}: tp.Scalar = 1`, at which it is "
                     "held."
                 )

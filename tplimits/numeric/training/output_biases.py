@@ -64,7 +64,9 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         s = whole[whole.initial_names[name]]
         zeros[name] = numpy.zeros([int(sizes[a]) for a in s.axes])
     one = {name: x[:1] for name, x in asked.X.items()}
-    run = Execution(total.program, _SMALL, 1, numpy.random.default_rng(0), asked.ratios, {**given, **zeros, **one}).run()
+    run = Execution(
+        total.program, _SMALL, 1, numpy.random.default_rng(0), asked.ratios, {**given, **zeros, **one}
+    ).run()
     slopes, start, drawn = [empty.slopes], [empty.start], [empty.drawn]
     for name in asked.operator.biases:
         s = whole[whole.initial_names[name]]

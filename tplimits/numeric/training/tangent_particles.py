@@ -165,9 +165,7 @@ def _drawn(asked: TangentRequest) -> list[str]:
     return [s.name for s in asked.bound if isinstance(s, (InitialMatrix, InitialVector))]
 
 
-def _parts(
-    asked: TangentRequest, total: TotalProgram, run: TrainingExecution, name: str
-) -> list[PairSums | EntrySums]:
+def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, name: str) -> list[PairSums | EntrySums]:
     s = total.network[total.network.initial_names[name]]
     rows = total.rows(name, run)
     n0, optimizer = run.width[total.readout_width], asked.operator.optimizer

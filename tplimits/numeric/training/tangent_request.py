@@ -191,4 +191,6 @@ def _fits(asked: TangentRequest) -> None:
     if asked.f0.shape == asked.shape or (asked.decay != 1 and asked.f0.shape == path):
         return
     also = f", or {path} for the path of f^dec" if asked.decay != 1 else ""
-    raise EvaluationError(f"f0 has shape {asked.f0.shape}; the outputs of {asked.inputs} inputs have {asked.shape}{also}.")
+    raise EvaluationError(
+        f"f0 has shape {asked.f0.shape}; the outputs of {asked.inputs} inputs have {asked.shape}{also}."
+    )

@@ -22,26 +22,29 @@ from tplimits.progress import Progress, reporting
 Array = NDArray[numpy.float64]
 
 
-def train(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array]:
-    """f at all times, (steps + 1, inputs, *outputs), and its standard errors."""
+def train(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
+    """f at all times, (steps + 1, inputs, *outputs), its standard errors, and all replicates."""
     biases = output_biases(asked)
     nngp, ntk = kernels(asked, biases, asked.seed)
     path = initial_path(asked, nngp, biases)
     if asked.operator.optimizer.is_linear:
         return _by_kernel(asked, ntk, path, biases)
-    runs = _replicates(asked, path, biases, executor, progress)
-    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs))
+    return _averaged(_replicates(asked, path, biases, executor, progress))
 
 
-def _by_kernel(asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases) -> tuple[Array, Array]:
+def _averaged(runs: Array) -> tuple[Array, Array, Array]:
+    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs)), runs
+
+
+def _by_kernel(
+    asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases
+) -> tuple[Array, Array, Array]:
     """Linear updates: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s; with drawn kernels, once for each draw."""
     f = linear(asked, ntk, path)
     if not asked.operator.kernels.is_drawn:
-        return f, numpy.zeros_like(f)
-    runs = numpy.array(
-        [linear(asked, kernels(asked, biases, asked.seed + 1 + k)[1], path) for k in range(asked.replicates)]
-    )
-    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs))
+        return f, numpy.zeros_like(f), f[None]
+    seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
+    return _averaged(numpy.array([linear(asked, kernels(asked, biases, seed)[1], path) for seed in seeds]))
 
 
 def linear(asked: TangentRequest, ntk: OutputKernel, path: Array) -> Array:
@@ -76,7 +79,9 @@ def _replicates(
     with reporting(progress) as report:
         report.plan(asked.replicates, "replicates")
         try:
-            for row in map(job, range(asked.replicates)) if executor is None else executor.map(job, range(asked.replicates)):
+            for row in (
+                map(job, range(asked.replicates)) if executor is None else executor.map(job, range(asked.replicates))
+            ):
                 rows.append(row)
                 report.advance(1)
         except MemoryError:
