@@ -238,7 +238,7 @@ class Frame:
     def _suspect(self, moment: Moment, covariances: Sequence[Labelled]) -> None:
         """Remember where a moment has a nearly singular law, but not at the same data."""
         found = nearly_singular(moment, covariances)
-        if found is not None:
+        if found is not None and found.labels:  # constants are exactly what they are
             left, right = self.input[1], self.input[2]
             sides = (self.tables.sides[left - 1], self.tables.sides[right - 1])
             same = same_data(self.program, sides, (_batch(left), _batch(right)), found.labels)

@@ -81,6 +81,15 @@ def kernels(asked: TangentRequest, biases: OutputBiases, seed: int = 0) -> tuple
     )
 
 
+def sign_gram(asked: TangentRequest, derivation: KernelTables, biases: OutputBiases) -> Array:
+    """K_sign, (trained inputs, evaluated inputs)."""
+    given = {k: v for k, v in asked.given.items() if k not in asked.operator.biases}
+    again = {name: x.copy() for name, x in asked.X.items()}  # a second batch: the kernel is not symmetric
+    wanted = request(derivation, dict(asked.X), again, given, asked.ratios)
+    found: Array = evaluate(wanted).nngp + numpy.abs(biases.slopes).sum()
+    return found
+
+
 def initial_path(asked: TangentRequest, nngp: OutputKernel, biases: OutputBiases) -> Array:
     """f^dec at all times, (times, inputs, *outputs): drawn from its Gaussian law, given f_0 where that is given."""
     shape = (asked.times, *asked.shape)

@@ -8,15 +8,18 @@ from functools import partial
 from typing import Any
 
 import numpy
+import sympy
 import threadpoolctl
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.limit.training.sign_kernel import sign_kernel
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
-from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels
+from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.numeric.training.tangent_particles import replicate
 from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.program.loss import error_signal
+from tplimits.program.optimizers.recursion import G
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
@@ -29,11 +32,40 @@ def train(asked: TangentRequest, executor: Executor | None, progress: Progress) 
     path = initial_path(asked, nngp, biases)
     if asked.operator.optimizer.is_linear:
         return _by_kernel(asked, ntk, path, biases)
+    if asked.operator.optimizer.output == sympy.sign(G) and asked.times == 1:
+        found = _by_signs(asked, path, biases)
+        if found is not None:
+            return found, numpy.zeros_like(found), found[None]
     return _averaged(_replicates(asked, path, biases, executor, progress))
+
+
+def sign_gram_of(asked: TangentRequest) -> Array:
+    """K_sign between the inputs of a request, (trained, evaluated)."""
+    return sign_gram(asked, sign_kernel(asked.operator), output_biases(asked))
 
 
 def _averaged(runs: Array) -> tuple[Array, Array, Array]:
     return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs)), runs
+
+
+def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array | None:
+    """Sign descent on one training input at a time, by K_sign; None where that does not apply."""
+    if asked.outputs or asked.operator.infinite:
+        return None
+    signal, f = error_signal(asked.error), path[0]
+    if numpy.count_nonzero(signal(f, 0)) != 1:
+        return None
+    try:
+        gram = sign_gram(asked, sign_kernel(asked.operator), biases)
+    except NoLimitError:
+        return None
+    found = [f]
+    for t in range(asked.steps):
+        χ = signal(found[-1], t)
+        if numpy.count_nonzero(χ) > 1:
+            return None
+        found.append(_finite(found[-1] - asked.rate(t) * numpy.sign(χ) @ gram, t + 1))
+    return numpy.array(found)
 
 
 def _by_kernel(

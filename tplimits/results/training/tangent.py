@@ -9,6 +9,9 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
+import numpy
+from numpy.typing import NDArray
+
 from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kets import Step
@@ -171,3 +174,31 @@ class TangentLimit:
         )
         f, stderr, runs = stages.tangent().train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
+
+    def sign_kernel(
+        self,
+        X: Any,
+        *,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> NDArray[numpy.float64]:
+        """K_sign (trained input, evaluated input) of sign descent on one training input at a time.
+
+        f_{t+1}(a) = f_t(a) − η sign(χ) K_sign[b, a]; it is not symmetric, and the same for every optimizer.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> tp.derive(linear, tp.NeuralTangent(tp.SGD())).sign_kernel([[1.0], [-3.0]]).tolist()
+        [[1.0, -3.0], [-1.0, 3.0]]
+
+        Raises NoLimitError where a parameter is used more than once or the network has several outputs.
+        """
+        given = named_once(constants, named, "sign_kernel()", EvaluationError)
+        asked = stages.tangent_request().tangent_request(
+            self.operator, X, numpy.zeros_like, 0.0, 0, None, 16, 2, 0, 2, "white", ratios, given, None, None
+        )
+        found: NDArray[numpy.float64] = stages.tangent().sign_gram_of(asked)
+        return found
