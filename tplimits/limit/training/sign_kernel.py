@@ -56,8 +56,8 @@ def _only_use(operator: TangentOperator, name: str) -> Use:
     uses = operator.backward.gradients[name]
     if len(uses) != 1 or {axis_symbol(a) for a in uses[0].axes} - set(uses[0].indices):
         raise NoLimitError(
-            f"`{name}` of `{operator.network.name}` is used more than once: the sign of a sum of products is no product "
-            "of signs, and there is no K_sign. `evaluate` draws particles."
+            f"`{name}` of `{operator.network.name}` is used more than once: the sign of a sum is no product of "
+            "signs, and there is no K_sign. `evaluate` draws particles."
         )
     return uses[0]
 

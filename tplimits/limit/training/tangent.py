@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import networkx
 
@@ -52,6 +53,9 @@ class TangentOperator:
     trained: tuple[str, ...]
     biases: tuple[str, ...]
     held: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_tangent, (self.whole, self.optimizer, self.weight_decay, self.infinite)
 
     @cached_property
     def backward(self) -> Backward:
@@ -124,9 +128,9 @@ def _held(network: Program) -> tuple[str, ...]:
             if s.value is None:
                 raise NoLimitError(
                     f"{network.where(position)}: the scalar parameter `{s.name}` stands inside the network. Its "
-                    "gradient is a fluctuation of order 1, so that training moves it by a finite amount (hypothesis: scalar "
-                    f"parameters are output biases alone). Give it a value, `{s.name}: tp.Scalar = 1`, at which it is "
-                    "held."
+                    "gradient is a fluctuation of order 1, so that training moves it by a finite amount (hypothesis: "
+                    "scalar parameters are output biases alone). Give it a value, at which it is held: "
+                    f"`{s.name}: tp.Scalar = 1`."
                 )
             found.append(s.name)
     return tuple(found)

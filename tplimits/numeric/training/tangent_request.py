@@ -143,12 +143,19 @@ def tangent_request(
     return found
 
 
-def _rate(lr: Any) -> Callable[[int], float]:
-    """A learning rate, or a function of the step."""
-    if callable(lr):
-        return lambda t: _not_negative(f"lr({t})", lr(t))
-    number = _not_negative("lr", lr)
-    return lambda t: number
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate at every step: a number, or a function of the step."""
+
+    lr: Any
+
+    def __call__(self, t: int) -> float:
+        """The rate of step t."""
+        return _not_negative(f"lr({t})", self.lr(t)) if callable(self.lr) else float(self.lr)
+
+
+def _rate(lr: Any) -> Rate:
+    return Rate(lr if callable(lr) else _not_negative("lr", lr))
 
 
 def _not_negative(label: str, value: Any) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
 
 import numpy
 import sympy
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.training.sign_kernel import sign_kernel
+from tplimits.numeric.training import tangent_checkpoint
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
 from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.numeric.training.tangent_particles import replicate
@@ -107,15 +107,17 @@ def _replicates(
 ) -> Array:
     """All replicates; the same numbers whoever runs them."""
     job = partial(_one, asked, path, biases)
-    rows: list[Any] = []
+    rows = [] if asked.checkpoint is None else tangent_checkpoint.finished(asked)
+    missing = range(len(rows), asked.replicates)
     with reporting(progress) as report:
         report.plan(asked.replicates, "replicates")
+        report.advance(len(rows))
         try:
-            for row in (
-                map(job, range(asked.replicates)) if executor is None else executor.map(job, range(asked.replicates))
-            ):
+            for row in map(job, missing) if executor is None else executor.map(job, missing):
                 rows.append(row)
                 report.advance(1)
+                if asked.checkpoint is not None:
+                    tangent_checkpoint.keep(asked, rows)
         except MemoryError:
             raise EvaluationError(
                 f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."

@@ -26,7 +26,7 @@ DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")
 
 @dataclass(frozen=True)
 class Term:
-    """One term of the operator, a use of a parameter: `left` and `right` of its gradient in the names of the program."""
+    """One use of a parameter: `left` and `right` of its gradient in the names of the program."""
 
     parameter: str
     left: str
