@@ -85,7 +85,6 @@ def test_trained_networks_tend_to_the_limit(case):
 
 
 def test_adam_without_bias_correction_is_another_limit():
-    m, v = sympy.symbols("m v", real=True)
     states = {"m": lambda g, m: 0.9 * m + 0.1 * g, "v": lambda g, v: 0.999 * v + 0.001 * g**2}
     wrong = tp.Entrywise(lambda m, v: m / sympy.sqrt(v + sympy.Rational(1, 400)), states=states)
     limit = tp.derive(perceptron, tp.NeuralTangent(wrong))

@@ -27,14 +27,17 @@ def stale(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
     return (W @ tp.sum(U * ξ, over="d")) ** 2 - 1
 
 
+SHIFTED = tp.init(mean=1, std=1)
+
+
 @tp.network
-def shifted(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector = tp.init(mean=1, std=1)):
+def shifted(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector = SHIFTED):
     return v * tp.tanh(tp.sum(U * ξ, over="d")) ** 2
 
 
-def refused(network, message, optimizer=tp.SGD(), **options):
+def refused(network, message, optimizer=None, **options):
     with pytest.raises(tp.NoLimitError, match=message):
-        derive_tangent(network, optimizer, **options)
+        derive_tangent(network, optimizer or tp.SGD(), **options)
 
 
 def test_scalar_parameters_inside_the_network():
@@ -56,7 +59,7 @@ def test_a_readout_without_fresh_vectors():
 def test_random_logits():
     refused(many_heads.bind(head=2), "hypothesis: no fluctuation inside the forward pass")
     refused(many_heads, "linear in the gradients", tp.Adam(eps=0.1), infinite=("head",))
-    assert derive_tangent(many_heads, tp.SGD(), infinite=("head",)).kernels.is_drawn
+    assert derive_tangent(many_heads, tp.SGD(), infinite=("head",)).infinite == ("head",)
 
 
 def test_the_regime_is_checked():
@@ -74,7 +77,7 @@ def test_the_regime_is_checked():
     def no_network(x: tp.Vector):
         return tp.avg(x)
 
-    with pytest.raises(tp.ProgramError, match="is no network: tp.NeuralTangent takes"):
+    with pytest.raises(tp.ProgramError, match=r"is no network: tp\.NeuralTangent takes"):
         tp.derive(no_network, tp.NeuralTangent(tp.SGD()))
 
 

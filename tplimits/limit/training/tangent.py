@@ -93,7 +93,7 @@ def derive_tangent(
 
     Raises NoLimitError, with the hypothesis that fails, for scalar parameters inside the network without a value, for a
     readout that is no sum of products with fresh vectors, for random logits of finitely many heads, and for nonlinear
-    updates with infinitely many heads.
+    updates with axes of infinitely many members.
     """
     held = _held(network)
     kernels = derive_kernels(network, None, infinite)
@@ -105,10 +105,10 @@ def derive_tangent(
             "every step, as scalar parameters do (hypothesis: no fluctuation inside the forward pass): no operator "
             "describes the training. Divide logits by n, or send the heads to infinity: infinite=(…)."
         )
-    if kernels.is_drawn and not optimizer.is_linear:
+    if infinite and not optimizer.is_linear:
         raise NoLimitError(
-            f"`{network.name}`: behind random logits of infinitely many heads the operator is offered for updates that "
-            f"are linear in the gradients, tp.SGD with or without momentum; {optimizer} is not."
+            f"`{network.name}`: with infinitely many members along {', '.join(infinite)} the operator is offered for "
+            f"updates that are linear in the gradients, tp.SGD with or without momentum; {optimizer} is not."
         )
     bare = network.replace(returns=network.returns[:1])
     if len(network.returns) > 1:

@@ -98,17 +98,32 @@ def initial_path(asked: TangentRequest, nngp: OutputKernel, biases: OutputBiases
     if asked.f0 is not None and asked.times == 1:
         return asked.f0[None]
     scales = numpy.repeat(asked.scales, asked.inputs)
-    mean = (biases.constant + scales[:, None] * biases.mean).ravel()
-    covariance = nngp.full(asked.outputs)
+    mean = biases.constant + scales[:, None] * biases.mean
     rng = numpy.random.default_rng(numpy.random.SeedSequence(asked.seed, spawn_key=(0,)))
-    z = rng.standard_normal(len(covariance))
-    if asked.f0 is not None:
-        mean, covariance = _conditioned(mean, covariance, asked.f0.ravel())
-    return (mean + _root(covariance) @ z).reshape(shape)
+    z = rng.standard_normal(mean.shape)
+    first = None if asked.f0 is None else asked.f0.reshape(asked.inputs, -1)
+    found = numpy.empty(mean.shape)
+    if nngp.kept or numpy.count_nonzero(nngp.added - numpy.diag(numpy.diag(nngp.added))):
+        start = None if first is None else first.reshape(-1, 1)
+        whole = _drawn(mean.reshape(-1, 1), z.reshape(-1, 1), nngp.full(asked.outputs), start)
+        return whole.reshape(shape)
+    for added in numpy.unique(numpy.diag(nngp.added)):  # outputs are independent
+        alike = numpy.diag(nngp.added) == added
+        start = None if first is None else first[:, alike]
+        found[:, alike] = _drawn(mean[:, alike], z[:, alike], nngp.array + added * nngp.weights, start)
+    return found.reshape(shape)
+
+
+def _drawn(mean: Array, z: Array, covariance: Array, first: Array | None) -> Array:
+    """Gaussian columns with one covariance from standard normals z, given their first rows if these are known."""
+    if first is not None:
+        mean, covariance = _conditioned(mean, covariance, first)
+    found: Array = mean + _root(covariance) @ z
+    return found
 
 
 def _conditioned(mean: Array, covariance: Array, first: Array) -> tuple[Array, Array]:
-    """Mean and covariance of a Gaussian vector whose first entries are known."""
+    """Means and covariance of Gaussian columns whose first rows are known."""
     k = len(first)
     values, vectors = numpy.linalg.eigh(covariance[:k, :k])
     kept = values > _ROUNDING * max(values[-1], 0.0)

@@ -27,6 +27,11 @@ Array = NDArray[numpy.float64]
 
 def train(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
     """f at all times, (steps + 1, inputs, *outputs), its standard errors, and all replicates."""
+    with numpy.errstate(all="ignore"):  # outputs that are not finite are refused by name
+        return _trained(asked, executor, progress)
+
+
+def _trained(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
     biases = output_biases(asked)
     nngp, ntk = kernels(asked, biases, asked.seed)
     path = initial_path(asked, nngp, biases)
@@ -126,5 +131,5 @@ def _replicates(
 
 
 def _one(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"), numpy.errstate(all="ignore"):
         return replicate(asked, path, biases, number)
