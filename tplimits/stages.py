@@ -99,6 +99,11 @@ def depth() -> ModuleType:
     return importlib.import_module("tplimits.check.depth")
 
 
+def coordinates() -> ModuleType:
+    """tplimits.check.coordinates"""
+    return importlib.import_module("tplimits.check.coordinates")
+
+
 def check_of_kernels() -> ModuleType:
     """Checks of kernel limits."""
     return importlib.import_module("tplimits.check.kernels")

@@ -48,7 +48,7 @@ class FiniteKernels:
 
 
 @dataclass(frozen=True)
-class _Factors:
+class Factors:
     """The uses of one parameter, one row for each index of each use: left and right factors of its gradient.
 
     `left` and `right` have shapes (draws, inputs, rows, entries); `family` says which member of the family of
@@ -78,7 +78,7 @@ class Products:
     def kernels(self) -> FiniteKernels:
         """Everything there is to know of this execution."""
         parts = {name: self._shaped(self._tangent(name)) for name in self.sampler.trained}
-        x, shift = self._readout()
+        x, shift = self.readout_values()
         outputs = x.sum(axis=-1) / numpy.sqrt(self.n0) + shift
         nngp = numpy.einsum("dion,djpn->dijop", x[:, self.rows], x[:, self.columns], optimize=True) / self.n0
         nngp = nngp + self._shift_covariance(shift)
@@ -89,7 +89,7 @@ class Products:
 
     # -- outputs ------------------------------------------------------------------------------
 
-    def _readout(self) -> tuple[Array, Array]:
+    def readout_values(self) -> tuple[Array, Array]:
         """The readout (draws, inputs, outputs, n₀), and the shift (draws, inputs, outputs)."""
         network, axes = self.sampler.network, self.sampler.output_axes
         x = self._on_grid(self._own(network.returns[0]), axes)
@@ -118,7 +118,7 @@ class Products:
                 factors = self._factors(network[position].name, readout=False)
                 total = total + (_product(factors, self.rows, self.columns, self.outputs) if factors else 0.0)
             return total
-        second = Products(self.sampler, self.again(), self.rows, self.columns, self.again)._readout()[1]
+        second = Products(self.sampler, self.again(), self.rows, self.columns, self.again).readout_values()[1]
         difference = (shift - second) / numpy.sqrt(2.0)
         return numpy.einsum("dio,djp->dijop", difference[:, self.rows], difference[:, self.columns])
 
@@ -138,7 +138,7 @@ class Products:
             weight = float(self.n0)
         return weight * _product(factors, self.rows, self.columns, self.outputs)
 
-    def _factors(self, name: str, readout: bool = True) -> _Factors | None:
+    def _factors(self, name: str, readout: bool = True) -> Factors | None:
         """The rows of all uses of a parameter; gradients of the shift weigh n₀^(−1/2) beside those of the readout."""
         backward = self.sampler.backward
         weighted = [
@@ -146,7 +146,7 @@ class Products:
         ]
         if readout:
             weighted += [(u, backward.outputs, 1.0) for u in backward.gradients[name]]
-        found = [self._rows(name, use, outputs, weight) for use, outputs, weight in weighted]
+        found = [self.rows_of(name, use, outputs, weight) for use, outputs, weight in weighted]
         found = [f for f in found if len(f.family)]
         if not found:
             return None
@@ -155,14 +155,14 @@ class Products:
             if found[0].right is None
             else numpy.concatenate([f.right for f in found if f.right is not None], axis=2)
         )
-        return _Factors(
+        return Factors(
             numpy.concatenate([f.left for f in found], axis=2),
             right,
             numpy.concatenate([f.family for f in found]),
             numpy.concatenate([f.output for f in found]),
         )
 
-    def _rows(self, name: str, use: Use, outputs: Mapping[str, str], weight: float) -> _Factors:
+    def rows_of(self, name: str, use: Use, outputs: Mapping[str, str], weight: float) -> Factors:
         """One use as rows: its axes, and those output axes that it lacks, flattened."""
         program = self.run.program
         new = {old: name for name, old in outputs.items()}
@@ -177,7 +177,7 @@ class Products:
         if use.transposed:
             assert right is not None
             left, right = right, left
-        return _Factors(left, right, family[present], output[present])
+        return Factors(left, right, family[present], output[present])
 
     def _grid(self, axes: Iterable[str], samples: bool = False) -> Grid:
         sizes = {self.sampler.axis: self.inputs} if samples else {}
@@ -216,7 +216,7 @@ def _flat(
     return flat.ravel(), present.ravel()
 
 
-def _product(factors: _Factors, rows: slice, columns: slice, outputs: int) -> Array:
+def _product(factors: Factors, rows: slice, columns: slice, outputs: int) -> Array:
     """Σ (left·left')(right·right') over pairs of rows of the same family: (draws, N1, N2, outputs, outputs)."""
     total: Any = 0.0
     for member in numpy.unique(factors.family):

@@ -23,6 +23,7 @@ from sympy import Expr, Symbol
 from tplimits import stages
 from tplimits.errors import ProgramError
 from tplimits.program.given import exact_number
+from tplimits.program.parametrization.exponents import Exponents
 
 #: the gradient of a step, and the number of the step, 0 for the first
 G = Symbol("g", real=True)
@@ -70,6 +71,10 @@ class Optimizer:
     def lost_hypothesis(self) -> str | None:
         """Which hypothesis of the theorems on training limits Q_t fails, or None."""
         return None
+
+    def extra_power(self, kind: str, exponents: Exponents) -> Expr:
+        """The power of 1/n that a step has beyond n^(−c), for a "matrix", a "vector", a "scalar" or a "readout"."""
+        return sympy.S.Zero
 
     # -- the recursion ------------------------------------------------------------------------
 
@@ -173,6 +178,13 @@ class Optimizer:
         first = self.update([G])
         points = [sign * sympy.Rational(10) ** k for k in range(-6, 7) for sign in (1, -1)]
         return all(sympy.sign(first.subs(G, p).evalf()) == sympy.sign(p) for p in points)
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether Q_0 stays bounded as the gradient grows, judged between 10^20 and 10^40."""
+        first = self.update([G])
+        near, far = (abs(sympy.N(first.subs(G, sympy.Integer(10) ** k), 60)) for k in (20, 40))
+        return bool(far <= 1000 * near + 1)
 
     def stepper(self) -> Any:
         """The recursion on arrays: `.start(shape)` gives states, `.step(t, states, g)` new states and Q_t."""

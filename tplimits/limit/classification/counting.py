@@ -1,0 +1,267 @@
+"""Powers of n counted on a network's total program: forward, backward, and the updates of its parameters.
+
+A matrix with entries n^(−½ − e) that moves by n^(−m) an entry takes x of size n^s to W x of size n^(s − e), and changes
+it by n^(1 − m + s), since updates are aligned with what they were made from.  Averages of products that are centred at
+the start are of size n^(−½) there; they are taken to be centred if the program multiplies them by a power of n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import networkx
+import sympy
+from sympy import Expr
+
+from tplimits.limit.classification.sizes import CONSTANT, HALF, NOTHING, Power, Size, size_of
+from tplimits.program.backward import Backward, backpropagation
+from tplimits.program.entries import Entry
+from tplimits.program.nodes import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import Roles, roles
+from tplimits.program.parametrization.table import Parametrization
+from tplimits.program.program import Program
+
+#: steps of training that are counted; powers settle after a few, or grow without end
+STEPS = 8
+
+
+@dataclass(frozen=True)
+class Step:
+    """Powers of n at one time.
+
+    `sizes` are those of all forward values by position, `gradients` of scaled gradients by name, `reads` of the
+    features that each readout multiplies; `arguments` are the largest moves inside of functions, by position.
+    """
+
+    sizes: Mapping[int, Size]
+    output: Size
+    gradients: Mapping[str, Power]
+    reads: Mapping[str, Size]
+    arguments: Mapping[int, Power]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The powers of n of a network in training, step by step; exponents have to be numbers."""
+
+    network: Program
+    parametrization: Parametrization
+    optimizer: Any
+    steps: tuple[Step, ...] = field(init=False, repr=False, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self._counted()))
+
+    @cached_property
+    def exponents(self) -> dict[str, Exponents]:
+        """The exponents of each parameter."""
+        return self.parametrization.of(self.network)
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What the parameters are."""
+        return roles(self.network)
+
+    @cached_property
+    def backward(self) -> Backward:
+        """The total program."""
+        return _total(self.network)
+
+    @cached_property
+    def hidden(self) -> tuple[int, ...]:
+        """Forward values that data and parameters enter, without those that readouts enter: the features."""
+        graph = self.network.graph
+        readouts = {self.network.initial_names[r] for r in self.roles.named("readout")}
+        trained = {self.network.initial_names[p] for p in self.exponents}
+        found = []
+        for position, s in enumerate(self.network):
+            behind = networkx.ancestors(graph, position)
+            if s.operands and behind & set(self.network.inputs) and behind & trained and not behind & readouts:
+                found.append(position)
+        return tuple(p for p in found if p not in self.network.returns)
+
+    @property
+    def widths(self) -> frozenset[sympy.Symbol]:
+        """The symbols that grow like n."""
+        return self.network.known.width_symbols
+
+    @property
+    def features_move(self) -> Power:
+        """The largest power of n by which features move, late in training."""
+        last = self.steps[-1]
+        moves = [last.sizes[p].move for p in self.hidden] + [size.move for size in last.reads.values()]
+        return max(moves, default=NOTHING)
+
+    @cached_property
+    def starts(self) -> list[tuple[str, Power, Power]]:
+        """Name, power at the start, and power with a + b = ½ in matrices and 0 elsewhere, of features and scalars."""
+        natural = replace(self, parametrization=_natural(self))
+        pairs = [(self.name(p), self.steps[0].sizes[p], natural.steps[0].sizes[p]) for p in self.hidden]
+        pairs += [(self.reading(r), size, natural.steps[0].reads[r]) for r, size in self.steps[0].reads.items()]
+        pairs += [
+            (name, self.steps[0].sizes[self.network.initial_names[name]], CONSTANT)
+            for name in self.roles.named("vector", "scalar")
+        ]
+        return [(name, now.start, then.start) for name, now, then in pairs]
+
+    def moves(self, t: int) -> dict[str, Power]:
+        """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
+        step = self.steps[min(t, len(self.steps) - 1)]
+        found = {self.name(p): step.sizes[p].move for p in self.hidden}
+        found |= {self.reading(r): size.move for r, size in step.reads.items()}
+        return found | {"f": step.output.move}
+
+    def name(self, position: int) -> str:
+        """How a value is called."""
+        return self.network[position].name
+
+    def reading(self, readout: str) -> str:
+        """How the features that a readout multiplies are called."""
+        return f"what {readout} reads"
+
+    # -- one pass -----------------------------------------------------------------------------
+
+    def _counted(self) -> list[Step]:
+        moves: dict[str, Power] = {}
+        found = []
+        for _ in range(STEPS + 1):
+            step = self._step(moves)
+            found.append(step)
+            moves = {name: max(moves.get(name, NOTHING), self._move(name, step)) for name in self.exponents}
+        return found
+
+    def _move(self, name: str, step: Step) -> Power:
+        """The power of n by which an entry of the program's parameter moves in a step."""
+        e, scaled = self.exponents[name], step.gradients[name]
+        if scaled == NOTHING:
+            return NOTHING
+        optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
+        extra = optimizer.extra_power(self.roles.kinds[name], e)
+        return updated(optimizer, scaled) - _fraction(e.a + e.c + extra)
+
+    def _step(self, moves: Mapping[str, Power]) -> Step:
+        program = self.backward.program
+        sizes: dict[int, Size] = {}
+        arguments: dict[int, Power] = {}
+        for position, s in enumerate(program):
+            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+                sizes[position] = CONSTANT if position in program.inputs else self._parameter(s.name, moves)
+            elif isinstance(s, MatMul):
+                sizes[position] = self._product(s, sizes, moves)
+            elif isinstance(s, Avg):
+                assert s.operand is not None
+                sizes[position] = sizes[s.operand.source]
+            else:
+                assert isinstance(s, (OuterNonlin, ScalarNonlin))
+                inside: list[Size] = []
+                sizes[position] = self._body(s.body, sizes, inside)
+                if inside and position < len(self.network):
+                    arguments[position] = max(size.move for size in inside)
+        gradients = {name: self._gradient(name, sizes) for name in self.exponents}
+        forward = {p: sizes[p] for p in range(len(self.network))}
+        reads = {
+            name: sizes[self.backward.gradients[name][0].gradient.source]
+            for name in self.roles.named("readout")
+            if self.backward.gradients[name]
+        }
+        return Step(forward, self._output(sizes), gradients, reads, arguments)
+
+    def _parameter(self, name: str, moves: Mapping[str, Power]) -> Size:
+        """Entries of a parameter in the program's scale."""
+        e = self.exponents[name]
+        return Size(-_fraction(e.a + e.b), moves.get(name, NOTHING))
+
+    def _product(self, s: MatMul, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> Size:
+        """W x: random entries add up like √n, changes like n."""
+        assert s.operand is not None
+        matrix, x = sizes[s.matrix], sizes[s.operand.source]
+        return Size(matrix.start + HALF + x.start, max(matrix.start + HALF + x.move, matrix.move + 1 + x.total))
+
+    def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size]) -> Size:
+        grown = _multiplied_by_powers(body, self.widths)
+
+        def of_entry(entry: Entry) -> Size:
+            size = sizes[entry.source]
+            if entry in grown and isinstance(self.backward.program[entry.source], Avg):
+                return Size(size.start - HALF, size.move)
+            return size
+
+        return size_of(body, of_entry, self.widths, arguments)
+
+    def _output(self, sizes: Mapping[int, Size]) -> Size:
+        """f: entries of the readout are centred at the start, and aligned with what changes them."""
+        a_out = _fraction(self.parametrization.a_out)
+        x = sizes[self.network.returns[0]]
+        f = Size(x.start + HALF - a_out, x.move + 1 - a_out)
+        if len(self.network.returns) == 1:
+            return f
+        shift = sizes[self.network.returns[1]]
+        return Size(max(f.start, shift.start), max(f.move, shift.move))
+
+    def _gradient(self, name: str, sizes: Mapping[int, Size]) -> Power:
+        """The power of n of n^d g, g the gradient with respect to w."""
+        e, a_out = self.exponents[name], _fraction(self.parametrization.a_out)
+        scalar = self.roles.kinds[name] == "scalar"
+        found: list[Power] = [NOTHING]
+        for use in self.backward.gradients[name]:
+            size = sizes[use.gradient.source]
+            power = max(size.start - HALF, size.move) + 1 if scalar else size.total
+            found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0) - a_out)
+        for use in self.backward.shift_gradients[name]:
+            found.append(sizes[use.gradient.source].total - (0 if scalar else 1))
+        return max(found) + _fraction(e.d - e.a)
+
+
+@lru_cache(maxsize=8)
+def _total(network: Program) -> Backward:
+    return backpropagation(network)
+
+
+def updated(optimizer: Optimizer, scaled: Power) -> Power:
+    """The power of n of Q_t, where n^d g has size n^scaled."""
+    if optimizer.degree is not None:
+        return scaled * optimizer.degree
+    return scaled if not optimizer.is_bounded else min(scaled, Fraction(0))
+
+
+def _natural(counting: Counting) -> Parametrization:
+    """The parametrization with starts of order 1."""
+    starts = {
+        name: Exponents(sympy.S.Zero, sympy.S.Half if kind == "matrix" else sympy.S.Zero, *(sympy.S.Zero,) * 2)
+        for name, kind in counting.roles.kinds.items()
+    }
+    return replace(counting.parametrization, by_name=starts)
+
+
+def _multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> set[Entry]:
+    """Entries that stand in a product with a positive power of a width."""
+    found: set[Entry] = set()
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Mul):
+            growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
+            if any(_exponent(f, widths) > 0 for f in growing):
+                found |= {e for f in node.args if f not in growing for e in f.atoms(Entry)}
+    return found
+
+
+def _exponent(factor: Expr, widths: frozenset[sympy.Symbol]) -> Power:
+    return size_of(factor, lambda _: CONSTANT, widths).start
+
+
+def _fraction(value: Expr) -> Fraction:
+    exact = sympy.Rational(value)
+    return Fraction(int(exact.p), int(exact.q))

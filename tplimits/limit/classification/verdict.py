@@ -1,0 +1,211 @@
+"""From inequalities, and powers counted on a program, to a verdict: stable, faithful, nontrivial, and which limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import sympy
+
+from tplimits.errors import ProgramError
+from tplimits.limit.classification.counting import Counting
+from tplimits.limit.classification.inequalities import Inequality, Parameter, Table, real_symbols
+from tplimits.limit.classification.perceptron import on_layers, perceptron
+from tplimits.limit.classification.sizes import NOTHING
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import roles
+from tplimits.program.parametrization.table import Parametrization
+from tplimits.program.program import Program
+
+#: the regimes, in the order in which they are decided
+REGIMES = ("unstable", "unfaithful", "trivial", "feature", "operator")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The inequalities of a parametrization, and the powers counted on a program where exponents are numbers."""
+
+    network: Program
+    parametrization: Parametrization
+    table: Table
+    counting: Counting | None
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[Inequality, ...]]:
+        """The inequalities by what they decide."""
+        t = self.table
+        return {
+            "start": tuple(t.initial()),
+            "gradients": tuple(t.faithful()),
+            "training": tuple(t.stability()),
+            "output": tuple(t.movement()),
+            "features": tuple(t.features()),
+        }
+
+    def _all(self, *groups: str) -> sympy.Basic:
+        return sympy.And(*(i.condition for g in groups for i in self.groups[g]))
+
+    @cached_property
+    def stable(self) -> sympy.Basic:
+        if self.counting is not None:
+            return sympy.true if not any(True for _ in self._growing()) else sympy.false
+        return simplified(self._all("start", "training"))
+
+    @cached_property
+    def faithful(self) -> sympy.Basic:
+        if self.counting is not None:
+            return sympy.true if not any(True for _ in self._unfaithful()) else sympy.false
+        return simplified(self._all("gradients"))
+
+    @cached_property
+    def nontrivial(self) -> sympy.Basic:
+        if self.counting is not None:
+            return sympy.true if self.counting.steps[-1].output.move >= 0 else sympy.false
+        return simplified(sympy.Or(*(i.condition for i in self.groups["output"])))
+
+    @cached_property
+    def learns(self) -> sympy.Basic:
+        """Whether features move, given the rest."""
+        if self.counting is not None:
+            return sympy.true if self.counting.features_move >= 0 else sympy.false
+        return simplified(sympy.Or(*(i.condition for i in self.groups["features"])))
+
+    @cached_property
+    def conditions(self) -> dict[str, sympy.Basic]:
+        """For each regime the condition on the symbols: they exclude each other, and one of them holds."""
+        stable, faithful, moves, learns = self.stable, self.faithful, self.nontrivial, self.learns
+        good = sympy.And(stable, faithful)
+        return {
+            "unstable": simplified(sympy.Not(stable)),
+            "unfaithful": simplified(sympy.And(stable, sympy.Not(faithful))),
+            "trivial": simplified(sympy.And(good, sympy.Not(moves))),
+            "feature": simplified(sympy.And(good, moves, learns)),
+            "operator": simplified(sympy.And(good, moves, sympy.Not(learns))),
+        }
+
+    @cached_property
+    def regime(self) -> str | None:
+        """The regime, or None where symbols decide."""
+        return next((name for name, condition in self.conditions.items() if condition == sympy.true), None)
+
+    # -- what breaks --------------------------------------------------------------------------
+
+    @cached_property
+    def breaks(self) -> tuple[str, ...]:
+        """What breaks, and at which power of n; nothing for symbols."""
+        if self.counting is not None:
+            return (*self._growing(), *self._unfaithful())
+        rows = (i for g in ("start", "gradients", "training") for i in self.groups[g])
+        return tuple(f"{i.about} {i.breaks}" for i in rows if i.holds is False)
+
+    def _growing(self) -> Iterable[str]:
+        """Values that are not of order 1 at the start, or grow in training."""
+        counting = self.counting
+        assert counting is not None
+        for name, start, natural in counting.starts:
+            if start != natural:
+                yield f"{name} starts like n^({start}) instead of n^({natural})"
+        if counting.steps[0].output.start > 0:
+            yield f"f starts like n^({counting.steps[0].output.start})"
+        seen = set()
+        for t, step in enumerate(counting.steps):
+            moving = [(counting.name(p), step.sizes[p].move) for p in counting.hidden] + [("f", step.output.move)]
+            moving += [(counting.reading(r), step.reads[r].move) for r in step.reads]
+            moving += [  # growth that a bounded function hides
+                (f"what {counting.name(p)} is a function of", move)
+                for p, move in step.arguments.items()
+                if step.sizes[p].move <= 0
+            ]
+            for name, power in moving:
+                if power > 0 and name not in seen:
+                    seen.add(name)
+                    yield f"{name} moves like n^({power}) in step {t}"
+
+    def _unfaithful(self) -> Iterable[str]:
+        """Scaled gradients that are not of order 1, of optimizers that see this."""
+        counting = self.counting
+        assert counting is not None
+        for p in self.table.parameters:
+            if not p.faithful_needed or (p.kind == "scalar" and p.inner):
+                continue
+            powers = [step.gradients[p.name] for step in counting.steps]
+            wrong = next(((t, power) for t, power in enumerate(powers) if power != 0), None)
+            if wrong and powers[0] != NOTHING:
+                yield f"{p.name} has scaled gradients n^d g of size n^({wrong[1]}) in step {wrong[0]}"
+
+
+def simplified(condition: sympy.Basic) -> sympy.Basic:
+    """A condition in as few words as SymPy finds: an interval where it is about one symbol."""
+    if condition in (sympy.true, sympy.false):
+        return condition
+    symbols = sorted(condition.free_symbols, key=str)
+    if len(symbols) == 1:
+        found = condition.as_set()
+        if found == sympy.S.Reals:
+            return sympy.true
+        return sympy.false if found == sympy.S.EmptySet else found.as_relational(symbols[0])
+    return condition
+
+
+def verdict_on(target: Any, parametrization: Any, optimizer: Any) -> Verdict:
+    """The verdict on a network, or on a perceptron with so many hidden layers."""
+    if not isinstance(parametrization, Parametrization):
+        raise ProgramError(
+            f"classify(…, {parametrization!r}): give a parametrization such as tp.MUP or tp.ABCD({{…}})."
+        )
+    if isinstance(target, Program):
+        return _on_program(target, parametrization, optimizer)
+    if isinstance(target, bool) or not isinstance(target, int) or target < 1:
+        raise ProgramError(f"classify({target!r}, …): give a network, or the number of hidden layers of a perceptron.")
+    names = [str(layer) for layer in range(1, target + 2)]
+    strange = set(parametrization.by_name) - set(names)
+    if strange:
+        raise ProgramError(f"{parametrization!r}: {min(strange)!r} is no layer; they are {', '.join(names)}.")
+    return _on_program(perceptron(target), on_layers(parametrization, target), optimizer)
+
+
+def _on_program(network: Program, parametrization: Parametrization, optimizer: Any) -> Verdict:
+    exponents, found = parametrization.of(network), roles(network)
+    table = _table(found.kinds, exponents, parametrization, optimizer, found.read_out_everywhere, network)
+    symbolic = bool(parametrization.symbols)
+    return Verdict(network, parametrization, table, None if symbolic else Counting(network, parametrization, optimizer))
+
+
+def _table(
+    kinds: Mapping[str, str],
+    exponents: Mapping[str, Exponents],
+    parametrization: Parametrization,
+    optimizer: Any,
+    everywhere: bool,
+    network: Program,
+) -> Table:
+    real = real_symbols(exponents, parametrization.a_out)
+    rows = []
+    for name, e in exponents.items():
+        found = Exponents(*(x.xreplace(real) for x in e))
+        inner = kinds[name] != "scalar" or not _only_shifts(network, name)
+        rows.append(Parameter(name, kinds[name], found, optimizer_of(optimizer, name), inner))
+    return Table(tuple(rows), parametrization.a_out.xreplace(real), everywhere)
+
+
+def optimizer_of(optimizer: Any, name: str) -> Optimizer:
+    """The optimizer of one parameter: the one for all, or that of its name."""
+    found = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
+    if not isinstance(found, Optimizer):
+        raise ProgramError(
+            f"optimizer={found!r} for `{name}`: give an optimizer such as tp.Adam(), or one by parameter."
+        )
+    return found
+
+
+def _only_shifts(network: Program, name: str) -> bool:
+    """Whether a scalar parameter is only added to the output."""
+    position = network.initial_names[name]
+    users = {p for p, s in enumerate(network) if position in s.operands}
+    return len(network.returns) > 1 and users <= {network.returns[1]}
+
+
+__all__ = ["REGIMES", "Verdict", "optimizer_of", "simplified", "verdict_on"]

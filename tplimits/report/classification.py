@@ -1,0 +1,49 @@
+"""A classification as text and as LaTeX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import latex as written
+
+from tplimits.limit.classification.verdict import Verdict
+
+#: what each group of inequalities decides
+TITLES = {
+    "start": "stable at the start",
+    "gradients": "faithful: scaled gradients of order 1",
+    "training": "stable in training",
+    "output": "nontrivial if one holds",
+    "features": "features are learned if one holds",
+}
+
+
+def text(verdict: Verdict, optimizer: Any) -> str:
+    """The verdict, every inequality, and what breaks."""
+    by = ", ".join(f"{k}: {o}" for k, o in optimizer.items()) if isinstance(optimizer, dict) else str(optimizer)
+    lines = [f"{verdict.network.name} in {verdict.parametrization!r}, trained by {by}: {_regime(verdict)}"]
+    for group, rows in verdict.groups.items():
+        if rows:
+            lines.append(f"  {TITLES[group]}")
+            lines += [f"    {row}" for row in rows]
+    if verdict.breaks:
+        lines.append("  what breaks")
+        lines += [f"    {line}" for line in verdict.breaks]
+    return "\n".join(lines)
+
+
+def _regime(verdict: Verdict) -> str:
+    if verdict.regime:
+        return verdict.regime
+    return "; ".join(f"{name} if {c}" for name, c in verdict.conditions.items() if c not in (True, False))
+
+
+def latex(verdict: Verdict) -> str:
+    """Every inequality on a line."""
+    lines = []
+    for group, rows in verdict.groups.items():
+        for row in rows:
+            sign = {"=": "=", "≥": r"\ge", "≤": r"\le"}[row.relation]
+            about = row.about.replace("_", r"\_")
+            lines.append(rf"&\text{{{TITLES[group]}, {about}:}} & {written(row.left)} &{sign} {written(row.right)}")
+    return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"

@@ -1,0 +1,147 @@
+"""classify(): which limit a parametrization has, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from tplimits import stages
+from tplimits.errors import CheckError
+from tplimits.limit.classification.inequalities import Inequality
+from tplimits.limit.classification.nearest import nearest_maximal_update
+from tplimits.limit.classification.verdict import Verdict, verdict_on
+from tplimits.program.parametrization.script import Script, script
+from tplimits.program.parametrization.table import Parametrization
+from tplimits.program.program import Program
+from tplimits.report.classification import latex, text
+
+if TYPE_CHECKING:
+    from tplimits.check.coordinates import CoordinateCheck
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Which limit the training of a network has in a parametrization.
+
+    `stable`, `faithful` and `nontrivial` are True or False, or SymPy conditions where exponents have symbols.
+    """
+
+    program: Program
+    parametrization: Parametrization
+    optimizer: Any
+    verdict: Verdict
+
+    @property
+    def stable(self) -> Any:
+        """Whether nothing grows with n, at the start or in training."""
+        return _plain(self.verdict.stable)
+
+    @property
+    def faithful(self) -> Any:
+        """Whether what the optimizer sees, n^d g, stays of order 1; always for optimizers that do not see its size."""
+        return _plain(self.verdict.faithful)
+
+    @property
+    def nontrivial(self) -> Any:
+        """Whether outputs move at all as n → ∞."""
+        return _plain(self.verdict.nontrivial)
+
+    @property
+    def regime(self) -> str | None:
+        """ "feature", "operator", "trivial", "unfaithful" or "unstable"; None where symbols decide."""
+        return self.verdict.regime
+
+    @property
+    def conditions(self) -> dict[str, sympy.Basic]:
+        """For each regime the condition on the symbols."""
+        return dict(self.verdict.conditions)
+
+    @property
+    def inequalities(self) -> tuple[Inequality, ...]:
+        """All inequalities, with what each is about and whether it holds."""
+        return tuple(i for group in self.verdict.groups.values() for i in group)
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """What breaks, where, and at which power of n."""
+        return self.verdict.breaks
+
+    @cached_property
+    def nearest(self) -> Parametrization:
+        """The maximal update parametrization with the same a, and the same d where the optimizer allows it."""
+        return nearest_maximal_update(self.program, self.parametrization, self.optimizer)
+
+    @cached_property
+    def multipliers(self) -> Script:
+        """Initial standard deviations and factors on learning rates for a training script."""
+        return script(self.program, self.parametrization, self.optimizer)
+
+    def powers(self, t: int = 1) -> dict[str, Any]:
+        """The power of n of the change since the start, after t steps, of each feature and of f.
+
+        Raises CheckError where exponents have symbols.
+        """
+        counting = self.verdict.counting
+        if counting is None:
+            raise CheckError(f"{self.parametrization!r} has symbols; powers of n need numbers: .substituted({{…}}).")
+        return counting.moves(t)
+
+    def check(
+        self,
+        widths: Sequence[int] = (64, 128, 256, 512),
+        *,
+        X: Any = None,
+        error: Any = None,
+        lr: Any = 1,
+        steps: int = 2,
+        draws: int = 4,
+        seed: int = 0,
+    ) -> CoordinateCheck:
+        """Train finite networks and compare the measured powers of n with those that were counted.
+
+        X: inputs, three random ones with four entries if left out.  error: (f − y)/B with random targets if left out.
+        """
+        found: CoordinateCheck = stages.coordinates().coordinate_check(
+            self.verdict.counting, widths, X, error, lr, steps, draws, seed
+        )
+        return found
+
+    def latex(self) -> str:
+        """The inequalities as an align* environment."""
+        return latex(self.verdict)
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
+    def __repr__(self) -> str:
+        return text(self.verdict, self.optimizer)
+
+
+def classify(target: Any, parametrization: Parametrization, optimizer: Any) -> Classification:
+    """Which limit a parametrization has: feature learning, an operator (kernel) limit, none, or a trivial one.
+
+    target: a network, or the number of hidden layers of a perceptron, whose layers are "1", …, "L+1" in `tp.ABCD`.
+    optimizer: one for all parameters, or by name.  Exponents may be SymPy symbols; then the answer is a condition.
+
+    >>> import tplimits as tp
+    >>> classify(2, tp.MUP, tp.Adam()).regime, classify(2, tp.NTP, tp.SGD()).regime
+    ('feature', 'operator')
+    >>> classify(2, tp.SP, tp.SignSGD()).breaks[-1]
+    'f moves like n^(3/2) in step 1'
+    >>> c = sympy.Symbol("c")
+    >>> rate = {"input": (0, 0, c, 0), "hidden": (0, "1/2", c, 0), "output": (0, "1/2", c, 0)}
+    >>> classify(2, tp.ABCD(rate), tp.SignSGD()).stable
+    3/2 <= c
+
+    Raises ProgramError for what is no network, parametrization or optimizer.
+    """
+    verdict = verdict_on(target, parametrization, optimizer)
+    return Classification(verdict.network, verdict.parametrization, optimizer, verdict)
+
+
+def _plain(condition: sympy.Basic) -> Any:
+    return {sympy.true: True, sympy.false: False}.get(condition, condition)
