@@ -52,7 +52,18 @@ def attributes(kind):
 
 def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
     mentioned = set(re.findall(r"`\.(\w+)", TEXT))
-    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, Paths, Number, Verdict, ZooEntry):
+    for kind in (
+        tp.Program,
+        tp.WidthLimit,
+        tp.CovarianceSDE,
+        tp.KernelLimit,
+        tp.MaximalLimit,
+        tp.TrainingRun,
+        Paths,
+        Number,
+        Verdict,
+        ZooEntry,
+    ):
         assert attributes(kind) - mentioned - {"name", "described"} == set(), kind.__name__
 
 
@@ -71,6 +82,6 @@ def test_attributes_that_are_listed_exist():
     known = set()
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
     parts += (Optimizer, OptimizerState, Stepper)
-    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, *parts):
+    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, tp.MaximalLimit, tp.TrainingRun, *parts):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known - {"tables"} == set()

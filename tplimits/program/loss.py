@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
+import sympy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.program.tracing import exact
 
 Array = NDArray[numpy.float64]
 #: ε_t: outputs f (inputs, *outputs) to χ of the same shape, as error(f) or error(f, t)
@@ -34,7 +36,7 @@ class SquaredError:
         return int(self.train.sum())
 
     def __call__(self, f: Any, t: int = 0) -> Array:
-        """χ for outputs of shape (inputs, *outputs)."""
+        """χ for outputs of shape (inputs, *outputs), the same at all times."""
         outputs = numpy.asarray(f, dtype=numpy.float64)
         if outputs.shape != self.targets.shape:
             raise EvaluationError(
@@ -43,6 +45,38 @@ class SquaredError:
         found = numpy.zeros_like(outputs)
         found[self.train] = (outputs[self.train] - self.targets[self.train]) / self.batch
         return found
+
+    def exact(self, f: numpy.ndarray) -> numpy.ndarray:
+        """The same for an array of expressions, with the targets as exact numbers."""
+        if f.shape != self.targets.shape:
+            raise EvaluationError(f"squared_error: the targets have shape {self.targets.shape}, the outputs {f.shape}.")
+        found = numpy.full(f.shape, sympy.S.Zero, dtype=object)
+        for index in numpy.ndindex(*f.shape):
+            if self.train[index[0]]:
+                found[index] = (f[index] - exact(float(self.targets[index]))) / self.batch
+        return found
+
+
+def exact_signal(error: Any) -> Callable[[numpy.ndarray, int], numpy.ndarray]:
+    """A user's error signal on arrays of expressions, as a function of (f, t).
+
+    Raises EvaluationError for what is no function, or gives something else than one expression for each output.
+    """
+    if isinstance(error, SquaredError):
+        return lambda f, t: error.exact(f)
+    error_signal(error)
+    timed = _takes_time(error)
+
+    def signal(f: numpy.ndarray, t: int) -> numpy.ndarray:
+        found = numpy.asarray(error(f.copy(), t) if timed else error(f.copy()), dtype=object)
+        if found.shape != f.shape:
+            raise EvaluationError(f"error= gave shape {found.shape} for outputs of shape {f.shape} at step {t}.")
+        for index, value in numpy.ndenumerate(found):
+            expr = value if isinstance(value, sympy.Expr) else exact(value)
+            found[index] = expr.xreplace({x: sympy.Rational(x) for x in expr.atoms(sympy.Float)})
+        return found
+
+    return signal
 
 
 def squared_error(y: Any, train: Any = None) -> SquaredError:

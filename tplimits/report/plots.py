@@ -27,6 +27,7 @@ _DATA, _ACCEPTED, _REJECTED = "#1f4e79", "#2e7d32", "#c62828"
 
 
 def matplotlib_figures() -> ModuleType:
+    """Matplotlib with its figures; EvaluationError where it is not installed."""
     try:
         import matplotlib.figure
     except ImportError:

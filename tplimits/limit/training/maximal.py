@@ -1,4 +1,4 @@
-"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.5.3, 2.7.1, 2.7.3, 2.9.25, 2.9.30).
+"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.7.1, 2.9.25).
 
 In the maximal update parametrization every vector of every step has a ket and every matrix is an operator:
 
@@ -103,5 +103,7 @@ def _by_parameter(network: Program, names: tuple[str, ...], given: Any, option: 
 def _decay(name: str, value: Any) -> Expr:
     number = exact_number("weight_decay", value, ProgramError)
     if number.is_negative or (number >= 1) is True or not number < 1:
-        raise ProgramError(f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1.")
+        raise ProgramError(
+            f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1."
+        )
     return number

@@ -17,15 +17,29 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.numeric.training.columns import State
 from tplimits.numeric.training.request import Request
+from tplimits.program.loss import SquaredError
 from tplimits.program.serial import to_json
 
 
 def fingerprint(asked: Request) -> str:
-    """What a run was asked for, as a short text; of functions (error signals, rates) only values at the start are seen."""
+    """What a run was asked for, as a short text.
+
+    Of rates that are functions the value at the start is seen, of error signals only those of `squared_error`.
+    """
     digest = hashlib.sha256()
-    parts = [to_json(asked.recursion.network), asked.recursion.optimizers, asked.recursion.weight_decay]
-    parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items()), asked.record]
+    parts: list[object] = [to_json(asked.recursion.network), asked.recursion.optimizers, asked.recursion.weight_decay]
+    parts += [
+        asked.particles,
+        asked.block,
+        asked.white,
+        asked.seed,
+        asked.steps,
+        sorted(asked.ratios.items()),
+        asked.record,
+    ]
     parts += [{name: rate(0) for name, rate in asked.lr.items()}]
+    if isinstance(asked.error, SquaredError):
+        parts += [asked.error.targets.tolist(), asked.error.train.tolist()]
     for part in parts:
         digest.update(repr(part).encode())
     for name, array in [*sorted(asked.X.items()), *sorted(asked.given.items())]:

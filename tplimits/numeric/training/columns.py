@@ -47,7 +47,6 @@ class Growing:
         self._rows[self.count : needed] = rows
         self.count = needed
 
-
     def state(self) -> State:
         """What a checkpoint holds."""
         return {"rows": self.rows}

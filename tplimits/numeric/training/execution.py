@@ -21,9 +21,10 @@ from tplimits.numeric.training.parameters import EntrywiseParameter, MatrixParam
 from tplimits.program.entries import width_symbol
 from tplimits.program.evaluate import evaluate
 from tplimits.program.given import width_ratios
+from tplimits.program.gradient_rows import flat_index, gradient_rows, network_outputs
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.total import TotalProgram, flat_index
+from tplimits.program.total import TotalProgram
 
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150
@@ -62,7 +63,10 @@ class TrainingExecution(ParticleExecution):
         """As many particles of each width as asked for, rounded to whole blocks."""
         program = self.program
         others = [w for w in program.widths if w != "n"]
-        sizes = {"n": 1.0, **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()}}
+        sizes = {
+            "n": 1.0,
+            **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()},
+        }
         self.blocks = max(1, math.ceil(particles / block))
         per_block = math.ceil(particles / self.blocks)
         self.width = {w: self.blocks * max(1, round(per_block * ratio)) for w, ratio in sizes.items()}
@@ -89,8 +93,8 @@ class TrainingExecution(ParticleExecution):
         with numpy.errstate(all="ignore"):
             for position in sorted(needed):
                 self.arrays[position] = self._run_one(self.program[position])
-        for rows in self.total.rows(name, self):
-            self.columns[s.width or "n"].see(rows.left.reshape(-1, rows.left.shape[-1]))
+        for found in gradient_rows(self.total, name, self):
+            self.columns[s.width or "n"].see(found.left.reshape(-1, found.left.shape[-1]))
         self.arrays = []
 
     def _start(self, s: InitialVector | InitialScalar) -> Array:
@@ -139,18 +143,18 @@ class TrainingExecution(ParticleExecution):
         """f at the parameters of now, (inputs, *outputs): the forward instructions are run."""
         self.arrays = []
         self.run_some(len(self.total.network))
-        return self.total.outputs(self)
+        return network_outputs(self.total, self)
 
     def step(self, t: int, χ: Array, lr: Mapping[str, float], decay: Mapping[str, float]) -> None:
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
         self.run_some(len(self.program))
         signal = χ.reshape(len(χ), -1)
         for name, parameter in self.parameters.items():
-            rows = self.total.rows(name, self)
+            found = gradient_rows(self.total, name, self)
             if isinstance(parameter, MatrixParameter):
-                parameter.step(t, rows, signal, lr[name], decay[name])
+                parameter.step(t, found, signal, lr[name], decay[name])
             else:
-                parameter.step(t, parameter.gradient(rows, signal), lr[name], decay[name])
+                parameter.step(t, parameter.gradient(found, signal), lr[name], decay[name])
 
     # -- checkpoints --------------------------------------------------------------------------
 

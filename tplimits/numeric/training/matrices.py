@@ -49,8 +49,8 @@ class InitialOperator:
         if len(new):
             if PER_COLUMN * (inputs.count + len(new)) > source.size:
                 raise EvaluationError(
-                    f"too few particles: {source.size} for {inputs.count + len(new)} columns of a matrix; give at least "
-                    f"{PER_COLUMN} particles for every step, input and use of it, or fewer inputs or steps."
+                    f"too few particles: {source.size} for {inputs.count + len(new)} columns of a matrix; give at "
+                    f"least {PER_COLUMN} particles for every step, input and use of it, or fewer inputs or steps."
                 )
             outputs.append(self._images(new, transposed, target))
             inputs.append(new)

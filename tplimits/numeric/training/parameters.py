@@ -9,8 +9,8 @@ import numpy
 from tplimits.numeric.training.columns import Array, Population, State
 from tplimits.numeric.training.matrices import InitialOperator, TrainedMatrix, Update
 from tplimits.numeric.training.updates import BlockUpdate, LowRankUpdate
+from tplimits.program.gradient_rows import Rows
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.total import Rows
 
 
 class EntrywiseParameter:

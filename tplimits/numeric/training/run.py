@@ -55,6 +55,10 @@ class Replicate:
 
     def advance(self) -> None:
         """The outputs at the next time, and a step of training unless it was the last."""
+        with numpy.errstate(all="ignore"):  # what overflows is refused by name
+            self._advance()
+
+    def _advance(self) -> None:
         t = len(self.f)
         f = self.execution.outputs()
         if not numpy.isfinite(f).all():
@@ -85,9 +89,7 @@ class Replicate:
     def trajectory(self, with_kets: bool) -> Trajectory:
         """What was found."""
         stacked = {name: numpy.array(kets) for name, kets in self.kets.items()} if with_kets else {}
-        return Trajectory(
-            numpy.array(self.f), {name: numpy.array(g) for name, g in self.grams.items()}, stacked
-        )
+        return Trajectory(numpy.array(self.f), {name: numpy.array(g) for name, g in self.grams.items()}, stacked)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds."""

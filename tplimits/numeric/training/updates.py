@@ -1,8 +1,10 @@
-"""Sums of updates of a matrix, ΔW_t = −Σ_s lr_s (1 − λ)^(t−1−s) Q_s(G_0, …, G_s)/columns, as operators on particles.
+"""Sums of updates of a matrix as operators on particles:
 
-G_s = Σ_rows χ_row left_row ⊗ right_row is the gradient at step s.  Where Q is linear, ΔW has low rank and is kept as its
-factors, exactly.  Where it is not, the mean over all pairs of particles is replaced by the mean over pairs in the same
-block of K particles: memory and time M × K instead of M × M.
+    ΔW_t = −Σ_{s<t} η_s (1 − λ)^(t−1−s) Q_s(G_0, …, G_s)/columns.
+
+G_s = Σ_rows χ_row left_row ⊗ right_row is the gradient at step s.  Where Q is linear, ΔW has low rank and is kept as
+its factors, exactly.  Where it is not, the mean over all pairs of particles is replaced by the mean over pairs in the
+same block of K particles: memory and time M × K instead of M × M.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class BlockUpdate:
 
     def apply(self, x: Array, transposed: bool) -> Array:
         """ΔW x, or ΔWᵀ x, for the rows of x."""
-        blocks, rows, columns = self.shape
+        blocks, _, columns = self.shape
         matrix = self.sum.swapaxes(1, 2) if transposed else self.sum
         by_block = x.reshape(len(x), blocks, -1).transpose(1, 2, 0)
         found: Array = (matrix @ by_block).transpose(2, 0, 1).reshape(len(x), -1)

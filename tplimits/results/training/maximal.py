@@ -11,12 +11,21 @@ from typing import Any
 import numpy
 
 from tplimits import stages
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.limit.kets import Step
+from tplimits.limit.recursion import deep
 from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
-from tplimits.program.given import named_once
+from tplimits.limit.training.unrolled import exact_rates, unrolled
+from tplimits.limit.width import derive_width
+from tplimits.program.data import inputs_of
+from tplimits.program.given import named_once, whole_from
+from tplimits.program.loss import exact_signal
 from tplimits.program.program import Program
 from tplimits.progress import Progress
+from tplimits.report import citations
+from tplimits.report.training import maximal as report
 from tplimits.results.training.runs import TrainingRun
+from tplimits.results.width import WidthLimit
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,71 @@ class MaximalLimit:
     program: Program
     regime: MaximalUpdate
     recursion: MaximalRecursion = field(repr=False, compare=False)
+
+    # -- the derivation -----------------------------------------------------------------------
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The recursion, one step an equation."""
+        return report.steps(self.recursion)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the limit rests on; hypotheses that the optimizer loses start with "lost"."""
+        return (
+            "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
+            "Gaussian (matrices of variance 1/columns), the output an average",
+            "activations with derivatives, and update functions, that are pseudo-Lipschitz",
+            *(f"lost: {line}" for line in self.recursion.lost),
+        )
+
+    def __repr__(self) -> str:
+        return report.text(self.recursion)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath) in bra-ket notation."""
+        return report.latex(self.recursion)
+
+    def _repr_latex_(self) -> str:
+        return report.notebook(self.recursion)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems behind the recursion."""
+        return citations.bibtex([s.reference.citation for s in self.steps], ())
+
+    # -- exactly, for a few steps -------------------------------------------------------------
+
+    def unrolled(self, X: Any, *, error: Any, lr: Any, steps: int) -> Program:
+        """A few steps of training as one program, which returns f_0, …, f_steps with one entry an input.
+
+        It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
+        kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers.
+
+        Raises ProgramError for families of matrices and for parameters that are read at selected entries.
+        """
+        data = inputs_of(self.program, X, "X")
+        times = whole_from("steps", steps, 0, EvaluationError)
+        names = tuple(self.recursion.optimizers)
+        rates = exact_rates(lr, names)
+        return unrolled(self.recursion, data, exact_signal(error), rates, times)
+
+    def exact(self, X: Any, *, error: Any, lr: Any, steps: int) -> Any:
+        """f_0, …, f_steps as expressions, (steps + 1, inputs, *outputs); what is not closed is a mean left open.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        ...     return v * (W @ tp.sum(U * ξ, over="d"))
+        >>> limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))
+        >>> limit.exact([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=1).ravel().tolist()
+        [0, 3/2]
+
+        Raises ProgramError as `unrolled` does.
+        """
+        program = self.unrolled(X, error=error, lr=lr, steps=steps)
+        with deep(program.name, NoLimitError):
+            limit = WidthLimit(program, derive_width(program))
+        return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -72,7 +146,7 @@ class MaximalLimit:
         error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
         lr: a number, a function of the step, or a mapping that names every parameter.
         particles: samples of every ket, at least four for each input, step and use of a matrix.
-        block: nonlinear updates of a matrix are averaged over as many particles (`particles` × `block` numbers a state).
+        block: nonlinear updates of a matrix are averaged over so many particles (`particles` × `block` numbers).
         record: names of vectors whose samples and Gram matrices are kept at every step.
         checkpoint: a file that is written after every step; the same call goes on from there.
         Scalar parameters and constants go by name, or in `constants`.
@@ -81,7 +155,9 @@ class MaximalLimit:
         are not finite.
         """
         if executor is not None and checkpoint is not None:
-            raise EvaluationError("evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one.")
+            raise EvaluationError(
+                "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
+            )
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.maximal()
         asked = stages.maximal_request().request(
@@ -105,3 +181,14 @@ class MaximalLimit:
         f, stderr = numbers.mean_and_error(runs)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, runs, grams, found[0].kets)
+
+
+def _entries(limit: WidthLimit, name: str) -> Any:
+    """All entries of a family of scalars as an array."""
+    program = limit.program
+    s = program[program.position(name)]
+    shape = tuple(int(program.size(a) or 1) for a in s.axes)
+    found = numpy.empty(shape, dtype=object)
+    for index in numpy.ndindex(*shape):
+        found[index] = limit.scalar(name, **dict(zip(s.axes, index, strict=True)))
+    return found

@@ -1,0 +1,79 @@
+"""Feature-learning limits of networks that are no multilayer perceptrons, beside networks of width 1024."""
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+from tplimits.check.training import train
+from tplimits.program.network import parameters
+from tplimits.program.nodes import InitialMatrix
+
+pytestmark = pytest.mark.sampling
+
+WIDTH, NETWORKS, STEPS = 1024, 8, 2
+
+
+@tp.network
+def residual(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, b: tp.Vector, v: tp.Vector, c: tp.Scalar = 0.3):
+    x = tp.tanh(tp.sum(U * ξ, over="d"))
+    normed = x / tp.sqrt(1 + tp.avg(x * x))
+    return tp.readout(v * (x + W.T @ tp.tanh(W @ normed + b))) + c * c
+
+
+@tp.network
+def attention(
+    ξ: tp.Input["token", "d"],
+    E: tp.Vector["d"],
+    WQ: tp.Matrix,
+    WK: tp.Matrix,
+    WV: tp.Matrix,
+    v: tp.Vector["out"],
+):
+    x = tp.sum(E * ξ, over="d")
+    q, k, u = WQ @ x, (WK @ x).rename(token="key"), (WV @ x).rename(token="key")
+    z = tp.sum(tp.softmax(tp.avg(q * k), over="key") * u, over="key")
+    return v * tp.tanh(tp.mean(z, over="token"))
+
+
+@tp.network
+def two_widths(ξ: tp.Input["d"], U: tp.Vector["d"], A: tp.Matrix["k", "n"], B: tp.Matrix["n", "k"], v: tp.Vector):
+    return v * tp.tanh(B @ tp.tanh(A @ tp.sum(U * ξ, over="d")))
+
+
+@tp.network
+def family(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "layer"], v: tp.Vector):
+    x = tp.tanh(tp.sum(U * ξ, over="d"))
+    for layer in range(2):
+        x = tp.tanh(W.sel(layer=layer) @ x)
+    return v * x
+
+
+_RNG = np.random.default_rng(11)
+X, TOKENS = _RNG.standard_normal((3, 2)), _RNG.standard_normal((3, 2, 2))
+Y, TWO_OUTPUTS = _RNG.standard_normal(3), _RNG.standard_normal((3, 2))
+ADAM = tp.Adam(eps=0.05)
+CASES = {
+    "residual, Adam": (residual, ADAM, X, Y, 0.05, {}),
+    "residual, SGD": (residual, tp.SGD(), X, Y, 0.3, {}),
+    "attention, Adam": (attention.bind(out=2), ADAM, TOKENS, TWO_OUTPUTS, 0.05, {}),
+    "two widths, Adam": (two_widths, ADAM, X, Y, 0.05, {"k": 0.5}),
+    "two widths, momentum": (two_widths, tp.SGD(momentum=0.5), X, Y, 0.3, {"k": 2}),
+    "family, Adam": (family.bind(layer=2), ADAM, X, Y, 0.05, {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_networks_of_any_form_agree_within_their_standard_errors(case):
+    network, optimizer, data, targets, lr, ratios = CASES[case]
+    error = tp.squared_error(targets)
+    limit = tp.derive(network, tp.MaximalUpdate(optimizer))
+    run = limit.evaluate(data, error=error, lr=lr, steps=STEPS, particles=2048, replicates=8, ratios=ratios)
+    # a matrix moves by Q/columns in the limit, by Q/n in `train`
+    columns = {s.name: s.columns for s in network if isinstance(s, InitialMatrix)}
+    rates = {name: lr / ratios.get(columns.get(name, "n"), 1) for name in parameters(network)}
+    f = train(network, tp.MUP, optimizer, data, error, rates, STEPS, WIDTH, seed=3, draws=NETWORKS, ratios=ratios).f
+    mean, error_of_mean = f.mean(axis=0), f.std(axis=0, ddof=1) / np.sqrt(NETWORKS)
+    z = (mean - run.f) / np.hypot(error_of_mean, run.stderr)
+    moved = np.abs(run.f[-1] - run.f[0]).max()
+    assert np.sqrt((z**2).mean()) <= 1.5
+    assert moved > 5 * error_of_mean.max()

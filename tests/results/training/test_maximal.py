@@ -1,0 +1,259 @@
+"""The feature-learning limit as users meet it: settings, seeds, checkpoints, records, print-outs."""
+
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+_DATA = np.random.default_rng(5)
+X, Y = _DATA.standard_normal((3, 2)), _DATA.standard_normal(3)
+ERROR = tp.squared_error(Y)
+SMALL = {"error": ERROR, "lr": 0.1, "steps": 2, "particles": 256, "replicates": 2, "block": 64}
+
+
+@tp.network
+def two(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x = tp.tanh(tp.sum(U * ξ, over="d"))
+    h = W @ x
+    return v * tp.tanh(h)
+
+
+@tp.network
+def shifted(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Scalar):
+    return tp.readout(tp.sum(U * ξ, over="d")) + b
+
+
+ADAM = tp.derive(two, tp.MaximalUpdate(tp.Adam(eps=0.05)))
+SGD = tp.derive(two, tp.MaximalUpdate(tp.SGD()))
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"lr": -0.1}, "a learning rate is 0 or more"),
+        ({"lr": float("nan")}, "finite number"),
+        ({"lr": lambda t: -float(t)}, "lr at step 1"),
+        ({"lr": {"U": 1.0, "W": 1.0}}, "`v` is not given"),
+        ({"steps": -1}, "steps=-1"),
+        ({"steps": 1.5}, "steps=1.5"),
+        ({"particles": 8}, "at least 4 particles|at least 16"),
+        ({"replicates": 1}, "replicates=1"),
+        ({"block": 1}, "block=1"),
+        ({"seed": -1}, "seed"),
+        ({"conditioning": "grey"}, "white, lazy"),
+        ({"error": None}, "give a function"),
+        ({"error": lambda f: f * np.nan}, "at step 0"),
+        ({"error": tp.squared_error([1.0])}, "targets have shape"),
+        ({"record": ("nothing",)}, "nothing"),
+        ({"constants": {"γ": 1}}, "γ"),
+        ({"ratios": {"k": 1}}, "widths of `two` besides n are none"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changed, what):
+    with pytest.raises(tp.TplimitsError, match=what):
+        ADAM.evaluate(X, **{**SMALL, **changed})
+
+
+def test_data_that_make_no_sense_are_refused():
+    for data, what in (([[np.nan, 1.0]], "NaN"), ([1.0], "shape"), (np.zeros((0, 2)), "no input")):
+        with pytest.raises(tp.EvaluationError, match=what):
+            ADAM.evaluate(data, **SMALL)
+
+
+def test_too_few_particles_for_the_columns_are_refused():
+    many = np.random.default_rng(0).standard_normal((20, 20))
+    asked = {**SMALL, "error": lambda f: f - 1}
+    with pytest.raises(tp.EvaluationError, match="80 for the first step alone"):
+        ADAM.evaluate(many, **{**asked, "particles": 64})
+    with pytest.raises(tp.EvaluationError, match=r"too few particles: 128 for .* columns of a matrix"):
+        ADAM.evaluate(many, **{**asked, "particles": 128})
+
+
+def test_a_scalar_needs_a_start():
+    limit = tp.derive(shifted, tp.MaximalUpdate(tp.SGD()))
+    with pytest.raises(tp.EvaluationError, match=r"scalar parameter `b` has no initial value.*give b="):
+        limit.evaluate(X, **SMALL)
+    run = limit.evaluate(X, **SMALL, b=0.25)
+    np.testing.assert_allclose(run.f[0], 0.25, atol=1e-12)
+    χ = (0.25 - Y) / 3
+    # f_1 = ⟨U_1|1⟩ξ + b_1: a vector of equal updates −η Σ χ ξ, and the scalar
+    np.testing.assert_allclose(run.f[1], 0.25 - 0.1 * (X @ (X.T @ χ) + χ.sum()), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("regime", "what"),
+    [
+        (tp.MaximalUpdate("adam"), "no optimizer"),
+        (tp.MaximalUpdate({"U": tp.SGD()}), "is not given"),
+        (tp.MaximalUpdate(tp.SGD(), weight_decay=1), "below 1"),
+        (tp.MaximalUpdate(tp.SGD(), weight_decay=-0.1), "below 1"),
+        (tp.MaximalUpdate(tp.SGD(), weight_decay={"W": 0.1, "Z": 0}), "is not given|no parameter"),
+    ],
+)
+def test_regimes_that_make_no_sense_are_refused(regime, what):
+    with pytest.raises(tp.ProgramError, match=what):
+        tp.derive(two, regime)
+
+
+def test_only_networks_have_a_training_limit():
+    @tp.program
+    def plain(x: tp.Vector):
+        return tp.avg(x)
+
+    with pytest.raises(tp.ProgramError, match="is no network"):
+        tp.derive(plain, tp.MaximalUpdate(tp.SGD()))
+
+
+def test_fluctuations_are_refused():
+    @tp.network
+    def logits(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.tanh(tp.avg(x * (W @ x)) * tp.sqrt(tp.n)) * x
+
+    with pytest.raises(tp.NoLimitError, match="grows with the width"):
+        tp.derive(logits, tp.MaximalUpdate(tp.SGD()))
+
+
+def test_powers_that_vanish_and_ratios_of_widths():
+    @tp.network
+    def shaped(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.tanh(tp.sum(U * ξ, over="d")) * (1 + 7 / tp.sqrt(tp.n))
+        return v * tp.tanh(W @ x)
+
+    found = tp.derive(shaped, tp.MaximalUpdate(tp.Adam(eps=0.05))).evaluate(X, **SMALL)
+    np.testing.assert_allclose(found.f, ADAM.evaluate(X, **SMALL).f, atol=1e-10)
+
+
+def test_adam_without_eps_is_allowed_and_remarked():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        optimizer = tp.Adam(eps=0)
+    limit = tp.derive(two, tp.MaximalUpdate(optimizer))
+    assert any(a.startswith("lost") and "pseudo-Lipschitz" in a for a in limit.assumptions)
+    assert "lost: Adam" in repr(limit)
+    assert np.isfinite(limit.evaluate(X, **SMALL).f).all()
+
+
+def test_divergence_is_named():
+    with pytest.raises(tp.EvaluationError, match=r"outputs are not finite|column is not finite"):
+        SGD.evaluate(X, **{**SMALL, "error": lambda f: np.sign(f + 1) * 1e155, "lr": 1e155, "steps": 4})
+
+
+# -- reproducibility --------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_numbers_on_any_executor():
+    run = ADAM.evaluate(X, **SMALL)
+    assert (ADAM.evaluate(X, **SMALL).f == run.f).all()
+    assert (ADAM.evaluate(X, **SMALL, seed=1).f[1:] != run.f[1:]).any()
+    with ProcessPoolExecutor(2) as executor:
+        assert (ADAM.evaluate(X, **SMALL, executor=executor).f == run.f).all()
+
+
+class _Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("limit", [ADAM, SGD])
+@pytest.mark.parametrize("stop", [1, 2, 3, 4, 5])
+def test_an_interrupted_run_goes_on_from_its_checkpoint(limit, stop, tmp_path):
+    file = tmp_path / "run.npz"
+    asked = {**SMALL, "record": "x"}
+    whole = limit.evaluate(X, **asked)
+
+    def interrupt(done, total, text):
+        if done >= stop:
+            raise _Interrupted
+
+    with pytest.raises(_Interrupted):
+        limit.evaluate(X, **asked, checkpoint=file, progress=interrupt)
+    seen = []
+    resumed = limit.evaluate(X, **asked, checkpoint=file, progress=lambda done, total, text: seen.append(done))
+    assert (resumed.f == whole.f).all()
+    assert (resumed.replicates == whole.replicates).all()
+    assert (resumed.ket("x") == whole.ket("x")).all()
+    assert (resumed.gram("x") == whole.gram("x")).all()
+    assert seen[-1] == 2 * 3
+
+
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
+    file = tmp_path / "run.npz"
+    ADAM.evaluate(X, **SMALL, checkpoint=file)
+    with pytest.raises(tp.EvaluationError, match="another run"):
+        ADAM.evaluate(X, **SMALL, seed=1, checkpoint=file)
+    with pytest.raises(tp.EvaluationError, match="another run"):
+        ADAM.evaluate(X, **{**SMALL, "error": tp.squared_error(Y + 1)}, checkpoint=file)
+    file.write_text("nothing of the kind")
+    with pytest.raises(tp.EvaluationError, match="no checkpoint"):
+        ADAM.evaluate(X, **SMALL, checkpoint=file)
+    with pytest.raises(tp.EvaluationError, match="one process"):
+        ADAM.evaluate(X, **SMALL, checkpoint=file, executor=ProcessPoolExecutor(1))
+
+
+# -- what a run holds -------------------------------------------------------------------------------
+
+
+def test_kets_and_feature_kernels_of_all_times():
+    run = ADAM.evaluate(X, **SMALL, record=("x", "h"))
+    assert run.ket("x", 0).shape == (3, 256) and run.kets["h"].shape == (3, 3, 256)
+    K = run.gram("x", 0)
+    np.testing.assert_allclose(K, K.T, atol=1e-12)
+    np.testing.assert_allclose(run.gram("h", 0), K, atol=1e-10)  # white hats have the Gram matrix of their operands
+    assert np.abs(run.gram("x", 2) - K).max() > 1e-3
+    with pytest.raises(tp.EvaluationError, match="not recorded"):
+        run.gram("v")
+
+
+def test_a_run_is_shown_and_drawn(tmp_path):
+    run = ADAM.evaluate(X, **SMALL)
+    assert run.steps == 2 and run.f.shape == run.stderr.shape == (3, 3)
+    assert "two, μ-limit: 2 steps, 3 outputs, 2 replicates" in repr(run)
+    assert len(run.plot(tmp_path / "f.png").axes[0].lines) == 3
+    assert (tmp_path / "f.png").stat().st_size > 1000
+
+
+def test_rates_by_name_and_optimizers_by_name():
+    mixed = tp.derive(two, tp.MaximalUpdate({"U": tp.SGD(), "W": tp.Adam(eps=0.05), "v": tp.SignSGD(eps=0.1)}))
+    frozen = mixed.evaluate(X, **{**SMALL, "lr": {"U": 0, "W": 0, "v": 0}})
+    assert np.abs(frozen.f).max() < 1e-12
+    moved = mixed.evaluate(X, **{**SMALL, "lr": {"U": 0.1, "W": lambda t: 0.1 / (t + 1), "v": 0.1}})
+    assert np.abs(moved.f[1]).max() > 1e-3
+
+
+# -- print-outs -------------------------------------------------------------------------------------
+
+
+def test_the_recursion_is_printed_with_and_without_the_initial_matrix():
+    shown = repr(tp.derive(two, tp.MaximalUpdate(tp.Adam(eps=0.05), weight_decay=0.1)))
+    for line in (
+        "|h_t⟩      = |W_t x_t⟩",
+        "|dx_t⟩     = |W_tᵀ dh_t⟩",
+        "|W_{t+1}|  = 0.9 |W_t| − η Q_t(|dh_t⟩_χ_t⟨x_t|)",
+        "|v_{t+1}⟩  = 0.9 |v_t⟩ − η Q_t(χ_t·|dv_t⟩)",
+        "|h_t⟩      = 0.9^t |W_0 x_t⟩ − η Σ_{s<t} 0.9^(t−1−s) Q_s(|dh_s⟩_χ_s⟨x_s|) |x_t⟩",
+        "|dx_t⟩     = 0.9^t |W_0ᵀ dh_t⟩ − η Σ_{s<t} 0.9^(t−1−s) Q_s(|dh_s⟩_χ_s⟨x_s|)ᵀ |dh_t⟩",
+        "χ_t        = ε_t(f_t)",
+    ):
+        assert line in shown, shown
+
+
+def test_latex_is_ascii_and_balanced():
+    for limit in (ADAM, tp.derive(shifted, tp.MaximalUpdate(tp.SGD()))):
+        source = limit.latex()
+        assert source.isascii()
+        assert source.count("{") == source.count("}")
+        assert r"\overline" in source and r"|{U}_{t+1}\rangle" in source
+    assert r"\overline{|{\mathrm{dh}}_{s}\rangle_{\chi_{s}}\langle {x}_{s}|} |{x}_{t}\rangle" in ADAM.latex()
+    assert ADAM._repr_latex_().startswith("$$")
+
+
+def test_steps_and_citation():
+    sections = {s.rule for s in ADAM.steps}
+    assert sections == {"forward", "backward", "update", "unrolled"}
+    assert "yang2023tensor" in ADAM.citation()

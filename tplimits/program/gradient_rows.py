@@ -1,0 +1,110 @@
+"""Gradients of a loss on many inputs as sums of products, from one execution of a total program.
+
+With one error signal χ for every input a and output i, the gradient of a parameter is
+
+    Σ_{a,i} χ_ai ∂f_ai/∂w = Σ_rows χ_row left_row ⊗ right_row      (matrices),      Σ_rows χ_row left_row      (others),
+
+one row for each input and each index of each use of the parameter (`tplimits.program.backward.Use`).  Gradients are
+scaled as there, and those of the scalar that is added to the output count like those of the mean of the readout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr, Integer
+
+from tplimits.program.backward import Use
+from tplimits.program.entries import Entry, Lookup, axis_symbol
+from tplimits.program.grid import Grid
+from tplimits.program.run import Execution
+from tplimits.program.samples import at_sample
+from tplimits.program.total import TotalProgram
+
+Array = NDArray[numpy.float64]
+Integers = NDArray[numpy.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the gradients of one parameter, for every input: `left` and `right` have shape (inputs, rows, entries).
+
+    `family` says which member of a family of parameters a row belongs to, `output` which output it is a gradient of.
+    """
+
+    left: Array
+    right: Array | None
+    family: Integers
+    output: Integers
+
+
+def network_outputs(total: TotalProgram, run: Execution) -> Array:
+    """f = Avg(readout) + shift of the first draw, (inputs, *outputs)."""
+    found: Any = 0.0
+    for position in total.network.returns:
+        s = total.network[position]
+        own = Entry(Integer(position), Integer(0), *map(axis_symbol, s.axes))
+        found = found + _on_grid(total, run, own, total.output_axes).mean(axis=-1)
+    inputs = run.size(total.axis)
+    return numpy.asarray(found).reshape(inputs, *run.shape(total.output_axes))
+
+
+def gradient_rows(total: TotalProgram, name: str, run: Execution) -> list[Rows]:
+    """The rows of all uses of a parameter in the first draw of an execution."""
+    backward = total.backward
+    uses = [(use, backward.outputs) for use in backward.gradients[name]]
+    uses += [(use, backward.shift_outputs) for use in backward.shift_gradients[name]]
+    found = [_rows(total, name, use, outputs, run) for use, outputs in uses]
+    return [one for one in found if len(one.family)]
+
+
+def _rows(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, str], run: Execution) -> Rows:
+    """One use as rows: its axes, and those output axes that it lacks, flattened."""
+    program = run.program
+    new = {old: name for name, old in outputs.items()}
+    axes = (*use.axes, *(a for a in total.output_axes if a not in new))
+    grid, full = _grid(total, run, axes), run.shape(axes)
+    family, present = flat_index(grid, use.indices, run.shape(program[program.initial_names[name]].axes), full)
+    places = [axis_symbol(new.get(a, a)) for a in total.output_axes]
+    output, _ = flat_index(grid, places, run.shape(total.output_axes), full)
+    left = _on_grid(total, run, use.gradient, axes)[:, present]
+    right = None if use.operand is None else _on_grid(total, run, use.operand, axes)[:, present]
+    if use.transposed:
+        assert right is not None
+        left, right = right, left
+    return Rows(left, right, family[present], output[present])
+
+
+def _grid(total: TotalProgram, run: Execution, axes: Iterable[str], samples: bool = False) -> Grid:
+    sizes = {total.axis: run.size(total.axis)} if samples else {}
+    return Grid({**sizes, **{a: run.size(a) for a in axes}}, [t.values for t in run.program.tables])
+
+
+def _on_grid(total: TotalProgram, run: Execution, entry: Entry, axes: tuple[str, ...]) -> Array:
+    """An entry for every input and every index of the axes, flattened: (inputs, indices, entries)."""
+    grid = _grid(total, run, axes, samples=True)
+    entry = at_sample(entry, axis_symbol(total.axis), total.on_data)
+    scalar = run.program[entry.source].width is None
+    read = grid.read(run.arrays[entry.source][:1], entry.indices, tail=0 if scalar else 1)[0]
+    read = read[..., None] if scalar else read
+    inputs = run.size(total.axis)
+    full = (inputs, *run.shape(axes), read.shape[-1])
+    return numpy.broadcast_to(read, full).reshape(inputs, -1, full[-1])
+
+
+def flat_index(
+    grid: Grid, indices: Iterable[Expr], sizes: tuple[int, ...], full: tuple[int, ...]
+) -> tuple[Integers, NDArray[numpy.bool_]]:
+    """Multi-indices as single numbers, flattened over the grid, and whether they exist (a table may say −1)."""
+    flat = numpy.zeros(full, dtype=numpy.int64)
+    present = numpy.ones(full, dtype=bool)
+    for index, size in zip(indices, sizes, strict=True):
+        place = grid.positions(index)
+        if isinstance(index, Lookup):
+            present = present & (numpy.asarray(place) >= 0)
+        flat = flat * size + place
+    return flat.ravel(), present.ravel()

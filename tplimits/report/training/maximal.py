@@ -1,0 +1,108 @@
+r"""The feature-learning limit as text, as LaTeX and as steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from tplimits.limit.kets import Step
+from tplimits.limit.training.maximal import MaximalRecursion
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.report.latex_formulas import Formula, environment
+from tplimits.report.text import formula
+from tplimits.report.training.notation import LatexNotation, NamedLatex, TextNotation
+from tplimits.report.training.outline import Equation, Outline
+
+_SECTIONS = {
+    "forward": "forward, for every input",
+    "backward": "backward",
+    "update": "update",
+    "unrolled": "images, with W_0 unrolled",
+}
+_LEGEND = (
+    "|dh⟩_χ⟨x| and χ·|dv⟩ are sums over inputs and outputs; |W_0 x⟩ has a Gaussian part with covariance ⟨x|x′⟩ and the",
+    "part Σ_y |y⟩ E ∂|x⟩/∂|W_0ᵀy⟩; Q_s(Σ_i |a_i⟩⟨b_i|) |z⟩ = E□ Q_s(Σ_i |a_i⟩|b_i⟩□) |z⟩□. Q_t sees steps 0, …, t.",
+)
+
+
+def text(recursion: MaximalRecursion) -> str:
+    """Forward, backward, update and unrolled images, then what Q_t is."""
+    outline = Outline(recursion, TextNotation(recursion.total.backward.program))
+    equations = list(outline.equations())
+    width = max(len(e.left) for e in equations)
+    lines = [f"feature-learning limit of {recursion.network.name}"]
+    for section, title in _SECTIONS.items():
+        rows = [e for e in equations if e.section == section]
+        if rows:
+            lines += [f" {title}", *(f"  {e.left:<{width}} = {e.right}" for e in rows)]
+    lines += [" where", *(f"  {line}" for line in _LEGEND), *(f"  {line}" for line in _optimizers(recursion))]
+    return "\n".join([*lines, *(f"  lost: {line}" for line in recursion.lost)])
+
+
+def _optimizers(recursion: MaximalRecursion) -> list[str]:
+    """What every update function is, each once."""
+    of: dict[str, list[str]] = {}
+    for name, optimizer in recursion.optimizers.items():
+        of.setdefault(_recursion_text(optimizer), []).append(name)
+    if len(of) == 1:
+        return list(of)
+    return [f"{', '.join(names)}: {line}" for line, names in of.items()]
+
+
+def _recursion_text(optimizer: Optimizer) -> str:
+    states, output = optimizer.formula  # hyperparameters by name
+    updates = "".join(f"{s.name} ← {formula(s.update)}, " for s in states)
+    return f"{optimizer}: {updates}Q_t = {formula(output)}"
+
+
+def steps(recursion: MaximalRecursion) -> tuple[Step, ...]:
+    """Every equation as a step."""
+    outline = Outline(recursion, TextNotation(recursion.total.backward.program))
+    found = []
+    for equation in outline.equations():
+        found.append(
+            Step(equation.section, equation.premises, functools.partial(_conclusion, equation), equation.reference)
+        )
+    return tuple(found)
+
+
+def _conclusion(equation: Equation) -> str:
+    return f"{equation.left} = {equation.right}"
+
+
+def _latex_rows(recursion: MaximalRecursion) -> list[Formula]:
+    outline = Outline(recursion, LatexNotation(recursion.total.backward.program))
+    rows = []
+    for e in outline.equations():
+        right = e.right.replace("−", "-").replace("·", r"\cdot ")
+        first, *rest = right.split(r" - \eta ")
+        rows.append(Formula(e.left, "=", (first, *(rf"- \eta {part}" for part in rest))))
+    return [*rows, *_latex_optimizers(recursion)]
+
+
+def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:
+    """The bar, and the update functions."""
+    printer = NamedLatex()
+    bar = Formula(r"\overline{X_t}", "=", ("Q_t(X_0, \\ldots, X_t)",))
+    action = (
+        r"\operatorname{E}_{\boxed{1}} Q_t\Big(\sum_i |a_i\rangle |b_i\rangle^{\boxed{1}}\Big) |z\rangle^{\boxed{1}}"
+    )
+    rows = [bar, Formula(r"\overline{\textstyle\sum_i |a_i\rangle\langle b_i|}\, |z\rangle", "=", (action,))]
+    distinct: Sequence[Optimizer] = list(dict.fromkeys(recursion.optimizers.values()))
+    for optimizer in distinct:
+        who = ", ".join(rf"\mathrm{{{n}}}" for n, o in recursion.optimizers.items() if o == optimizer)
+        tag = rf"\quad ({who})" if len(distinct) > 1 else ""
+        states, output = optimizer.formula
+        rows += [Formula(s.name, r"\leftarrow", printer.addends(s.update)) for s in states]
+        rows.append(Formula("Q_t", "=", (printer.doprint(output) + tag,)))
+    return rows
+
+
+def latex(recursion: MaximalRecursion) -> str:
+    """An align* environment."""
+    return environment(_latex_rows(recursion), "align*")
+
+
+def notebook(recursion: MaximalRecursion) -> str:
+    """The same for MathJax and KaTeX."""
+    return f"$$\n{environment(_latex_rows(recursion), 'aligned')}\n$$"

@@ -1,0 +1,155 @@
+"""The recursion of training in the feature-learning limit, equation by equation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sympy import Expr, Integer
+
+from tplimits.limit.kets import MASTER, Reference
+from tplimits.limit.training.maximal import MaximalRecursion
+from tplimits.program.entries import Entry, axis_symbol
+from tplimits.program.nodes import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.report.training.notation import Notation
+
+FORWARD = Reference(f"{MASTER}, Thm 2.9.25, Eqs. (2.42)–(2.43)", "yang2023tensor")
+BACKWARD = Reference(f"{MASTER}, Def. 2.9.14", "yang2023tensor")
+UPDATE = Reference(f"{MASTER}, Thm 2.9.25, Eqs. (2.44)–(2.49), transposed uses added", "yang2023tensor")
+DECAY = Reference(f"{MASTER}, Eqs. (2.51)–(2.53)", "yang2023tensor")
+UNROLLED = Reference(f"{MASTER}, Thm 2.7.1", "yang2023tensor")
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One line, `left = right`; sections are "forward", "backward", "update" and "unrolled"."""
+
+    section: str
+    left: str
+    right: str
+    premises: tuple[str, ...]
+    reference: Reference
+
+
+class Outline:
+    """All equations of a recursion in one notation."""
+
+    def __init__(self, recursion: MaximalRecursion, notation: Notation) -> None:
+        self.recursion, self.write = recursion, notation
+        self.program = recursion.total.backward.program
+        self.size = len(recursion.network)
+        self.data = frozenset(recursion.network.inputs)
+
+    def equations(self) -> Iterator[Equation]:
+        """Forward, backward, update, and images with W_0 unrolled."""
+        for position in range(self.size):
+            yield from self._instruction(position, "forward", FORWARD)
+        yield from self._output()
+        for position in range(self.size, len(self.program)):
+            yield from self._instruction(position, "backward", BACKWARD)
+        for name in self.recursion.optimizers:
+            yield self._update(name)
+        for s in self.program:
+            if isinstance(s, MatMul):
+                yield self._unrolled(s)
+
+    # -- one instruction ----------------------------------------------------------------------
+
+    def _instruction(self, position: int, section: str, reference: Reference) -> Iterator[Equation]:
+        s, write = self.program[position], self.write
+        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+            return
+        label = write.timed(s.name, "t")
+        left = write.ket(label) if s.width is not None else label
+        if isinstance(s, MatMul):
+            right = write.ket(self._image(s, "t"))
+        elif isinstance(s, Avg):
+            assert s.operand is not None
+            right = write.mean(self._label(s.operand, "t"))
+        else:
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            right = write.body(s.body, self.data)
+        yield Equation(section, left, right, tuple(self.program[p].name for p in s.operands), reference)
+
+    def _label(self, entry: Entry, t: str) -> str:
+        """A vector at a time, with the entries that are selected."""
+        s = self.program[entry.source]
+        label = s.name
+        chosen = [(a, i) for a, i in zip(s.axes, entry.indices, strict=True) if i != axis_symbol(a)]
+        if chosen:
+            label += "[" + ",".join(f"{a}={i}" for a, i in chosen if isinstance(i, Integer)) + "]"
+        return self.write.timed(label.replace("[]", ""), t)
+
+    def _image(self, s: MatMul, t: str) -> str:
+        assert s.operand is not None
+        matrix = self.write.timed(self.program[s.matrix].name, t)
+        return f"{matrix}{self.write.transpose if s.transposed else ''} {self._label(s.operand, 't')}"
+
+    def _output(self) -> Iterator[Equation]:
+        write, network = self.write, self.recursion.network
+        readout = self.program[network.returns[0]].name
+        right = write.mean(write.timed(readout, "t"))
+        if len(network.returns) > 1:
+            right += f" + {write.timed(self.program[network.returns[1]].name, 't')}"
+        yield Equation("forward", write.timed("f", "t"), right, (readout,), FORWARD)
+        yield Equation(
+            "forward", write.timed("χ", "t"), f"{write.timed('ε', 't')}({write.timed('f', 't')})", ("f",), FORWARD
+        )
+
+    # -- updates ------------------------------------------------------------------------------
+
+    def _kept(self, λ: Expr, old: str) -> str:
+        """What decay leaves of the old value."""
+        return old if λ == 0 else f"{self.write.number(1 - λ)} {old}"
+
+    def _update(self, name: str) -> Equation:
+        s, λ, write = self._parameter(name), self.recursion.weight_decay[name], self.write
+        old, new = write.timed(name, "t"), write.timed(name, "t+1")
+        if isinstance(s, InitialMatrix):
+            old, new = f"|{old}|", f"|{new}|"
+        elif isinstance(s, InitialVector):
+            old, new = write.ket(old), write.ket(new)
+        bar = write.bar(self.gradient(name, "t"), "t")
+        reference = UPDATE if λ == 0 else DECAY
+        return Equation("update", new, f"{self._kept(λ, old)} − {write.rate} {bar}", (name,), reference)
+
+    def _parameter(self, name: str) -> Instruction:
+        return self.program[self.program.initial_names[name]]
+
+    def gradient(self, name: str, t: str) -> str:
+        """The gradient of a parameter at a time, contracted with the error signals; the sum over all its uses."""
+        backward, write, s = self.recursion.total.backward, self.write, self._parameter(name)
+        uses = (*backward.gradients[name], *backward.shift_gradients[name])
+        terms = []
+        for use in uses:
+            gradient = self._label(use.gradient, t)
+            if use.operand is not None:
+                operand = self._label(use.operand, t)
+                left, right = (operand, gradient) if use.transposed else (gradient, operand)
+                terms.append(write.product(left, right, t))
+            else:
+                shown = write.ket(gradient) if isinstance(s, InitialVector) else gradient
+                terms.append(f"{write.timed('χ', t)}·{shown}")
+        return " + ".join(terms) or "0"
+
+    def _unrolled(self, s: MatMul) -> Equation:
+        assert s.operand is not None
+        write, name = self.write, self.program[s.matrix].name
+        λ = self.recursion.weight_decay[name]
+        base = "" if λ == 0 else self.write.number(1 - λ)
+        first = write.ket(self._image(s, "0"))
+        if base:
+            first = f"{write.power(base, 't')} {first}"
+        bar = write.bar(self.gradient(name, "s"), "s")
+        action = f"{bar}{write.transpose if s.transposed else ''} {write.ket(self._label(s.operand, 't'))}"
+        past = write.past(f"{write.power(base, 't−1−s')} " if base else "", action)
+        return Equation("unrolled", write.ket(write.timed(s.name, "t")), f"{first} {past}", (name, s.name), UNROLLED)
