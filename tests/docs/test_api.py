@@ -58,6 +58,7 @@ def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
         tp.CovarianceSDE,
         tp.KernelLimit,
         tp.MaximalLimit,
+        tp.TangentLimit,
         tp.TrainingRun,
         Paths,
         Number,
@@ -81,7 +82,7 @@ def test_attributes_of_predictions_are_listed():
 def test_attributes_that_are_listed_exist():
     known = set()
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
-    parts += (Optimizer, OptimizerState, Stepper)
-    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, tp.MaximalLimit, tp.TrainingRun, *parts):
+    parts += (tp.TrainingRun, Optimizer, OptimizerState, Stepper)
+    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, tp.MaximalLimit, tp.TangentLimit, *parts):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known - {"tables"} == set()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.program.given import real_array
+from tplimits.program.gradient_rows import gradient_rows
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.run import Execution
 from tplimits.program.total import TotalProgram
@@ -73,7 +74,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         assert isinstance(s, InitialScalar)
         members = zeros[name].size
         found = numpy.zeros((members, count))
-        for part in total.rows(name, run):
+        for part in gradient_rows(total, name, run):
             numpy.add.at(found, (part.family, part.output), part.left[0, :, 0])
         value: Any = asked.given.get(name, None if s.value is None else float(s.value))
         slopes.append(found)

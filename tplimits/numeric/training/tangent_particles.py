@@ -22,11 +22,12 @@ from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.output_biases import OutputBiases
 from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.numeric.training.updates import BlockUpdate
+from tplimits.program.gradient_rows import Rows, gradient_rows
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialMatrix, InitialVector
 from tplimits.program.optimizers.linear import SGD
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.total import Rows, TotalProgram
+from tplimits.program.total import TotalProgram
 
 Array = NDArray[numpy.float64]
 
@@ -167,7 +168,7 @@ def _drawn(asked: TangentRequest) -> list[str]:
 
 def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, name: str) -> list[PairSums | EntrySums]:
     s = total.network[total.network.initial_names[name]]
-    rows = total.rows(name, run)
+    rows = gradient_rows(total, name, run)
     n0, optimizer = run.width[total.readout_width], asked.operator.optimizer
     found: list[PairSums | EntrySums] = []
     for family in sorted({int(k) for part in rows for k in part.family}):
