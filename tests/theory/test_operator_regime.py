@@ -186,3 +186,28 @@ def test_sign_descent_without_eps_says_what_is_lost():
         warnings.simplefilter("ignore")
         limit = tp.derive(perceptron, tp.NeuralTangent(tp.SignSGD()))
     assert any("pseudo-Lipschitz" in line and "jumps" in line for line in limit.assumptions)
+
+
+class Signs:
+    """Q_t = sign(g_t)."""
+
+    def update(self, g):
+        return np.sign(g)
+
+
+def test_sign_descent_on_one_input_acts_by_its_kernel_and_not_by_the_transposed_one():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kernel = tp.derive(perceptron, tp.NeuralTangent(tp.SignSGD())).sign_kernel(X)
+    trained_on, lr = 1, 0.05
+    found = []
+    for n, count in NETWORKS.items():
+        runs = []
+        for k in range(count):
+            f, _ = Perceptron(n, 2, (n, k)).train(X, lambda f, _: np.eye(6)[trained_on], lr, 1, Signs)
+            runs.append((f[0] - f[1]) / lr)
+        found.append((np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(count)))
+    (narrow, first), (wide, second) = found
+    means, errors = (4 * wide - narrow) / 3, np.hypot(4 * second, first) / 3
+    assert np.sqrt((((means - kernel[trained_on]) / errors) ** 2).mean()) < 2
+    assert np.sqrt((((means - kernel[:, trained_on]) / errors) ** 2).mean()) > 5
