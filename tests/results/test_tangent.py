@@ -113,6 +113,47 @@ def test_particles_with_several_outputs_and_widths():
         assert np.sqrt((z**2).mean()) < 2
 
 
+# -- an optimizer and a rate for each parameter -------------------------------------------------
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.2])
+def test_rates_of_parameters_weigh_their_parts_of_the_kernel(decay):
+    names = ("U", "β", "W", "v", "b")
+    f0 = np.zeros((6, 3)) if decay else np.zeros(3)
+    same = run(biased, dict.fromkeys(names, tp.SGD()), decay, lr=dict.fromkeys(names, 0.5), f0=f0)
+    assert same.f == pytest.approx(run(biased, tp.SGD(), decay, f0=f0).f, abs=1e-12)
+    rates = {"U": 0.5, "β": 0.0, "W": 0.2, "v": 0.0, "b": 0.3}
+    found = run(biased, tp.SGD(), decay, lr=rates, f0=f0, steps=1 if not decay else 5)
+    if not decay:
+        χ = SIGNAL(np.zeros(3))
+        parts = {name: tp.derive(biased, tp.Kernels(train=(name,))).evaluate(X).ntk for name in names}
+        assert found.f[1] == pytest.approx(-sum(rates[n] * parts[n] @ χ for n in names), abs=1e-12)
+
+
+@pytest.mark.sampling
+def test_optimizers_of_parameters_on_particles():
+    optimizers = {"U": tp.SGD(), "β": tp.SGD(momentum=0.5), "W": tp.SGD(), "v": tp.SGD(), "b": tp.SGD(momentum=0.9)}
+    rates = {"U": 0.5, "β": 0.1, "W": 0.2, "v": lambda t: 0.1 * t, "b": 0.3}
+    exact = run(biased, optimizers, lr=rates, f0=np.zeros(3))
+    mixed = {**optimizers, "W": NoSGD()}
+    found = run(biased, mixed, lr=rates, f0=np.zeros(3), particles=2048, block=128)
+    z = (found.f - exact.f)[1:] / found.stderr[1:]
+    assert np.sqrt((z**2).mean()) < 2
+    shown = repr(tp.derive(biased, tp.NeuralTangent(mixed)))
+    assert "by several optimizers" in shown and "Q_t of β = m,   m ← g + m*μ" in shown
+
+
+def test_optimizers_and_rates_by_name_are_checked():
+    with pytest.raises(tp.ProgramError, match="no optimizer for the parameter `β`"):
+        tp.derive(biased, tp.NeuralTangent({"U": tp.SGD()}))
+    with pytest.raises(tp.ProgramError, match="`c` is no trained parameter"):
+        tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b", "c"), tp.SGD())))
+    with pytest.raises(tp.ProgramError, match="3 for `U` is no optimizer"):
+        tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b"), 3)))
+    with pytest.raises(tp.EvaluationError, match="`W` is not given"):
+        run(biased, tp.SGD(), lr={"U": 1.0, "β": 1.0, "v": 1.0, "b": 1.0})
+
+
 # -- sign descent on one input at a time ------------------------------------------------------
 
 

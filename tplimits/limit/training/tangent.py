@@ -18,17 +18,19 @@ With weight decay λ kets are those of the weights (1 − λ)^t θ_0, and with f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import networkx
 
-from tplimits.errors import NoLimitError
+from tplimits.errors import NoLimitError, ProgramError
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
 from tplimits.limit.kernels.recursion import Recursion
 from tplimits.program.backward import Backward, backpropagation
 from tplimits.program.decayed import Decayed, decayed
+from tplimits.program.frozen import FrozenDict
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
@@ -46,7 +48,7 @@ class TangentOperator:
 
     whole: Program
     network: Program
-    optimizer: Optimizer
+    optimizers: Mapping[str, Optimizer]
     weight_decay: float
     infinite: tuple[str, ...]
     kernels: KernelTables
@@ -55,7 +57,30 @@ class TangentOperator:
     held: tuple[str, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return derive_tangent, (self.whole, self.optimizer, self.weight_decay, self.infinite)
+        return derive_tangent, (self.whole, dict(self.optimizers), self.weight_decay, self.infinite)
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """The optimizer of all parameters, None if they have several."""
+        first, *rest = self.optimizers.values()
+        return first if all(o == first for o in rest) else None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether all updates are linear in the gradients."""
+        return all(o.is_linear for o in self.optimizers.values())
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Hypotheses that the optimizers lose."""
+        return tuple(dict.fromkeys(f"{o}: {o.lost_hypothesis}" for o in self.optimizers.values() if o.lost_hypothesis))
+
+    def kernels_of(self, names: tuple[str, ...], static: bool) -> KernelTables:
+        """Kernels with some of the parameters trained, of the network or of multiples of its weights."""
+        names = tuple(n for n in names if n in self.trained)
+        if names == self.trained:
+            return self.kernels if static else self.decayed_kernels
+        return derive_kernels(self.network if static else self.decayed.program, names, self.infinite)
 
     @cached_property
     def backward(self) -> Backward:
@@ -87,9 +112,12 @@ class TangentOperator:
 
 
 def derive_tangent(
-    network: Program, optimizer: Optimizer, weight_decay: float = 0.0, infinite: tuple[str, ...] = ()
+    network: Program,
+    optimizer: Optimizer | Mapping[str, Optimizer],
+    weight_decay: float = 0.0,
+    infinite: tuple[str, ...] = (),
 ) -> TangentOperator:
-    """The operator of a network, its hypotheses checked.
+    """The operator of a network, its hypotheses checked; one optimizer for all parameters, or one for each by name.
 
     Raises NoLimitError, with the hypothesis that fails, for scalar parameters inside the network without a value, for a
     readout that is no sum of products with fresh vectors, for random logits of finitely many heads, and for nonlinear
@@ -105,18 +133,40 @@ def derive_tangent(
             "every step, as scalar parameters do (hypothesis: no fluctuation inside the forward pass): no operator "
             "describes the training. Divide logits by n, or send the heads to infinity: infinite=(…)."
         )
-    if infinite and not optimizer.is_linear:
-        raise NoLimitError(
-            f"`{network.name}`: with infinitely many members along {', '.join(infinite)} the operator is offered for "
-            f"updates that are linear in the gradients, tp.SGD with or without momentum; {optimizer} is not."
-        )
     bare = network.replace(returns=network.returns[:1])
     if len(network.returns) > 1:
         _same_axes(network)
         kernels = derive_kernels(bare, None, infinite)
     biases = _biases(network)
     trained = tuple(t for t in kernels.trained if t not in biases)
-    return TangentOperator(network, bare, optimizer, weight_decay, infinite, kernels, trained, biases, held)
+    optimizers = FrozenDict(_by_name(network, (*trained, *biases), optimizer))
+    found = TangentOperator(network, bare, optimizers, weight_decay, infinite, kernels, trained, biases, held)
+    if infinite and not found.is_linear:
+        raise NoLimitError(
+            f"`{network.name}`: with infinitely many members along {', '.join(infinite)} the operator is offered for "
+            "updates that are linear in the gradients, tp.SGD with or without momentum."
+        )
+    return found
+
+
+def _by_name(network: Program, names: tuple[str, ...], optimizer: Any) -> dict[str, Optimizer]:
+    """An optimizer for every parameter."""
+    if isinstance(optimizer, Optimizer):
+        return dict.fromkeys(names, optimizer)
+    for name in names:
+        if name not in optimizer:
+            raise ProgramError(
+                f"tp.NeuralTangent: there is no optimizer for the parameter `{name}` of `{network.name}`."
+            )
+    for name, found in optimizer.items():
+        if name not in names:
+            known = ", ".join(names)
+            raise ProgramError(
+                f"tp.NeuralTangent: `{name}` is no trained parameter of `{network.name}`; it has {known}."
+            )
+        if not isinstance(found, Optimizer):
+            raise ProgramError(f"tp.NeuralTangent: {found!r} for `{name}` is no optimizer; give one such as tp.SGD().")
+    return {name: optimizer[name] for name in names}
 
 
 def _held(network: Program) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +25,21 @@ _SMALL = 2
 class OutputBiases:
     """`slopes` (members, outputs): what a unit of each scalar adds; `start` (members): values, 0 where they are drawn.
 
-    `drawn` tells which are N(0, 1) at the start; `constant` (outputs) is what is added whatever the scalars are.
+    `drawn` tells which are N(0, 1) at the start, `owners` whose members they are; `constant` (outputs) is added
+    whatever the scalars are.
     """
 
     slopes: Array
     start: Array
     drawn: NDArray[numpy.bool_]
     constant: Array
+    owners: tuple[str, ...]
+
+    def of(self, names: Collection[str]) -> OutputBiases:
+        """Those of some parameters."""
+        chosen = numpy.array([name in names for name in self.owners], dtype=bool)
+        owners = tuple(name for name in self.owners if name in names)
+        return OutputBiases(self.slopes[chosen], self.start[chosen], self.drawn[chosen], self.constant, owners)
 
     @property
     def covariance(self) -> Array:
@@ -55,7 +64,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     sizes = {a: s for a in asked.bound.all_axes if (s := asked.bound.size(a)) is not None}
     whole = whole.bind(**{a: s for a, s in sizes.items() if whole.size(a) is None})
     count = int(numpy.prod(asked.outputs, dtype=int))
-    empty = OutputBiases(numpy.zeros((0, count)), numpy.zeros(0), numpy.zeros(0, dtype=bool), numpy.zeros(count))
+    empty = OutputBiases(numpy.zeros((0, count)), numpy.zeros(0), numpy.zeros(0, dtype=bool), numpy.zeros(count), ())
     if len(whole.returns) == 1:
         return empty
     total = TotalProgram(whole)
@@ -69,6 +78,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         total.program, _SMALL, 1, numpy.random.default_rng(0), asked.ratios, {**given, **zeros, **one}
     ).run()
     slopes, start, drawn = [empty.slopes], [empty.start], [empty.drawn]
+    owners: list[str] = []
     for name in asked.operator.biases:
         s = whole[whole.initial_names[name]]
         assert isinstance(s, InitialScalar)
@@ -78,6 +88,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
             numpy.add.at(found, (part.family, part.output), part.left[0, :, 0])
         value: Any = asked.given.get(name, None if s.value is None else float(s.value))
         slopes.append(found)
+        owners += [name] * members
         drawn.append(numpy.full(members, value is None))
         start.append(numpy.broadcast_to(real_array(name, 0.0 if value is None else value), zeros[name].shape).ravel())
     network = total.network
@@ -85,4 +96,5 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     wide = [sizes[a] if a in axes else 1 for a in network[network.returns[0]].axes]
     order = [axes.index(a) for a in network[network.returns[0]].axes if a in axes]
     constant = numpy.broadcast_to(shift.transpose(order).reshape([int(w) for w in wide]), asked.outputs).ravel()
-    return OutputBiases(numpy.concatenate(slopes), numpy.concatenate(start), numpy.concatenate(drawn), constant)
+    values = numpy.concatenate(start)
+    return OutputBiases(numpy.concatenate(slopes), values, numpy.concatenate(drawn), constant, tuple(owners))

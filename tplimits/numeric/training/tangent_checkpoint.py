@@ -20,9 +20,22 @@ def fingerprint(asked: TangentRequest) -> str:
     A checkpoint of another run is refused; the number of replicates may grow.
     """
     operator, digest = asked.operator, hashlib.sha256()
-    parts = [to_json(operator.whole), repr(operator.optimizer), repr(operator.weight_decay), repr(asked.steps)]
+    parts = [
+        to_json(operator.whole),
+        repr(sorted(operator.optimizers.items(), key=lambda item: item[0])),
+        repr(operator.weight_decay),
+        repr(asked.steps),
+    ]
     parts += [repr((asked.particles, asked.block, asked.white, asked.seed)), repr(sorted(asked.ratios.items()))]
-    parts += [repr([asked.rate(t) for t in range(asked.steps)])]
+    parts += [
+        repr(
+            [
+                (name, rate(t))
+                for name, rate in sorted(asked.rates.items(), key=lambda item: item[0])
+                for t in range(asked.steps)
+            ]
+        )
+    ]
     for part in parts:
         digest.update(part.encode())
     arrays = {**asked.X, **asked.given, "f0": 0.0 if asked.f0 is None else asked.f0}

@@ -59,11 +59,13 @@ class OutputKernel:
         return numpy.array([self(column).ravel() for column in columns])
 
 
-def kernels(asked: TangentRequest, biases: OutputBiases, seed: int = 0) -> tuple[OutputKernel, OutputKernel]:
-    """NNGP and NTK between all inputs at all times, by trained weights as they are then."""
+def kernels(
+    asked: TangentRequest, biases: OutputBiases, seed: int = 0, names: tuple[str, ...] | None = None
+) -> tuple[OutputKernel, OutputKernel]:
+    """NNGP and NTK between all inputs at all times, by the weights as they are then, of some parameters or of all."""
     operator = asked.operator
     static = asked.times == 1
-    derivation: KernelTables = operator.kernels if static else operator.decayed_kernels
+    derivation: KernelTables = operator.kernels_of(operator.trained if names is None else names, static)
     data: Any = dict(asked.X) if static else asked.at_all_times()
     given = {k: v for k, v in asked.given.items() if k not in operator.biases}
     wanted = request(derivation, data, None, given, asked.ratios)
@@ -77,7 +79,7 @@ def kernels(asked: TangentRequest, biases: OutputBiases, seed: int = 0) -> tuple
     nngp, ntk = pair
     return (
         OutputKernel(nngp, kept, biases.covariance, both),
-        OutputKernel(ntk / both[apart] if not static else ntk, kept, biases.kernel, ones),
+        OutputKernel(ntk if static else ntk / both[apart], kept, biases.of(names or biases.owners).kernel, ones),
     )
 
 

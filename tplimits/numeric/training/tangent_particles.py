@@ -116,7 +116,7 @@ class EntrySums:
 
 
 class BiasSums:
-    """All scalars that are added to the output."""
+    """One scalar, or a family of them, that is added to the output."""
 
     def __init__(self, biases: OutputBiases, optimizer: Optimizer) -> None:
         self.slopes = biases.slopes
@@ -135,8 +135,8 @@ class BiasSums:
         return found
 
 
-def operator_sums(asked: TangentRequest, number: int) -> list[PairSums | EntrySums]:
-    """The parts of the operator, one for each trained matrix and vector, on the particles of one replicate."""
+def operator_sums(asked: TangentRequest, number: int) -> list[tuple[str, PairSums | EntrySums]]:
+    """The parts of the operator, for each trained matrix and vector by name, on the particles of one replicate."""
     operator = asked.operator
     network, X = asked.bound, dict(asked.X)
     if asked.times > 1:
@@ -158,7 +158,7 @@ def operator_sums(asked: TangentRequest, number: int) -> list[PairSums | EntrySu
     )
     execution.arrays = []
     execution.run_some(len(total.program))
-    return [part for name in operator.trained for part in _parts(asked, total, execution, name)]
+    return [(name, part) for name in operator.trained for part in _parts(asked, total, execution, name)]
 
 
 def _drawn(asked: TangentRequest) -> list[str]:
@@ -169,7 +169,7 @@ def _drawn(asked: TangentRequest) -> list[str]:
 def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, name: str) -> list[PairSums | EntrySums]:
     s = total.network[total.network.initial_names[name]]
     rows = gradient_rows(total, name, run)
-    n0, optimizer = run.width[total.readout_width], asked.operator.optimizer
+    n0, optimizer = run.width[total.readout_width], asked.operator.optimizers[name]
     found: list[PairSums | EntrySums] = []
     for family in sorted({int(k) for part in rows for k in part.family}):
         member = _member(asked, [part for part in rows if family in part.family], family)
@@ -195,16 +195,15 @@ def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
 
 def replicate(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
     """f at all times on one draw of particles, (steps + 1, inputs, *outputs)."""
-    sums: list[PairSums | EntrySums | BiasSums] = [*operator_sums(asked, number)]
-    if len(biases.slopes):
-        sums.append(BiasSums(biases, asked.operator.optimizer))
+    sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
+    sums += [(name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])) for name in asked.operator.biases]
     signal, outputs = error_signal(asked.error), len(biases.constant)
     found = [path[0]]
     for t in range(asked.steps):
         χ = signal(found[-1], t)
         change = numpy.zeros((asked.inputs, outputs))
-        for part in sums:
-            part.step(t, χ, asked.rate(t), asked.decay)
+        for name, part in sums:
+            part.step(t, χ, asked.rates[name](t), asked.decay)
             change += part.change(t + 1, outputs)
         f = path[min(t + 1, len(path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():

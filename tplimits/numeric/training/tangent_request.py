@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,21 @@ from tplimits.program.data import inputs_of
 from tplimits.program.given import finite_number, real_array, seed_number, whole_from, width_ratios, working_executor
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialScalar
+from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
 
 Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate at every step: a number, or a function of the step."""
+
+    lr: Any
+
+    def __call__(self, t: int) -> float:
+        """The rate of step t."""
+        return _not_negative(f"lr({t})", self.lr(t)) if callable(self.lr) else float(self.lr)
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class TangentRequest:
     operator: TangentOperator
     X: Mapping[str, Array]
     error: Any
-    rate: Callable[[int], float]
+    rates: Mapping[str, Rate]
     steps: int
     f0: Array | None
     particles: int
@@ -46,6 +58,15 @@ class TangentRequest:
     given: Mapping[str, Any]
     sampling: Mapping[str, Any]
     checkpoint: Path | None
+
+    @property
+    def groups(self) -> dict[tuple[Optimizer, Rate], tuple[str, ...]]:
+        """The parameters that have the same optimizer and rate."""
+        found: dict[tuple[Optimizer, Rate], tuple[str, ...]] = {}
+        for name, optimizer in self.operator.optimizers.items():
+            key = (optimizer, self.rates[name])
+            found[key] = (*found.get(key, ()), name)
+        return found
 
     @property
     def inputs(self) -> int:
@@ -126,7 +147,7 @@ def tangent_request(
         operator=operator,
         X=data,
         error=error,
-        rate=_rate(lr),
+        rates=_rates(lr, tuple(operator.optimizers)),
         steps=whole_from("steps", steps, 0, EvaluationError),
         f0=None if f0 is None else real_array("f0", f0),
         particles=whole_from("particles", particles, 16, EvaluationError),
@@ -143,19 +164,15 @@ def tangent_request(
     return found
 
 
-@dataclass(frozen=True)
-class Rate:
-    """A learning rate at every step: a number, or a function of the step."""
-
-    lr: Any
-
-    def __call__(self, t: int) -> float:
-        """The rate of step t."""
-        return _not_negative(f"lr({t})", self.lr(t)) if callable(self.lr) else float(self.lr)
-
-
-def _rate(lr: Any) -> Rate:
-    return Rate(lr if callable(lr) else _not_negative("lr", lr))
+def _rates(lr: Any, names: tuple[str, ...]) -> dict[str, Rate]:
+    """A learning rate for every parameter, from one for all or from a mapping that names them all."""
+    if not isinstance(lr, Mapping):
+        return dict.fromkeys(names, Rate(lr if callable(lr) else _not_negative("lr", lr)))
+    if set(lr) != set(names):
+        wrong = min(set(lr) ^ set(names), key=str)
+        what = "is not given" if wrong in names else "is no trained parameter"
+        raise EvaluationError(f"lr={{…}}: `{wrong}` {what}; the parameters are {', '.join(names)}.")
+    return {name: Rate(lr[name] if callable(lr[name]) else _not_negative(f"lr[{name!r}]", lr[name])) for name in names}
 
 
 def _not_negative(label: str, value: Any) -> float:

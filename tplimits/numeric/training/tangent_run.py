@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import Executor
 from functools import partial
+from typing import Any
 
 import numpy
 import sympy
@@ -17,9 +18,9 @@ from tplimits.numeric.training import tangent_checkpoint
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
 from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.numeric.training.tangent_particles import replicate
-from tplimits.numeric.training.tangent_request import TangentRequest
+from tplimits.numeric.training.tangent_request import Rate, TangentRequest
 from tplimits.program.loss import error_signal
-from tplimits.program.optimizers.recursion import G
+from tplimits.program.optimizers.recursion import G, Optimizer
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
@@ -35,9 +36,9 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     biases = output_biases(asked)
     nngp, ntk = kernels(asked, biases, asked.seed)
     path = initial_path(asked, nngp, biases)
-    if asked.operator.optimizer.is_linear:
+    if asked.operator.is_linear:
         return _by_kernel(asked, ntk, path, biases)
-    if asked.operator.optimizer.output == sympy.sign(G) and asked.times == 1:
+    if len(asked.groups) == 1 and asked.times == 1 and next(iter(asked.groups))[0].output == sympy.sign(G):
         found = _by_signs(asked, path, biases)
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
@@ -58,6 +59,7 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
     if asked.outputs or asked.operator.infinite:
         return None
     signal, f = error_signal(asked.error), path[0]
+    ((_, rate),) = asked.groups
     if numpy.count_nonzero(signal(f, 0)) != 1:
         return None
     try:
@@ -69,7 +71,7 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
         χ = signal(found[-1], t)
         if numpy.count_nonzero(χ) > 1:
             return None
-        found.append(_finite(found[-1] - asked.rate(t) * numpy.sign(χ) @ gram, t + 1))
+        found.append(_finite(found[-1] - rate(t) * numpy.sign(χ) @ gram, t + 1))
     return numpy.array(found)
 
 
@@ -77,25 +79,47 @@ def _by_kernel(
     asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases
 ) -> tuple[Array, Array, Array]:
     """Linear updates: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s; with drawn kernels, once for each draw."""
-    f = linear(asked, ntk, path)
+    f = linear(asked, _of_groups(asked, biases, asked.seed, ntk), path)
     if not asked.operator.kernels.is_drawn:
         return f, numpy.zeros_like(f), f[None]
     seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
-    return _averaged(numpy.array([linear(asked, kernels(asked, biases, seed)[1], path) for seed in seeds]))
+    return _averaged(numpy.array([linear(asked, _of_groups(asked, biases, seed), path) for seed in seeds]))
 
 
-def linear(asked: TangentRequest, ntk: OutputKernel, path: Array) -> Array:
-    """A run with a linear update: Q_t acts on error signals instead of gradients."""
-    signal, stepper = error_signal(asked.error), asked.operator.optimizer.stepper()
-    shape = (asked.times, *asked.shape)
-    states, moved = stepper.start(shape), numpy.zeros(shape)
+def _of_groups(
+    asked: TangentRequest, biases: OutputBiases, seed: int, whole: OutputKernel | None = None
+) -> list[OutputKernel]:
+    """The tangent kernel of each group of parameters with the same optimizer and rate."""
+    if whole is not None and len(asked.groups) == 1:
+        return [whole]
+    return [kernels(asked, biases, seed, names)[1] for names in asked.groups.values()]
+
+
+class _Group:
+    """Parameters with the same linear update: Q_t acts on error signals instead of gradients."""
+
+    def __init__(self, asked: TangentRequest, optimizer: Optimizer, rate: Rate, kernel: OutputKernel) -> None:
+        self.shape = (asked.times, *asked.shape)
+        self._stepper: Any = optimizer.stepper()
+        self._rate, self._kernel, self._decay = rate, kernel, asked.decay
+        self._states, self._moved = self._stepper.start(self.shape), numpy.zeros(self.shape)
+
+    def change(self, t: int, χ: Array) -> Array:
+        """What is learned by step t, at all times."""
+        self._states, q = self._stepper.step(t, self._states, χ)
+        self._moved = self._decay * self._moved + self._rate(t) * q
+        return self._kernel(self._moved.reshape(-1, *self.shape[2:])).reshape(self.shape)
+
+
+def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array) -> Array:
+    """A run with linear updates, given the kernel of each group of parameters."""
+    signal, shape = error_signal(asked.error), (asked.times, *asked.shape)
+    groups = [_Group(asked, *key, kernel) for key, kernel in zip(asked.groups, ntks, strict=True)]
     found = [path[0]]
     for t in range(asked.steps):
         χ = numpy.zeros(shape)
         χ[min(t, asked.times - 1)] = signal(found[-1], t)
-        states, q = stepper.step(t, states, χ)
-        moved = asked.decay * moved + asked.rate(t) * q
-        change = ntk(moved.reshape(-1, *shape[2:])).reshape(shape)
+        change = sum((group.change(t, χ) for group in groups), numpy.zeros(shape))
         later = min(t + 1, asked.times - 1)
         found.append(_finite(path[later] - change[later], t + 1))
     return numpy.array(found)

@@ -71,7 +71,9 @@ class Shown:
 def text(operator: TangentOperator) -> str:
     """The operator term by term, the update function, the kets that it is made of."""
     shown, λ = Shown(operator), operator.weight_decay
-    lines = [f"training of {operator.whole.name} in the operator regime by {operator.optimizer}"]
+    lines = [
+        f"training of {operator.whole.name} in the operator regime by {operator.optimizer or 'several optimizers'}"
+    ]
     if λ:
         lines[0] += f", weight decay {λ:g}"
         lines.append("  f_{t+1} = f^dec_{t+1} − η Σ_{s≤t} (1 − λ)^(t−s) 𝒦_{s,t+1},   χ_s = ε_s(f_s),   λ = " + f"{λ:g}")
@@ -81,9 +83,11 @@ def text(operator: TangentOperator) -> str:
         lines.append("  f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   f_0 ~ N(0, K)")
         lines.append("  𝒦 at input a:")
     lines += [f"    {'+ ' if i else '  '}{line}" for i, line in enumerate(_terms(shown))]
-    if operator.optimizer.is_linear:
+    if operator.is_linear:
         lines.append("  Q is linear in the gradients: 𝒦 = Σ_s c_s χ_s Θ with the tangent kernel Θ of tp.Kernels()")
-    lines += [f"  {line}" for line in _update(operator.optimizer)]
+    for optimizer, names in by_optimizer(operator).items():
+        whose = "" if operator.optimizer else f" of {', '.join(names)}"
+        lines += [f"  {line}" for line in _update(optimizer, whose)]
     lines.append(f"kets, given {shown.input}; uses inside Q are summed over inputs b with weights χ^b")
     lines += [f"  {line}" for line in _kets(shown)]
     return "\n".join(lines)
@@ -109,10 +113,18 @@ def _sum(axes: tuple[str, ...]) -> str:
     return f"Σ_{{{', '.join(axes)}}} " if axes else ""
 
 
-def _update(optimizer: Optimizer) -> Iterator[str]:
+def by_optimizer(operator: TangentOperator) -> dict[Optimizer, tuple[str, ...]]:
+    """The optimizers, and the parameters that each of them moves."""
+    found: dict[Optimizer, tuple[str, ...]] = {}
+    for name, optimizer in operator.optimizers.items():
+        found[optimizer] = (*found.get(optimizer, ()), name)
+    return found
+
+
+def _update(optimizer: Optimizer, whose: str) -> Iterator[str]:
     """The update function as a recursion."""
     states, output = optimizer.formula
-    lines = [f"Q_t = {_plain(output)}", *(f"{s.name} ← {_plain(s.update)}" for s in states)]
+    lines = [f"Q_t{whose} = {_plain(output)}", *(f"{s.name} ← {_plain(s.update)}" for s in states)]
     values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
     yield ",   ".join(lines) + f"   (entry by entry, g = G_t, t = 0, 1, …{'; ' if values else ''}{values})"
 
@@ -173,9 +185,11 @@ def _formulas(operator: TangentOperator) -> list[Formula]:
             Formula("f_{t+1}", "=", (r"f_t - \eta\,\mathcal K(\chi_0,\dots,\chi_t),\quad \chi_t = \epsilon_t(f_t)",))
         ]
         rows.append(Formula(r"\mathcal K^a", "=", tuple(_latex_terms(shown, "Q_t"))))
-    states, output = operator.optimizer.formula
-    rows.append(Formula("Q_t", "=", (printer.doprint(output),)))
-    rows += [Formula(latex_name(s.name), r"\gets", (printer.doprint(s.update),)) for s in states]
+    for optimizer, names in by_optimizer(operator).items():
+        whose = "" if operator.optimizer else f"^{{{','.join(map(latex_name, names))}}}"
+        states, output = optimizer.formula
+        rows.append(Formula(f"Q_t{whose}", "=", (printer.doprint(output),)))
+        rows += [Formula(latex_name(s.name), r"\gets", (printer.doprint(s.update),)) for s in states]
     return rows
 
 
@@ -253,8 +267,7 @@ def assumptions(operator: TangentOperator) -> tuple[str, ...]:
     found = [
         "widths go to infinity first, at a fixed number of steps, inputs and outputs",
         "parametrization NTP: matrices W = w/√columns, output n^(−1/2) Σ, gradients and updates scaled as there",
-        "update functions are pseudo-Lipschitz"
-        + (f": {operator.optimizer.lost_hypothesis}" if operator.optimizer.lost_hypothesis else ""),
+        "update functions are pseudo-Lipschitz" + (f"; {'; '.join(operator.lost)}" if operator.lost else ""),
         "scalar parameters are output biases"
         + (f"; {', '.join(operator.held)} stands inside the network and is held at its value" if operator.held else ""),
         "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",

@@ -29,18 +29,19 @@ from tplimits.results.training.runs import TrainingRun
 class NeuralTangent:
     """The operator regime: the neural tangent parametrization, trained by an entrywise optimizer.
 
+    `optimizer` is one for all parameters, or a mapping that names every parameter.
     `weight_decay` is the decoupled decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
     Axes in `infinite` have infinitely many independent members, such as attention heads.
     """
 
-    optimizer: Optimizer
+    optimizer: Any
     weight_decay: Any = 0
     infinite: tuple[str, ...] = ()
 
 
 def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimit:
     """The operator of a network, for a regime whose fields are checked here."""
-    if not isinstance(regime.optimizer, Optimizer):
+    if not isinstance(regime.optimizer, (Optimizer, Mapping)):
         raise ProgramError(
             f"tp.NeuralTangent({regime.optimizer!r}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
         )
@@ -78,7 +79,7 @@ class TangentLimit:
     @property
     def is_exact(self) -> bool:
         """Whether the update is linear, so that the tangent kernel gives the outputs without particles."""
-        return self.operator.optimizer.is_linear and not self.operator.kernels.is_drawn
+        return self.operator.is_linear and not self.operator.kernels.is_drawn
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -133,7 +134,7 @@ class TangentLimit:
 
         X: data (N, *axes), or a dictionary of arrays where the network takes several.
         error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
-        lr: a number, or a function of the step.
+        lr: a number, a function of the step, or a mapping that names every parameter.
         f0: outputs at the start (N, *outputs), drawn from their Gaussian law with `seed` if left out; with weight decay
             also the whole path of f^dec, (steps + 1, N, *outputs).
         particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
