@@ -92,13 +92,13 @@ class Classification:
 
     def check(
         self,
-        widths: Sequence[int] = (64, 128, 256, 512),
+        widths: Sequence[int] = (128, 1024),
         *,
         X: Any = None,
         error: Any = None,
-        lr: Any = 1,
+        lr: Any = 0.5,
         steps: int = 2,
-        draws: int = 4,
+        draws: int = 3,
         seed: int = 0,
     ) -> CoordinateCheck:
         """Train finite networks and compare the measured powers of n with those that were counted.

@@ -19,7 +19,7 @@ from sympy import Expr
 
 from tplimits.limit.classification.sizes import CONSTANT, HALF, NOTHING, Power, Size, size_of
 from tplimits.program.backward import Backward, backpropagation
-from tplimits.program.entries import Entry
+from tplimits.program.entries import NO_NEURON, Entry
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -103,7 +103,7 @@ class Counting:
     def features_move(self) -> Power:
         """The largest power of n by which features move, late in training."""
         last = self.steps[-1]
-        moves = [last.sizes[p].move for p in self.hidden] + [size.move for size in last.reads.values()]
+        moves = [last.sizes[p].change for p in self.hidden] + [size.change for size in last.reads.values()]
         return max(moves, default=NOTHING)
 
     @cached_property
@@ -121,8 +121,8 @@ class Counting:
     def moves(self, t: int) -> dict[str, Power]:
         """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
         step = self.steps[min(t, len(self.steps) - 1)]
-        found = {self.name(p): step.sizes[p].move for p in self.hidden}
-        found |= {self.reading(r): size.move for r, size in step.reads.items()}
+        found = {self.name(p): step.sizes[p].change for p in self.hidden}
+        found |= {self.reading(r): size.change for r, size in step.reads.items()}
         return found | {"f": step.output.move}
 
     def name(self, position: int) -> str:
@@ -168,9 +168,9 @@ class Counting:
             else:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
-                sizes[position] = self._body(s.body, sizes, inside)
+                sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
                 if inside and position < len(self.network):
-                    arguments[position] = max(size.move for size in inside)
+                    arguments[position] = max(size.change for size in inside)
         gradients = {name: self._gradient(name, sizes) for name in self.exponents}
         forward = {p: sizes[p] for p in range(len(self.network))}
         reads = {
@@ -189,15 +189,18 @@ class Counting:
         """W x: random entries add up like √n, changes like n."""
         assert s.operand is not None
         matrix, x = sizes[s.matrix], sizes[s.operand.source]
-        return Size(matrix.start + HALF + x.start, max(matrix.start + HALF + x.move, matrix.move + 1 + x.total))
+        kept = x.times(matrix.start + HALF)
+        return Size(kept.start, max(kept.move, matrix.move + 1 + x.total), kept.loose)
 
-    def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size]) -> Size:
+    def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
         grown = _multiplied_by_powers(body, self.widths)
 
         def of_entry(entry: Entry) -> Size:
             size = sizes[entry.source]
             if entry in grown and isinstance(self.backward.program[entry.source], Avg):
-                return Size(size.start - HALF, size.move)
+                size = Size(size.start - HALF, size.move, size.loose - HALF)
+            if entry.neuron == NO_NEURON:  # a scalar: its change is not aligned with anything
+                return Size(size.start, NOTHING, size.change) if vector else Size(size.start, size.change)
             return size
 
         return size_of(body, of_entry, self.widths, arguments)
@@ -206,11 +209,11 @@ class Counting:
         """f: entries of the readout are centred at the start, and aligned with what changes them."""
         a_out = _fraction(self.parametrization.a_out)
         x = sizes[self.network.returns[0]]
-        f = Size(x.start + HALF - a_out, x.move + 1 - a_out)
+        f = Size(x.start + HALF - a_out, max(x.move + 1, x.loose + HALF) - a_out)
         if len(self.network.returns) == 1:
             return f
         shift = sizes[self.network.returns[1]]
-        return Size(max(f.start, shift.start), max(f.move, shift.move))
+        return Size(max(f.start, shift.start), max(f.move, shift.change))
 
     def _gradient(self, name: str, sizes: Mapping[int, Size]) -> Power:
         """The power of n of n^d g, g the gradient with respect to w."""
@@ -219,7 +222,7 @@ class Counting:
         found: list[Power] = [NOTHING]
         for use in self.backward.gradients[name]:
             size = sizes[use.gradient.source]
-            power = max(size.start - HALF, size.move) + 1 if scalar else size.total
+            power = max(size.start - HALF, size.move, size.loose - HALF) + 1 if scalar else size.total
             found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0) - a_out)
         for use in self.backward.shift_gradients[name]:
             found.append(sizes[use.gradient.source].total - (0 if scalar else 1))

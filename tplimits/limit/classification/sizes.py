@@ -1,7 +1,8 @@
 """How large the entries of an expression are, as powers of n: at the start, and what training has changed.
 
 Products add powers, sums take the largest.  A change is counted as if it were aligned with what it is multiplied by,
-which is what training makes it.
+which is what training makes it; what a scalar changes in all neurons at once is as random as they were, and is kept
+apart (`loose`).
 """
 
 from __future__ import annotations
@@ -33,19 +34,25 @@ _JUMPS = (functions.step, sympy.sign)
 
 @dataclass(frozen=True)
 class Size:
-    """Entries of size n^start before training, and changes of size n^move since."""
+    """Entries of size n^start before training, and changes since: aligned ones of size n^move, others of n^loose."""
 
     start: Power = NOTHING
     move: Power = NOTHING
+    loose: Power = NOTHING
+
+    @property
+    def change(self) -> Power:
+        """The size of all changes."""
+        return max(self.move, self.loose)
 
     @property
     def total(self) -> Power:
         """The size now."""
-        return max(self.start, self.move)
+        return max(self.start, self.move, self.loose)
 
     def times(self, power: Power) -> Size:
         """The size of n^power times this."""
-        return Size(self.start + power, self.move + power)
+        return Size(self.start + power, self.move + power, self.loose + power)
 
 
 CONSTANT = Size(Fraction(0))
@@ -64,7 +71,7 @@ def size_of(
     >>> n, x = sympy.Symbol("n"), Entry(sympy.Integer(0), sympy.Symbol("α"))
     >>> moved = Size(Fraction(0), Fraction(-1, 2))
     >>> size_of(sympy.sqrt(n) * sympy.tanh(x) * x, lambda e: moved, frozenset([n]))
-    Size(start=Fraction(1, 2), move=Fraction(0, 1))
+    Size(start=Fraction(1, 2), move=Fraction(0, 1), loose=-inf)
     """
 
     def walk(node: Expr) -> Size:
@@ -80,7 +87,7 @@ def size_of(
             return walk(node.summand)
         parts = [walk(a) for a in node.args]
         if isinstance(node, sympy.Add):
-            return Size(max(p.start for p in parts), max(p.move for p in parts))
+            return Size(*(max(x) for x in zip(*((p.start, p.move, p.loose) for p in parts), strict=True)))
         if isinstance(node, sympy.Mul):
             return product(parts)
         if isinstance(node, sympy.Pow) and node.exp.is_Rational:
@@ -95,32 +102,42 @@ def size_of(
 def product(parts: list[Size]) -> Size:
     """The size of a product: a change of one factor meets all the others as they are now."""
     start = sum((p.start for p in parts), Fraction(0))
-    moves = [p.move + sum((q.total for q in parts[:i] + parts[i + 1 :]), Fraction(0)) for i, p in enumerate(parts)]
-    return Size(start, max(m for m in moves if m == m))  # −∞ + ∞ is no number
+    moves, loose = [], []
+    for i, p in enumerate(parts):
+        others = parts[:i] + parts[i + 1 :]
+        moves.append(p.move + sum((q.total for q in others), Fraction(0)))
+        loose.append(p.loose + sum((max(q.start, q.loose) for q in others), Fraction(0)))
+    # −∞ + ∞ is no number
+    return Size(start, max(m for m in moves if m == m), max(m for m in loose if m == m))
 
 
 def _power(base: Size, e: Fraction) -> Size:
     if base.start == NOTHING and e < 0:
-        return Size(-e * 10**6, NOTHING)
-    if base.move <= base.start:
-        return Size(e * base.start, base.move + (e - 1) * base.start if base.move != NOTHING else NOTHING)
-    return Size(e * base.start, e * base.move if e > 0 else e * base.start)
+        return Size(-e * 10**6)
+    return Size(e * base.start, *(_power_of_change(base.start, change, e) for change in (base.move, base.loose)))
+
+
+def _power_of_change(start: Power, change: Power, e: Fraction) -> Power:
+    if change == NOTHING:
+        return NOTHING
+    if change <= start:
+        return change + (e - 1) * start
+    return e * change if e > 0 else e * start
 
 
 def _function(node: Expr, parts: list[Size]) -> Size:
     """A function of one or several arguments, by what it does at zero and at infinity."""
     if isinstance(node, functions.where):
         parts = parts[1:]
-    start, move = max(p.start for p in parts), max(p.move for p in parts)
+    start = max(p.start for p in parts)
+    changes = max(p.move for p in parts), max(p.loose for p in parts)
+    zero = Fraction(0)
     if isinstance(node, (*_HOMOGENEOUS, functions.where, *_LINEAR_AT_BOTH_ENDS)):
-        return Size(start, move)
+        return Size(start, *changes)
     if isinstance(node, _SATURATING):
-        return Size(min(start, Fraction(0)), min(move, Fraction(0)))
+        return Size(min(start, zero), *(min(c, zero) for c in changes))
     if isinstance(node, _JUMPS):
-        return Size(Fraction(0), min(Fraction(0), move - start) if move != NOTHING else NOTHING)
+        return Size(zero, *(min(zero, c - start) if c != NOTHING else NOTHING for c in changes))
     if isinstance(node, functions.softplus):
-        return Size(max(start, Fraction(0)), move)
-    if isinstance(node, sympy.exp):
-        growing = max(start, move) > 0
-        return Size(Fraction(0), move if not growing else max(start, move) * 10**6)
-    return Size(Fraction(0), min(move, Fraction(0)))
+        return Size(max(start, zero), *changes)
+    return Size(zero, *(min(c, zero) for c in changes))

@@ -112,12 +112,12 @@ class Verdict:
             yield f"f starts like n^({counting.steps[0].output.start})"
         seen = set()
         for t, step in enumerate(counting.steps):
-            moving = [(counting.name(p), step.sizes[p].move) for p in counting.hidden] + [("f", step.output.move)]
-            moving += [(counting.reading(r), step.reads[r].move) for r in step.reads]
+            moving = [(counting.name(p), step.sizes[p].change) for p in counting.hidden] + [("f", step.output.move)]
+            moving += [(counting.reading(r), step.reads[r].change) for r in step.reads]
             moving += [  # growth that a bounded function hides
                 (f"what {counting.name(p)} is a function of", move)
                 for p, move in step.arguments.items()
-                if step.sizes[p].move <= 0
+                if step.sizes[p].change <= 0
             ]
             for name, power in moving:
                 if power > 0 and name not in seen:
