@@ -5,6 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
 
@@ -99,6 +100,12 @@ def test_a_scalar_needs_a_start():
 def test_regimes_that_make_no_sense_are_refused(regime, what):
     with pytest.raises(tp.ProgramError, match=what):
         tp.derive(two, regime)
+
+
+def test_symbols_have_no_numbers():
+    symbolic = tp.derive(two, tp.MaximalUpdate(tp.SGD(momentum=sympy.Symbol("κ"))))
+    with pytest.raises(tp.EvaluationError, match="κ has no value"):
+        symbolic.evaluate(X, **SMALL)
 
 
 def test_only_networks_have_a_training_limit():

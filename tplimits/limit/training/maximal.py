@@ -59,19 +59,25 @@ class MaximalRecursion:
 def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> MaximalRecursion:
     """The recursion of a network, its hypotheses checked.
 
-    Raises ProgramError for arguments that are no optimizers or decays, NoLimitError where √n stands in the network.
+    Raises ProgramError for arguments that are no optimizers or decays, and for optimizers that do not act entry by
+    entry; NoLimitError where √n stands in the network.
     """
     names = parameters(network)
     optimizers = _by_parameter(network, names, optimizer, "optimizer", Optimizer)
     for name, found in optimizers.items():
-        if not isinstance(found, Optimizer):
-            raise ProgramError(f"tp.MaximalUpdate: {found!r} for `{name}` is no optimizer; give one such as tp.Adam().")
+        _refuse_no_recursion(name, found)
     decays = _by_parameter(network, names, weight_decay, "weight_decay", object)
     exact = {name: _decay(name, value) for name, value in decays.items()}
     for position, s in enumerate(network):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)
     return MaximalRecursion(network, optimizers, exact)
+
+
+def _refuse_no_recursion(name: str, optimizer: Any) -> None:
+    """ProgramError for what is no optimizer; optimizers that do not act entry by entry say so themselves."""
+    if not isinstance(optimizer, Optimizer) or not optimizer.formula:
+        raise ProgramError(f"tp.MaximalUpdate: {optimizer!r} for `{name}` is no optimizer; give one such as tp.Adam().")
 
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:

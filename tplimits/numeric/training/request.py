@@ -17,6 +17,7 @@ from tplimits.program.data import inputs_of
 from tplimits.program.given import finite_number, seed_number, whole_from, width_ratios
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialScalar, MatMul
+from tplimits.program.optimizers.recursion import TIME, G
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def request(
         record=names,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )
+    _numbers_given(found)
     _scalars_given(found)
     _enough_particles(found)
     return found
@@ -134,6 +136,18 @@ def _not_negative(label: str, value: Any) -> float:
     if number < 0:
         raise EvaluationError(f"{label}={value!r}: a learning rate is 0 or more; a negative one climbs the loss.")
     return number
+
+
+def _numbers_given(asked: Request) -> None:
+    """Refuse optimizers with symbols among their hyperparameters."""
+    for name, optimizer in asked.recursion.optimizers.items():
+        own = {G, TIME, *(s.symbol for s in optimizer.states)}
+        exprs = (optimizer.output, *(s.update for s in optimizer.states))
+        open_symbols = set().union(*(e.free_symbols for e in exprs)) - own
+        if open_symbols:
+            raise EvaluationError(
+                f"{optimizer} for `{name}`: {min(map(str, open_symbols))} has no value; give numbers."
+            )
 
 
 def _scalars_given(asked: Request) -> None:
