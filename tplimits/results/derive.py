@@ -66,7 +66,7 @@ def derive(
     if program.is_network:
         raise ProgramError(
             f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
-            "kernels at initialisation and of training by gradient descent."
+            "kernels at initialisation, tp.NeuralTangent(optimizer) or tp.MaximalUpdate(optimizer) for training."
         )
     if isinstance(regime, Proportional):
         return _proportional(program, regime)
