@@ -90,6 +90,8 @@ from tplimits.results.proportional import Proportional as Proportional
 from tplimits.results.training.maximal import MaximalLimit as MaximalLimit
 from tplimits.results.training.maximal import MaximalUpdate as MaximalUpdate
 from tplimits.results.training.runs import TrainingRun as TrainingRun
+from tplimits.results.training.tangent import NeuralTangent as NeuralTangent
+from tplimits.results.training.tangent import TangentLimit as TangentLimit
 from tplimits.results.width import Width as Width
 from tplimits.results.width import WidthLimit as WidthLimit
 

@@ -74,6 +74,16 @@ def maximal() -> ModuleType:
     return importlib.import_module("tplimits.numeric.training.run")
 
 
+def tangent_request() -> ModuleType:
+    """What a training run in the operator regime is asked for."""
+    return importlib.import_module("tplimits.numeric.training.tangent_request")
+
+
+def tangent() -> ModuleType:
+    """Training runs in the operator regime."""
+    return importlib.import_module("tplimits.numeric.training.tangent_run")
+
+
 def training_plots() -> ModuleType:
     """tplimits.report.training.plots"""
     return importlib.import_module("tplimits.report.training.plots")

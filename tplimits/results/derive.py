@@ -12,6 +12,7 @@ from tplimits.program.program import Program
 from tplimits.results.kernels import KernelLimit, Kernels, derive_kernel_limit
 from tplimits.results.proportional import CovarianceSDE, Proportional, derive_covariance
 from tplimits.results.training.maximal import MaximalLimit, MaximalUpdate, derive_maximal_limit
+from tplimits.results.training.tangent import NeuralTangent, TangentLimit, derive_tangent_limit
 from tplimits.results.width import Width, WidthLimit
 
 
@@ -31,9 +32,13 @@ def derive(program: Program, regime: Kernels) -> KernelLimit: ...
 def derive(program: Program, regime: MaximalUpdate) -> MaximalLimit: ...
 
 
+@overload
+def derive(program: Program, regime: NeuralTangent) -> TangentLimit: ...
+
+
 def derive(
-    program: Program, regime: Width | Proportional | Kernels | MaximalUpdate | None = None
-) -> WidthLimit | CovarianceSDE | KernelLimit | MaximalLimit:
+    program: Program, regime: Width | Proportional | Kernels | MaximalUpdate | NeuralTangent | None = None
+) -> WidthLimit | CovarianceSDE | KernelLimit | MaximalLimit | TangentLimit:
     """The limit of a program: of infinite width, or of depth proportional to width for a block.
 
     >>> import tplimits as tp
@@ -56,11 +61,12 @@ def derive(
         return _kernels(program, regime)
     if isinstance(regime, MaximalUpdate):
         return _maximal(program, regime)
+    if isinstance(regime, NeuralTangent):
+        return _tangent(program, regime)
     if program.is_network:
         raise ProgramError(
             f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
-            "kernels at initialisation and of training by gradient descent, tp.MaximalUpdate(tp.Adam()) for training "
-            "with features that move."
+            "kernels at initialisation, tp.NeuralTangent(optimizer) or tp.MaximalUpdate(optimizer) for training."
         )
     if isinstance(regime, Proportional):
         return _proportional(program, regime)
@@ -91,6 +97,15 @@ def _maximal(program: Program, regime: MaximalUpdate) -> MaximalLimit:
         )
     with deep(program.name, NoLimitError):
         return derive_maximal_limit(program, regime)
+
+
+def _tangent(program: Program, regime: NeuralTangent) -> TangentLimit:
+    if not program.is_network:
+        raise ProgramError(
+            f"`{program.name}` is no network: tp.NeuralTangent takes a function of tp.Input made by @tp.network."
+        )
+    with deep(program.name, NoLimitError):
+        return derive_tangent_limit(program, regime)
 
 
 def _proportional(program: Program, regime: Proportional) -> CovarianceSDE:

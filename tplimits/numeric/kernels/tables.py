@@ -239,7 +239,7 @@ class Frame:
     def _suspects(self, moment: Moment, covariances: Sequence[Labelled]) -> list[Labelled]:
         """Where a moment has a nearly singular law, but not at the same data."""
         found = nearly_singular(moment, covariances)
-        if found is None:
+        if found is None or not found.labels:  # constants are exactly what they are
             return []
         left, right = self.input[1], self.input[2]
         sides = (self.tables.sides[left - 1], self.tables.sides[right - 1])

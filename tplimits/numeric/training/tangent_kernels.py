@@ -1,0 +1,148 @@
+"""NNGP and NTK of a network between its inputs at all multiples of its weights, as operators on outputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.kernels.derivation import KernelTables
+from tplimits.numeric.kernels.evaluation import evaluate
+from tplimits.numeric.kernels.request import request
+from tplimits.numeric.training.output_biases import OutputBiases
+from tplimits.numeric.training.tangent_request import TangentRequest
+
+Array = NDArray[numpy.float64]
+#: eigenvalues of a covariance below this, relative to the largest, are zero
+_ROUNDING = 1e-11
+
+
+@dataclass(frozen=True)
+class OutputKernel:
+    """A kernel (inputs, inputs, *kept, *kept) on outputs (inputs, *axes); it is the identity along the other axes.
+
+    `added` (outputs, outputs) is what biases add for every pair of inputs, times `weights` (inputs, inputs).
+    """
+
+    array: Array
+    kept: tuple[int, ...]
+    added: Array
+    weights: Array
+
+    def __call__(self, χ: Array) -> Array:
+        """Σ over inputs and outputs of the kernel times χ (inputs, *axes)."""
+        front = numpy.moveaxis(χ, [1 + k for k in self.kept], range(1, 1 + len(self.kept)))
+        shape = front.shape
+        flat = front.reshape(math.prod(shape[: 1 + len(self.kept)]), -1)
+        found = (self.matrix @ flat).reshape(shape)
+        moved = numpy.moveaxis(found, range(1, 1 + len(self.kept)), [1 + k for k in self.kept])
+        biases = self.weights @ χ.reshape(len(χ), -1) @ self.added
+        return numpy.asarray(moved + biases.reshape(χ.shape))
+
+    @property
+    def matrix(self) -> Array:
+        """The kernel between (input, kept axes) pairs."""
+        many = len(self.kept)
+        order = (0, *range(2, 2 + many), 1, *range(2 + many, 2 + 2 * many))
+        moved = self.array.transpose(order)
+        rows = math.prod(moved.shape[: 1 + many])
+        return moved.reshape(rows, rows)
+
+    def full(self, outputs: tuple[int, ...]) -> Array:
+        """The covariance between all (input, output) pairs."""
+        count = len(self.array) * math.prod(outputs)
+        columns = numpy.eye(count).reshape(count, len(self.array), *outputs)
+        return numpy.array([self(column).ravel() for column in columns])
+
+
+def kernels(
+    asked: TangentRequest, biases: OutputBiases, seed: int = 0, names: tuple[str, ...] | None = None
+) -> tuple[OutputKernel, OutputKernel]:
+    """NNGP and NTK between all inputs at all times, by the weights as they are then, of some parameters or of all."""
+    operator = asked.operator
+    static = asked.times == 1
+    derivation: KernelTables = operator.kernels_of(operator.trained if names is None else names, static)
+    data: Any = dict(asked.X) if static else asked.at_all_times()
+    given = {k: v for k, v in asked.given.items() if k not in operator.biases}
+    wanted = request(derivation, data, None, given, asked.ratios)
+    sampling = dict(asked.sampling) if derivation.is_drawn else {}
+    pair = evaluate(wanted, **sampling, seed=seed)
+    scales = numpy.repeat(asked.scales, asked.inputs)
+    both = numpy.multiply.outer(scales, scales)
+    ones = numpy.ones_like(both)
+    kept = tuple(derivation.axes.index(a) for a in derivation.kept)
+    apart = (..., *(None,) * (2 * len(kept)))
+    nngp, ntk = pair
+    return (
+        OutputKernel(nngp, kept, biases.covariance, both),
+        OutputKernel(ntk if static else ntk / both[apart], kept, biases.of(names or biases.owners).kernel, ones),
+    )
+
+
+def sign_gram(asked: TangentRequest, derivation: KernelTables, biases: OutputBiases) -> Array:
+    """K_sign, (trained inputs, evaluated inputs)."""
+    given = {k: v for k, v in asked.given.items() if k not in asked.operator.biases}
+    again = {name: x.copy() for name, x in asked.X.items()}  # a second batch: the kernel is not symmetric
+    wanted = request(derivation, dict(asked.X), again, given, asked.ratios)
+    found: Array = evaluate(wanted).nngp + numpy.abs(biases.slopes).sum()
+    return found
+
+
+def initial_path(asked: TangentRequest, nngp: OutputKernel, biases: OutputBiases) -> Array:
+    """f^dec at all times, (times, inputs, *outputs): drawn from its Gaussian law, given f_0 where that is given."""
+    shape = (asked.times, *asked.shape)
+    if asked.f0 is not None and asked.f0.shape == shape and asked.times > 1:
+        return asked.f0
+    if asked.f0 is not None and asked.times == 1:
+        return asked.f0[None]
+    scales = numpy.repeat(asked.scales, asked.inputs)
+    mean = biases.constant + scales[:, None] * biases.mean
+    rng = numpy.random.default_rng(numpy.random.SeedSequence(asked.seed, spawn_key=(0,)))
+    z = rng.standard_normal(mean.shape)
+    first = None if asked.f0 is None else asked.f0.reshape(asked.inputs, -1)
+    found = numpy.empty(mean.shape)
+    if nngp.kept or numpy.count_nonzero(nngp.added - numpy.diag(numpy.diag(nngp.added))):
+        start = None if first is None else first.reshape(-1, 1)
+        whole = _drawn(mean.reshape(-1, 1), z.reshape(-1, 1), nngp.full(asked.outputs), start)
+        return whole.reshape(shape)
+    for added in numpy.unique(numpy.diag(nngp.added)):  # outputs are independent
+        alike = numpy.diag(nngp.added) == added
+        start = None if first is None else first[:, alike]
+        found[:, alike] = _drawn(mean[:, alike], z[:, alike], nngp.array + added * nngp.weights, start)
+    return found.reshape(shape)
+
+
+def _drawn(mean: Array, z: Array, covariance: Array, first: Array | None) -> Array:
+    """Gaussian columns with one covariance from standard normals z, given their first rows if these are known."""
+    if first is not None:
+        mean, covariance = _conditioned(mean, covariance, first)
+    found: Array = mean + _root(covariance) @ z
+    return found
+
+
+def _conditioned(mean: Array, covariance: Array, first: Array) -> tuple[Array, Array]:
+    """Means and covariance of Gaussian columns whose first rows are known."""
+    k = len(first)
+    values, vectors = numpy.linalg.eigh(covariance[:k, :k])
+    kept = values > _ROUNDING * max(values[-1], 0.0)
+    off = vectors[:, ~kept].T @ (first - mean[:k])
+    if numpy.linalg.norm(off) > 1e-5 * (1 + numpy.linalg.norm(first)):
+        raise EvaluationError(
+            "f0 cannot be the outputs of this network: some combination of the outputs has no variance at the start, "
+            "and f0 gives it another value (an input given twice?)."
+        )
+    gain = (covariance[:, :k] @ vectors[:, kept]) / values[kept] @ vectors[:, kept].T
+    found = mean + gain @ (first - mean[:k])
+    found[:k] = first
+    rest = covariance - gain @ covariance[:k]
+    rest[:k] = rest[:, :k] = 0
+    return found, rest
+
+
+def _root(covariance: Array) -> Array:
+    values, vectors = numpy.linalg.eigh((covariance + covariance.T) / 2)
+    return vectors * numpy.sqrt(numpy.maximum(values, 0.0))

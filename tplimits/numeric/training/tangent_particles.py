@@ -1,0 +1,212 @@
+"""The operator 𝒦_Q on particles: means over pairs of particles, an optimizer state for every pair that is used.
+
+The kets of all inputs, forward and backward, are drawn once and do not move.  A matrix W between two populations has
+the gradient G_αβ = Σ_rows χ_row left_α right_β; Q acts on it entry by entry, and
+
+    ⟨dz| Q |x⟩ = mean over α, β of dz_α Q_αβ x_β.
+
+Instead of all pairs, those in matching blocks of K particles are taken: memory and time M × K.  Particles of the left
+factor are moved on by one block, so that no pair is one particle with itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.numeric.training.execution import TrainingExecution
+from tplimits.numeric.training.output_biases import OutputBiases
+from tplimits.numeric.training.tangent_request import TangentRequest
+from tplimits.numeric.training.updates import BlockUpdate
+from tplimits.program.gradient_rows import Rows, gradient_rows
+from tplimits.program.loss import error_signal
+from tplimits.program.nodes import InitialMatrix, InitialVector
+from tplimits.program.optimizers.linear import SGD
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.total import TotalProgram
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Member:
+    """The rows of one parameter: `left` and `right` (times, inputs, rows, particles), `output` of each row.
+
+    Gradients are by the weights as they are: divided by their multiples `scales` (times).
+    """
+
+    left: Array
+    right: Array | None
+    output: NDArray[numpy.int64]
+    scales: Array
+
+    def signal(self, χ: Array, t: int) -> Array:
+        """What weighs each row of step t, (inputs, rows)."""
+        found: Array = χ.reshape(len(χ), -1)[:, self.output] / self.scales[self.at(t)]
+        return found
+
+    def at(self, t: int) -> int:
+        """Which of the times holds the kets of step t."""
+        return min(t, len(self.left) - 1)
+
+    def collected(self, values: Array, t: int, outputs: int) -> Array:
+        """Values of all rows (inputs, rows) at step t as changes of outputs (inputs, outputs)."""
+        found = numpy.zeros((len(values), outputs))
+        numpy.add.at(found.T, self.output, (values / self.scales[self.at(t)]).T)
+        return found
+
+
+class PairSums:
+    """One matrix: Q on pairs of particles in blocks."""
+
+    def __init__(self, member: Member, blocks: int, factor: float, optimizer: Optimizer) -> None:
+        assert member.right is not None
+        rows, columns = member.left.shape[-1], member.right.shape[-1]
+        self.member, self.factor = member, factor
+        self.update = BlockUpdate(rows, columns, blocks, optimizer)
+        per = rows // blocks
+        self._left = numpy.roll(member.left, per, axis=-1).reshape(*member.left.shape[:-1], blocks, per)
+        self._right = member.right.reshape(*member.right.shape[:-1], blocks, columns // blocks)
+
+    def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
+        """Add the update of step t."""
+        signal, at = self.member.signal(χ, t), self.member.at(t)
+        chosen = signal != 0
+        left = self._left[at][chosen] * signal[chosen][:, None, None]
+        right = self._right[at][chosen]
+        self.update.step(t, left.reshape(len(left), -1), right.reshape(len(right), -1), lr, decay)
+
+    def change(self, t: int, outputs: int) -> Array:
+        """What all updates so far change in the outputs at step t."""
+        at = self.member.at(t)
+        left, right = self._left[at], self._right[at]
+        blocks, rows, columns = self.update.shape
+        shape = left.shape[:2]
+        flat = left.reshape(-1, blocks, rows), right.reshape(-1, blocks, columns)
+        total = numpy.zeros(len(flat[0]))
+        for block in range(blocks):
+            total += numpy.einsum("rk,rk->r", flat[0][:, block] @ self.update.sum[block], flat[1][:, block])
+        values = total.reshape(shape) * (self.factor / (blocks * rows * columns))
+        return self.member.collected(values, t, outputs)
+
+
+class EntrySums:
+    """One vector: Q on its entries."""
+
+    def __init__(self, member: Member, factor: float, optimizer: Optimizer) -> None:
+        self.member, self.factor = member, factor
+        self._stepper: Any = optimizer.stepper()
+        self.states: tuple[Array, ...] = self._stepper.start(member.left.shape[-1:])
+        self.sum = numpy.zeros(member.left.shape[-1])
+
+    def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
+        """Add the update of step t."""
+        gradient = numpy.einsum("ir,irn->n", self.member.signal(χ, t), self.member.left[self.member.at(t)])
+        self.states, moved = self._stepper.step(t, self.states, gradient)
+        self.sum = decay * self.sum - lr * moved
+
+    def change(self, t: int, outputs: int) -> Array:
+        """What all updates so far change in the outputs at step t."""
+        values = self.member.left[self.member.at(t)] @ self.sum * (self.factor / len(self.sum))
+        return self.member.collected(values, t, outputs)
+
+
+class BiasSums:
+    """One scalar, or a family of them, that is added to the output."""
+
+    def __init__(self, biases: OutputBiases, optimizer: Optimizer) -> None:
+        self.slopes = biases.slopes
+        self._stepper: Any = optimizer.stepper()
+        self.states: tuple[Array, ...] = self._stepper.start((len(biases.slopes),))
+        self.sum = numpy.zeros(len(biases.slopes))
+
+    def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
+        """Add the update of step t."""
+        self.states, moved = self._stepper.step(t, self.states, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0))
+        self.sum = decay * self.sum - lr * moved
+
+    def change(self, t: int, outputs: int) -> Array:
+        """What all updates so far change in the outputs, the same for all inputs."""
+        found: Array = (self.sum @ self.slopes)[None]
+        return found
+
+
+def operator_sums(asked: TangentRequest, number: int) -> list[tuple[str, PairSums | EntrySums]]:
+    """The parts of the operator, for each trained matrix and vector by name, on the particles of one replicate."""
+    operator = asked.operator
+    network, X = asked.bound, dict(asked.X)
+    if asked.times > 1:
+        sizes = {a: asked.bound.size(a) for a in asked.bound.all_axes}
+        network, X = operator.decayed.program, asked.at_all_times()
+        network = network.bind(**{a: s for a, s in sizes.items() if network.size(a) is None})
+    total = TotalProgram(network)
+    seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
+    execution = TrainingExecution(
+        total,
+        dict.fromkeys(_drawn(asked), SGD()),
+        X,
+        asked.particles,
+        min(asked.block, asked.particles // 2),
+        numpy.random.Generator(numpy.random.SFC64(seed)),
+        asked.white,
+        asked.ratios,
+        {k: v for k, v in asked.values.items() if k not in operator.biases},
+    )
+    execution.arrays = []
+    execution.run_some(len(total.program))
+    return [(name, part) for name in operator.trained for part in _parts(asked, total, execution, name)]
+
+
+def _drawn(asked: TangentRequest) -> list[str]:
+    """Matrices and vectors of the network."""
+    return [s.name for s in asked.bound if isinstance(s, (InitialMatrix, InitialVector))]
+
+
+def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, name: str) -> list[PairSums | EntrySums]:
+    s = total.network[total.network.initial_names[name]]
+    rows = gradient_rows(total, name, run)
+    n0, optimizer = run.width[total.readout_width], asked.operator.optimizers[name]
+    found: list[PairSums | EntrySums] = []
+    for family in sorted({int(k) for part in rows for k in part.family}):
+        member = _member(asked, [part for part in rows if family in part.family], family)
+        factor = member.left.shape[-1] / n0
+        if isinstance(s, InitialMatrix):
+            found.append(PairSums(member, run.blocks, factor, optimizer))
+        else:
+            found.append(EntrySums(member, factor, optimizer))
+    return found
+
+
+def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
+    chosen = [part.family == family for part in rows]
+
+    def joined(arrays: list[Array]) -> Array:
+        wide = numpy.concatenate([a[:, c] for a, c in zip(arrays, chosen, strict=True)], axis=1)
+        return wide.reshape(asked.times, asked.inputs, *wide.shape[1:])
+
+    right = [part.right for part in rows if part.right is not None]
+    output = numpy.concatenate([part.output[c] for part, c in zip(rows, chosen, strict=True)])
+    return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales)
+
+
+def replicate(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
+    """f at all times on one draw of particles, (steps + 1, inputs, *outputs)."""
+    sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
+    sums += [(name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])) for name in asked.operator.biases]
+    signal, outputs = error_signal(asked.error), len(biases.constant)
+    found = [path[0]]
+    for t in range(asked.steps):
+        χ = signal(found[-1], t)
+        change = numpy.zeros((asked.inputs, outputs))
+        for name, part in sums:
+            part.step(t, χ, asked.rates[name](t), asked.decay)
+            change += part.change(t + 1, outputs)
+        f = path[min(t + 1, len(path) - 1)] + change.reshape(asked.shape)
+        if not numpy.isfinite(f).all():
+            raise EvaluationError(f"step {t + 1}: the outputs are not finite; training diverges. Give a smaller lr.")
+        found.append(f)
+    return numpy.array(found)

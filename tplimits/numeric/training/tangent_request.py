@@ -1,0 +1,220 @@
+"""What `TangentLimit.evaluate` is asked for, checked and read before work begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.limit.training.tangent import TangentOperator
+from tplimits.limit.unroll import size_of
+from tplimits.numeric.particles import CONDITIONINGS
+from tplimits.program.data import inputs_of
+from tplimits.program.given import finite_number, real_array, seed_number, whole_from, width_ratios, working_executor
+from tplimits.program.loss import error_signal
+from tplimits.program.nodes import InitialScalar
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.program import Program
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate at every step: a number, or a function of the step."""
+
+    lr: Any
+
+    def __call__(self, t: int) -> float:
+        """The rate of step t."""
+        return _not_negative(f"lr({t})", self.lr(t)) if callable(self.lr) else float(self.lr)
+
+
+@dataclass(frozen=True)
+class TangentRequest:
+    """A training run in the operator regime; `f0` holds the outputs at the start, or None to draw them.
+
+    Under weight decay `f0` may be the whole path of f^dec, (steps + 1, inputs, *outputs).
+    """
+
+    operator: TangentOperator
+    X: Mapping[str, Array]
+    error: Any
+    rates: Mapping[str, Rate]
+    steps: int
+    f0: Array | None
+    particles: int
+    replicates: int
+    seed: int
+    block: int
+    white: bool
+    ratios: Mapping[str, float]
+    given: Mapping[str, Any]
+    sampling: Mapping[str, Any]
+    checkpoint: Path | None
+
+    @property
+    def groups(self) -> dict[tuple[Optimizer, Rate], tuple[str, ...]]:
+        """The parameters that have the same optimizer and rate."""
+        found: dict[tuple[Optimizer, Rate], tuple[str, ...]] = {}
+        for name, optimizer in self.operator.optimizers.items():
+            key = (optimizer, self.rates[name])
+            found[key] = (*found.get(key, ()), name)
+        return found
+
+    @property
+    def inputs(self) -> int:
+        """The number of inputs."""
+        return len(next(iter(self.X.values())))
+
+    @cached_property
+    def bound(self) -> Program:
+        """The readout with all sizes."""
+        return _bound(self.operator.network, self.X, self.given, self.operator.infinite)
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Constants, and values of scalar parameters, by name; sizes are in `bound`."""
+        return {name: value for name, value in self.given.items() if name not in self.bound.all_axes}
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The sizes of the output axes."""
+        return tuple(size_of(self.bound, a) for a in self.bound[self.bound.returns[0]].axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the outputs at one time."""
+        return (self.inputs, *self.outputs)
+
+    @property
+    def decay(self) -> float:
+        """1 − λ."""
+        return 1.0 - self.operator.weight_decay
+
+    @property
+    def times(self) -> int:
+        """How many different multiples of the initial weights there are."""
+        return 1 if self.decay == 1 else self.steps + 1
+
+    @property
+    def scales(self) -> Array:
+        """(1 − λ)^t for each of them."""
+        found: Array = self.decay ** numpy.arange(self.times, dtype=numpy.float64)
+        return found
+
+    def at_all_times(self) -> dict[str, Array]:
+        """The data of the network on multiples of its weights: all inputs at time 0, then all at time 1, …"""
+        scale = self.operator.decayed.scale
+        data = {name: numpy.concatenate([x] * self.times) for name, x in self.X.items()}
+        return {scale: numpy.repeat(self.scales, self.inputs), **data}
+
+
+def tangent_request(
+    operator: TangentOperator,
+    X: Any,
+    error: Any,
+    lr: Any,
+    steps: Any,
+    f0: Any,
+    particles: Any,
+    replicates: Any,
+    seed: Any,
+    block: Any,
+    conditioning: Any,
+    ratios: Any,
+    given: Mapping[str, Any],
+    checkpoint: Any,
+    executor: Any,
+) -> TangentRequest:
+    """Everything checked; EvaluationError names what is wrong."""
+    network, given = operator.network, dict(given)
+    sampling = {"draws": given.pop("draws")} if "draws" in given else {}
+    data = inputs_of(network, X, "X")
+    error_signal(error)  # refused here if it is no function
+    if conditioning not in CONDITIONINGS:
+        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+    working_executor(executor, EvaluationError)
+    _known(operator.whole, given)
+    others = [w for w in network.widths if w != "n"]
+    found = TangentRequest(
+        operator=operator,
+        X=data,
+        error=error,
+        rates=_rates(lr, tuple(operator.optimizers)),
+        steps=whole_from("steps", steps, 0, EvaluationError),
+        f0=None if f0 is None else real_array("f0", f0),
+        particles=whole_from("particles", particles, 16, EvaluationError),
+        replicates=whole_from("replicates", replicates, 2, EvaluationError),
+        seed=seed_number(seed, EvaluationError),
+        block=whole_from("block", block, 2, EvaluationError),
+        white=conditioning == "white",
+        ratios={k: float(v) for k, v in width_ratios(network.name, others, ratios, EvaluationError).items()},
+        given=given,
+        sampling=sampling,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+    )
+    _fits(found)
+    return found
+
+
+def _rates(lr: Any, names: tuple[str, ...]) -> dict[str, Rate]:
+    """A learning rate for every parameter, from one for all or from a mapping that names them all."""
+    if not isinstance(lr, Mapping):
+        return dict.fromkeys(names, Rate(lr if callable(lr) else _not_negative("lr", lr)))
+    if set(lr) != set(names):
+        wrong = min(set(lr) ^ set(names), key=str)
+        what = "is not given" if wrong in names else "is no trained parameter"
+        raise EvaluationError(f"lr={{…}}: `{wrong}` {what}; the parameters are {', '.join(names)}.")
+    return {name: Rate(lr[name] if callable(lr[name]) else _not_negative(f"lr[{name!r}]", lr[name])) for name in names}
+
+
+def _not_negative(label: str, value: Any) -> float:
+    number = finite_number(label, value, EvaluationError)
+    if number < 0:
+        raise EvaluationError(f"{label}={value!r}: a learning rate is 0 or more; a negative one climbs the loss.")
+    return number
+
+
+def _known(network: Program, given: Mapping[str, Any]) -> None:
+    data = {network[p].name for p in network.inputs}
+    scalars = {s.name for s in network if isinstance(s, InitialScalar)} - data
+    known = {*network.constants, *network.all_axes, *scalars}
+    for name in given:
+        if name not in known:
+            has = ", ".join(sorted({*network.constants, *scalars})) or "none"
+            raise EvaluationError(f"`{name}` is no constant of `{network.name}`; it has {has}.")
+
+
+def _bound(
+    network: Program, X: Mapping[str, Array], given: Mapping[str, Any], infinite: tuple[str, ...] = ()
+) -> Program:
+    """The network with the sizes of the data and those given by name."""
+    sizes = {a: given[a] for a in given if a in network.all_axes}
+    for position in network.inputs:
+        s = network[position]
+        sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
+    bound = network.bind(**{a: size for a, size in sizes.items() if network.size(a) is None})
+    for axis in bound.all_axes:
+        if bound.size(axis) is None and axis not in infinite:
+            raise EvaluationError(f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…).")
+    return bound
+
+
+def _fits(asked: TangentRequest) -> None:
+    """Refuse f0 of another shape."""
+    if asked.f0 is None:
+        return
+    path = (asked.steps + 1, *asked.shape)
+    if asked.f0.shape == asked.shape or (asked.decay != 1 and asked.f0.shape == path):
+        return
+    also = f", or {path} for the path of f^dec" if asked.decay != 1 else ""
+    raise EvaluationError(
+        f"f0 has shape {asked.f0.shape}; the outputs of {asked.inputs} inputs have {asked.shape}{also}."
+    )

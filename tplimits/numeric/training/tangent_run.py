@@ -1,0 +1,159 @@
+"""Runs in the operator regime: linear updates by the tangent kernel, others on particles, replicate by replicate."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy
+import sympy
+import threadpoolctl
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.limit.training.sign_kernel import sign_kernel
+from tplimits.numeric.training import tangent_checkpoint
+from tplimits.numeric.training.output_biases import OutputBiases, output_biases
+from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
+from tplimits.numeric.training.tangent_particles import replicate
+from tplimits.numeric.training.tangent_request import Rate, TangentRequest
+from tplimits.program.loss import error_signal
+from tplimits.program.optimizers.recursion import G, Optimizer
+from tplimits.progress import Progress, reporting
+
+Array = NDArray[numpy.float64]
+
+
+def train(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
+    """f at all times, (steps + 1, inputs, *outputs), its standard errors, and all replicates."""
+    with numpy.errstate(all="ignore"):  # outputs that are not finite are refused by name
+        return _trained(asked, executor, progress)
+
+
+def _trained(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
+    biases = output_biases(asked)
+    nngp, ntk = kernels(asked, biases, asked.seed)
+    path = initial_path(asked, nngp, biases)
+    if asked.operator.is_linear:
+        return _by_kernel(asked, ntk, path, biases)
+    if len(asked.groups) == 1 and asked.times == 1 and next(iter(asked.groups))[0].output == sympy.sign(G):
+        found = _by_signs(asked, path, biases)
+        if found is not None:
+            return found, numpy.zeros_like(found), found[None]
+    return _averaged(_replicates(asked, path, biases, executor, progress))
+
+
+def sign_gram_of(asked: TangentRequest) -> Array:
+    """K_sign between the inputs of a request, (trained, evaluated)."""
+    return sign_gram(asked, sign_kernel(asked.operator), output_biases(asked))
+
+
+def _averaged(runs: Array) -> tuple[Array, Array, Array]:
+    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs)), runs
+
+
+def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array | None:
+    """Sign descent on one training input at a time, by K_sign; None where that does not apply."""
+    if asked.outputs or asked.operator.infinite:
+        return None
+    signal, f = error_signal(asked.error), path[0]
+    ((_, rate),) = asked.groups
+    if numpy.count_nonzero(signal(f, 0)) != 1:
+        return None
+    try:
+        gram = sign_gram(asked, sign_kernel(asked.operator), biases)
+    except NoLimitError:
+        return None
+    found = [f]
+    for t in range(asked.steps):
+        χ = signal(found[-1], t)
+        if numpy.count_nonzero(χ) > 1:
+            return None
+        found.append(_finite(found[-1] - rate(t) * numpy.sign(χ) @ gram, t + 1))
+    return numpy.array(found)
+
+
+def _by_kernel(
+    asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases
+) -> tuple[Array, Array, Array]:
+    """Linear updates: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s; with drawn kernels, once for each draw."""
+    f = linear(asked, _of_groups(asked, biases, asked.seed, ntk), path)
+    if not asked.operator.kernels.is_drawn:
+        return f, numpy.zeros_like(f), f[None]
+    seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
+    return _averaged(numpy.array([linear(asked, _of_groups(asked, biases, seed), path) for seed in seeds]))
+
+
+def _of_groups(
+    asked: TangentRequest, biases: OutputBiases, seed: int, whole: OutputKernel | None = None
+) -> list[OutputKernel]:
+    """The tangent kernel of each group of parameters with the same optimizer and rate."""
+    if whole is not None and len(asked.groups) == 1:
+        return [whole]
+    return [kernels(asked, biases, seed, names)[1] for names in asked.groups.values()]
+
+
+class _Group:
+    """Parameters with the same linear update: Q_t acts on error signals instead of gradients."""
+
+    def __init__(self, asked: TangentRequest, optimizer: Optimizer, rate: Rate, kernel: OutputKernel) -> None:
+        self.shape = (asked.times, *asked.shape)
+        self._stepper: Any = optimizer.stepper()
+        self._rate, self._kernel, self._decay = rate, kernel, asked.decay
+        self._states, self._moved = self._stepper.start(self.shape), numpy.zeros(self.shape)
+
+    def change(self, t: int, χ: Array) -> Array:
+        """What is learned by step t, at all times."""
+        self._states, q = self._stepper.step(t, self._states, χ)
+        self._moved = self._decay * self._moved + self._rate(t) * q
+        return self._kernel(self._moved.reshape(-1, *self.shape[2:])).reshape(self.shape)
+
+
+def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array) -> Array:
+    """A run with linear updates, given the kernel of each group of parameters."""
+    signal, shape = error_signal(asked.error), (asked.times, *asked.shape)
+    groups = [_Group(asked, *key, kernel) for key, kernel in zip(asked.groups, ntks, strict=True)]
+    found = [path[0]]
+    for t in range(asked.steps):
+        χ = numpy.zeros(shape)
+        χ[min(t, asked.times - 1)] = signal(found[-1], t)
+        change = sum((group.change(t, χ) for group in groups), numpy.zeros(shape))
+        later = min(t + 1, asked.times - 1)
+        found.append(_finite(path[later] - change[later], t + 1))
+    return numpy.array(found)
+
+
+def _finite(f: Array, t: int) -> Array:
+    if not numpy.isfinite(f).all():
+        raise EvaluationError(f"step {t}: the outputs are not finite; training diverges. Give a smaller lr.")
+    return f
+
+
+def _replicates(
+    asked: TangentRequest, path: Array, biases: OutputBiases, executor: Executor | None, progress: Progress
+) -> Array:
+    """All replicates; the same numbers whoever runs them."""
+    job = partial(_one, asked, path, biases)
+    rows = [] if asked.checkpoint is None else tangent_checkpoint.finished(asked)
+    missing = range(len(rows), asked.replicates)
+    with reporting(progress) as report:
+        report.plan(asked.replicates, "replicates")
+        report.advance(len(rows))
+        try:
+            for row in map(job, missing) if executor is None else executor.map(job, missing):
+                rows.append(row)
+                report.advance(1)
+                if asked.checkpoint is not None:
+                    tangent_checkpoint.keep(asked, rows)
+        except MemoryError:
+            raise EvaluationError(
+                f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."
+            ) from None
+    return numpy.array(rows)
+
+
+def _one(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"), numpy.errstate(all="ignore"):
+        return replicate(asked, path, biases, number)

@@ -1,0 +1,278 @@
+"""The operator regime in text, in LaTeX, and step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from sympy import Expr, Symbol
+
+from tplimits.limit.kets import MASTER, Reference, Step
+from tplimits.limit.training.tangent import TangentOperator
+from tplimits.program.backward import Use
+from tplimits.program.nodes import InitialMatrix, InitialVector, MatMul
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.render import body_text, number_text, right_hand_side
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
+from tplimits.report.latex_names import name as latex_name
+
+HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
+BACKWARD = Reference(f"{MASTER}, Def. 2.9.14", "yang2023tensor")
+OPERATOR = Reference(f"{MASTER}, Thms 2.4.7, 2.9.23; all uses of a matrix inside one update", "yang2023tensor")
+START = Reference(f"{MASTER}, Thm 2.9.19, with the hypothesis of fresh readout vectors", "yang2023tensor")
+DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")
+
+
+@dataclass(frozen=True)
+class Term:
+    """One use of a parameter: `left` and `right` of its gradient in the names of the program."""
+
+    parameter: str
+    left: str
+    right: str | None
+    sums: tuple[str, ...]
+
+
+class Shown:
+    """What the reports show of an operator."""
+
+    def __init__(self, operator: TangentOperator) -> None:
+        self.operator = operator
+        self.total = operator.backward.program
+        self.input = ", ".join(self.total[p].name for p in operator.whole.inputs)
+
+    @cached_property
+    def terms(self) -> dict[str, tuple[Term, ...]]:
+        """The uses of every trained matrix and vector."""
+        gradients = self.operator.backward.gradients
+        return {name: tuple(self._term(name, use) for use in gradients[name]) for name in self.operator.trained}
+
+    def _term(self, parameter: str, use: Use) -> Term:
+        left, right = body_text(self.total, use.gradient), None
+        if use.operand is not None:
+            right = body_text(self.total, use.operand)
+            left, right = (right, left) if use.transposed else (left, right)
+        kept = set(self.operator.backward.outputs)
+        family = {i.name for i in use.indices if isinstance(i, Symbol)}
+        return Term(parameter, left, right, tuple(a for a in use.axes if a not in kept and a not in family))
+
+    def summed(self, parameter: str) -> tuple[str, ...]:
+        """The axes of a parameter: every member has its own update."""
+        s = self.total[self.total.initial_names[parameter]]
+        return s.axes
+
+    @property
+    def rest(self) -> str:
+        """What stands before the operator: f_t, or the decayed outputs."""
+        return "f_t" if not self.operator.weight_decay else "f^dec_{t+1}"
+
+
+def text(operator: TangentOperator) -> str:
+    """The operator term by term, the update function, the kets that it is made of."""
+    shown, λ = Shown(operator), operator.weight_decay
+    lines = [
+        f"training of {operator.whole.name} in the operator regime by {operator.optimizer or 'several optimizers'}"
+    ]
+    if λ:
+        lines[0] += f", weight decay {λ:g}"
+        lines.append("  f_{t+1} = f^dec_{t+1} − η Σ_{s≤t} (1 − λ)^(t−s) 𝒦_{s,t+1},   χ_s = ε_s(f_s),   λ = " + f"{λ:g}")
+        lines.append("  f^dec_t ~ N(0, K), the outputs at the weights (1 − λ)^t θ_0, jointly over t")
+        lines.append("  𝒦_{s,t+1} at input a, with bras and kets outside Q at time t+1, inside at their own:")
+    else:
+        lines.append("  f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   f_0 ~ N(0, K)")
+        lines.append("  𝒦 at input a:")
+    lines += [f"    {'+ ' if i else '  '}{line}" for i, line in enumerate(_terms(shown))]
+    if operator.is_linear:
+        lines.append("  Q is linear in the gradients: 𝒦 = Σ_s c_s χ_s Θ with the tangent kernel Θ of tp.Kernels()")
+    for optimizer, names in by_optimizer(operator).items():
+        whose = "" if operator.optimizer else f" of {', '.join(names)}"
+        lines += [f"  {line}" for line in _update(optimizer, whose)]
+    lines.append(f"kets, given {shown.input}; uses inside Q are summed over inputs b with weights χ^b")
+    lines += [f"  {line}" for line in _kets(shown)]
+    return "\n".join(lines)
+
+
+def _terms(shown: Shown) -> Iterator[str]:
+    for parameter, terms in shown.terms.items():
+        matrix = any(t.right is not None for t in terms)
+        inner = " + ".join(_sum(t.sums) + (f"|{t.left}⟩⟨{t.right}|" if matrix else f"|{t.left}⟩") for t in terms)
+        gradient = f"Σ_b χ^b {inner}" if len(terms) == 1 else f"Σ_b χ^b ({inner})"
+        name = f"G_{parameter}"
+        family = _sum(shown.summed(parameter))
+        for number, term in enumerate(terms):
+            update = f"Q_t({gradient})" if len(terms) == 1 else f"Q_t({name})"
+            ket = f" |{term.right}⟩" if matrix else "⟩"
+            where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
+            yield f"{family}{_sum(term.sums)}⟨{term.left}|{' ' if matrix else ''}{update}{ket}{where}"
+    for bias in shown.operator.biases:
+        yield f"∂f/∂{bias} Q_t(∂f/∂{bias} Σ_b χ^b)"
+
+
+def _sum(axes: tuple[str, ...]) -> str:
+    return f"Σ_{{{', '.join(axes)}}} " if axes else ""
+
+
+def by_optimizer(operator: TangentOperator) -> dict[Optimizer, tuple[str, ...]]:
+    """The optimizers, and the parameters that each of them moves."""
+    found: dict[Optimizer, tuple[str, ...]] = {}
+    for name, optimizer in operator.optimizers.items():
+        found[optimizer] = (*found.get(optimizer, ()), name)
+    return found
+
+
+def _update(optimizer: Optimizer, whose: str) -> Iterator[str]:
+    """The update function as a recursion."""
+    states, output = optimizer.formula
+    lines = [f"Q_t{whose} = {_plain(output)}", *(f"{s.name} ← {_plain(s.update)}" for s in states)]
+    values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
+    yield ",   ".join(lines) + f"   (entry by entry, g = G_t, t = 0, 1, …{'; ' if values else ''}{values})"
+
+
+def _plain(expr: Expr) -> str:
+    return number_text(expr)
+
+
+def _kets(shown: Shown) -> Iterator[str]:
+    for position, s in enumerate(shown.total):
+        if isinstance(s, InitialMatrix) or position in shown.total.inputs:
+            continue
+        if isinstance(s, InitialVector) or s.width is None:
+            yield f"{s.name}{_axes(s.axes)} = {right_hand_side(shown.total, s)[0]}"
+            continue
+        yield f"|{s.name}{_axes(s.axes)}⟩ = {right_hand_side(shown.total, s)[0]}" + _law(shown, position)
+
+
+def _law(shown: Shown, position: int) -> str:
+    """What is known of an image: Gaussian, or with a dot part."""
+    s = shown.total[position]
+    if not isinstance(s, MatMul):
+        return ""
+    assert s.operand is not None
+    inside = body_text(shown.total, s.operand)
+    gaussian = f"Gaussian with covariance ⟨{inside}|{inside}′⟩"
+    if not shown.operator.has_dot_part(position):
+        return f",   {gaussian}: no dot part"
+    return f",   its hat part {gaussian}, and a dot part"
+
+
+def _axes(axes: tuple[str, ...]) -> str:
+    return f"[{', '.join(axes)}]" if axes else ""
+
+
+# -- LaTeX ------------------------------------------------------------------------------------
+
+
+def latex(operator: TangentOperator) -> str:
+    """The evolution of the outputs and the operator, for amsmath."""
+    return environment(_formulas(operator), "align*")
+
+
+def notebook(operator: TangentOperator) -> str:
+    """The same for a notebook, whose MathJax has no align of its own."""
+    return f"$${environment(_formulas(operator), 'aligned')}$$"
+
+
+def _formulas(operator: TangentOperator) -> list[Formula]:
+    shown, λ = Shown(operator), operator.weight_decay
+    printer = FormulaPrinter()
+    if λ:
+        right = r"f^{\mathrm{dec}}_{t+1} - \eta\sum_{s\le t}(1-\lambda)^{t-s}\,\mathcal K_{s,t+1}(\chi_0,\dots,\chi_s)"
+        rows = [Formula("f_{t+1}", "=", (right + rf",\quad \lambda = {λ:g}",))]
+        rows.append(Formula(r"\mathcal K_{s,t+1}^a", "=", tuple(_latex_terms(shown, "Q_s"))))
+    else:
+        rows = [
+            Formula("f_{t+1}", "=", (r"f_t - \eta\,\mathcal K(\chi_0,\dots,\chi_t),\quad \chi_t = \epsilon_t(f_t)",))
+        ]
+        rows.append(Formula(r"\mathcal K^a", "=", tuple(_latex_terms(shown, "Q_t"))))
+    for optimizer, names in by_optimizer(operator).items():
+        whose = "" if operator.optimizer else f"^{{{','.join(map(latex_name, names))}}}"
+        states, output = optimizer.formula
+        rows.append(Formula(f"Q_t{whose}", "=", (printer.doprint(output),)))
+        rows += [Formula(latex_name(s.name), r"\gets", (printer.doprint(s.update),)) for s in states]
+    return rows
+
+
+def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
+    first = True
+    for parameter, terms in shown.terms.items():
+        matrix = any(t.right is not None for t in terms)
+        inside = " + ".join(
+            _latex_sum(t.sums) + rf"|{_latex(t.left)}\rangle^b" + (rf"\langle {_latex(t.right)}|^b" if t.right else "")
+            for t in terms
+        )
+        gradient = r"\sum_b\chi^b" + (rf"\Big({inside}\Big)" if len(terms) > 1 else inside)
+        for term in terms:
+            bra = _latex_sum(shown.summed(parameter)) + _latex_sum(term.sums) + rf"\langle {_latex(term.left)}|^a\,"
+            ket = rf"\,|{_latex(term.right or '')}\rangle^a" if matrix else r"\rangle"
+            bra = bra if matrix else bra.removesuffix(r"\,")
+            yield ("" if first else "+ ") + rf"{bra}{update}\Big({gradient}\Big){ket}"
+            first = False
+    for bias in shown.operator.biases:
+        slope = rf"\partial_{{{latex_name(bias)}}}f"
+        yield ("" if first else "+ ") + rf"{slope}\,{update}\Big({slope}\sum_b\chi^b\Big)"
+        first = False
+
+
+def _latex(text: str) -> str:
+    return latex_name(text.replace(", ", ",")) if text else ""
+
+
+def _latex_sum(axes: tuple[str, ...]) -> str:
+    return rf"\sum_{{{','.join(latex_name(a) for a in axes)}}}" if axes else ""
+
+
+# -- steps ------------------------------------------------------------------------------------
+
+
+def steps(operator: TangentOperator) -> tuple[Step, ...]:
+    """The law of the start, the kets of both passes, the operator, the evolution of the outputs."""
+    return tuple(_steps(Shown(operator)))
+
+
+def _steps(shown: Shown) -> Iterator[Step]:
+    operator = shown.operator
+    readout = shown.total[operator.whole.returns[0]].name
+    law = f"f_0 is Gaussian with covariance ⟨{readout}|{readout}′⟩: the readout is a sum of products with fresh vectors"
+    yield Step("outputs at the start", (readout,), lambda: law, START)
+    for position, s in enumerate(shown.total):
+        if isinstance(s, MatMul):
+            line = partial(_image, shown, position)
+            reference = HAT if position < len(operator.whole) else BACKWARD
+            yield Step("image under a matrix", (shown.total[s.matrix].name,), line, reference)
+    for parameter in shown.terms:
+        yield Step("gradient and update", (parameter,), partial(_of_parameter, shown, parameter), OPERATOR)
+    if operator.weight_decay:
+        sentence = (
+            "with weight decay the initial weights are (1 − λ)^t θ_0 at step t: kets outside Q are those of step t+1, "
+            "and f^dec, the outputs of that network, is a Gaussian process in time and input"
+        )
+        yield Step("weight decay", (), lambda: sentence, DECAY)
+    yield Step("outputs in training", tuple(shown.terms), lambda: text(operator).split("\n")[1].strip(), OPERATOR)
+
+
+def _image(shown: Shown, position: int) -> str:
+    s = shown.total[position]
+    return f"|{s.name}⟩ = {right_hand_side(shown.total, s)[0]}{_law(shown, position)}"
+
+
+def _of_parameter(shown: Shown, parameter: str) -> str:
+    one = Shown(shown.operator)
+    one.__dict__["terms"] = {parameter: shown.terms[parameter]}
+    return " + ".join(line for line in _terms(one) if not line.startswith("∂f"))
+
+
+def assumptions(operator: TangentOperator) -> tuple[str, ...]:
+    """What the limit rests on."""
+    found = [
+        "widths go to infinity first, at a fixed number of steps, inputs and outputs",
+        "parametrization NTP: matrices W = w/√columns, output n^(−1/2) Σ, gradients and updates scaled as there",
+        "update functions are pseudo-Lipschitz" + (f"; {'; '.join(operator.lost)}" if operator.lost else ""),
+        "scalar parameters are output biases"
+        + (f"; {', '.join(operator.held)} stands inside the network and is held at its value" if operator.held else ""),
+        "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",
+        "everything later is conditional on f_0",
+    ]
+    if operator.infinite:
+        found.append(f"infinitely many independent members along {', '.join(operator.infinite)}")
+    return tuple(found)

@@ -1,0 +1,205 @@
+"""Training in the operator regime as a user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits import stages
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.limit.kets import Step
+from tplimits.limit.training.tangent import TangentOperator, derive_tangent
+from tplimits.program.given import exact_number, named_once
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.program import Program
+from tplimits.progress import Progress
+from tplimits.report import citations
+from tplimits.report.training import tangent as report
+from tplimits.results.training.runs import TrainingRun
+
+
+@dataclass(frozen=True)
+class NeuralTangent:
+    """The operator regime: the neural tangent parametrization, trained by an entrywise optimizer.
+
+    `optimizer` is one for all parameters, or a mapping that names every parameter.
+    `weight_decay` is the decoupled decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
+    Axes in `infinite` have infinitely many independent members, such as attention heads.
+    """
+
+    optimizer: Any
+    weight_decay: Any = 0
+    infinite: tuple[str, ...] = ()
+
+
+def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimit:
+    """The operator of a network, for a regime whose fields are checked here."""
+    if not isinstance(regime.optimizer, (Optimizer, Mapping)):
+        raise ProgramError(
+            f"tp.NeuralTangent({regime.optimizer!r}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
+        )
+    decay = exact_number("weight_decay", regime.weight_decay, ProgramError)
+    if not (decay >= 0 and decay < 1):
+        raise ProgramError(
+            f"weight_decay={regime.weight_decay!r}: a step keeps 1 − weight_decay; give 0 or more, below 1."
+        )
+    infinite = (regime.infinite,) if isinstance(regime.infinite, str) else regime.infinite
+    if not isinstance(infinite, Iterable) or not all(isinstance(a, str) for a in infinite):
+        raise ProgramError(f'tp.NeuralTangent(infinite={regime.infinite!r}): give names, as in infinite=("head",).')
+    for axis in infinite:
+        if axis not in network.all_axes:
+            has = ", ".join(network.all_axes) or "none"
+            raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
+    operator = derive_tangent(network, regime.optimizer, float(decay), tuple(infinite))
+    return TangentLimit(network, regime, operator)
+
+
+@dataclass(frozen=True)
+class TangentLimit:
+    """Training at infinite width without features that move: f_{t+1} = f_t − η 𝒦_Q(χ_0, …, χ_t)."""
+
+    program: Program
+    regime: NeuralTangent
+    operator: TangentOperator = field(repr=False, compare=False)
+
+    # -- the derivation -----------------------------------------------------------------------
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The parameters that are trained, output biases last."""
+        return (*self.operator.trained, *self.operator.biases)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the update is linear, so that the tangent kernel gives the outputs without particles."""
+        return self.operator.is_linear and not self.operator.kernels.is_drawn
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the limit rests on."""
+        return report.assumptions(self.operator)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation step by step."""
+        return report.steps(self.operator)
+
+    def __repr__(self) -> str:
+        return report.text(self.operator)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath)."""
+        return report.latex(self.operator)
+
+    def _repr_latex_(self) -> str:
+        return report.notebook(self.operator)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems this limit rests on."""
+        return citations.bibtex([s.reference.citation for s in self.steps], ())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_tangent_limit, (self.program, self.regime)  # tables hold functions; they are made again
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        X: Any,
+        *,
+        error: Any,
+        lr: Any,
+        steps: int,
+        f0: Any = None,
+        particles: int = 4096,
+        replicates: int = 8,
+        seed: int = 0,
+        block: int = 256,
+        conditioning: str = "white",
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        executor: Executor | None = None,
+        progress: Progress = None,
+        **named: Any,
+    ) -> TrainingRun:
+        """Outputs f_0, …, f_steps on all inputs.
+
+        X: data (N, *axes), or a dictionary of arrays where the network takes several.
+        error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
+        lr: a number, a function of the step, or a mapping that names every parameter.
+        f0: outputs at the start (N, *outputs), drawn from their Gaussian law with `seed` if left out; with weight decay
+            also the whole path of f^dec, (steps + 1, N, *outputs).
+        particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
+        checkpoint: a file that keeps finished replicates; the same call goes on from there.
+
+        Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
+        are not finite.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> limit = tp.derive(linear, tp.NeuralTangent(tp.SGD()))
+        >>> limit.evaluate([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=2, f0=[0.0]).f.ravel().tolist()
+        [0.0, 0.5, 0.75]
+        """
+        if executor is not None and checkpoint is not None:
+            raise EvaluationError(
+                "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
+            )
+        given = named_once(constants, named, "evaluate()", EvaluationError)
+        asked = stages.tangent_request().tangent_request(
+            self.operator,
+            X,
+            error,
+            lr,
+            steps,
+            f0,
+            particles,
+            replicates,
+            seed,
+            block,
+            conditioning,
+            ratios,
+            given,
+            checkpoint,
+            executor,
+        )
+        f, stderr, runs = stages.tangent().train(asked, executor, progress)
+        return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
+
+    def sign_kernel(
+        self,
+        X: Any,
+        *,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> NDArray[numpy.float64]:
+        """K_sign (trained input, evaluated input) of sign descent on one training input at a time.
+
+        f_{t+1}(a) = f_t(a) − η sign(χ) K_sign[b, a]; it is not symmetric, and the same for every optimizer.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> tp.derive(linear, tp.NeuralTangent(tp.SGD())).sign_kernel([[1.0], [-3.0]]).tolist()
+        [[1.0, -3.0], [-1.0, 3.0]]
+
+        Raises NoLimitError where a parameter is used more than once or the network has several outputs.
+        """
+        given = named_once(constants, named, "sign_kernel()", EvaluationError)
+        asked = stages.tangent_request().tangent_request(
+            self.operator, X, numpy.zeros_like, 0.0, 0, None, 16, 2, 0, 2, "white", ratios, given, None, None
+        )
+        found: NDArray[numpy.float64] = stages.tangent().sign_gram_of(asked)
+        return found
