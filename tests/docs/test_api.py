@@ -93,6 +93,15 @@ def test_attributes_that_are_listed_exist():
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
     parts += (Optimizer, OptimizerState, Stepper, Parametrization, tp.Classification, Inequality, Script)
     parts += (Coordinate, CoordinateCheck)
-    for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, tp.MaximalLimit, tp.TangentLimit, tp.TrainingRun, *parts):
+    for kind in (
+        tp.Program,
+        tp.WidthLimit,
+        tp.CovarianceSDE,
+        tp.KernelLimit,
+        tp.MaximalLimit,
+        tp.TangentLimit,
+        tp.TrainingRun,
+        *parts,
+    ):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known - {"tables"} == set()
