@@ -75,9 +75,14 @@ def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> Maxim
 
 
 def _refuse_no_recursion(name: str, optimizer: Any) -> None:
-    """ProgramError for what is no optimizer; optimizers that do not act entry by entry say so themselves."""
-    if not isinstance(optimizer, Optimizer) or not optimizer.formula:
+    """ProgramError for what is no optimizer, or one that does not act entry by entry."""
+    if not isinstance(optimizer, Optimizer):
         raise ProgramError(f"tp.MaximalUpdate: {optimizer!r} for `{name}` is no optimizer; give one such as tp.Adam().")
+    if not optimizer.is_entrywise:
+        raise ProgramError(
+            f"tp.MaximalUpdate: {optimizer} for `{name}` looks at all entries of a parameter at once; the limit is "
+            "derived for updates that act entry by entry, such as tp.Adam()."
+        )
 
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:
