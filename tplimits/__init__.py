@@ -65,6 +65,9 @@ from tplimits.program.optimizers.adaptive import Adam as Adam
 from tplimits.program.optimizers.adaptive import NAdam as NAdam
 from tplimits.program.optimizers.adaptive import RMSProp as RMSProp
 from tplimits.program.optimizers.entrywise import Entrywise as Entrywise
+from tplimits.program.optimizers.joint import Adafactor as Adafactor
+from tplimits.program.optimizers.joint import Clipped as Clipped
+from tplimits.program.optimizers.joint import Normalized as Normalized
 from tplimits.program.optimizers.linear import SGD as SGD
 from tplimits.program.optimizers.linear import SignSGD as SignSGD
 from tplimits.program.parametrization.table import ABCD as ABCD

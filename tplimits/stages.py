@@ -19,6 +19,11 @@ def stepping() -> ModuleType:
     return importlib.import_module("tplimits.program.optimizers.stepping")
 
 
+def joint_stepping() -> ModuleType:
+    """tplimits.program.optimizers.joint_stepping"""
+    return importlib.import_module("tplimits.program.optimizers.joint_stepping")
+
+
 def evaluation() -> ModuleType:
     """tplimits.numeric.evaluation"""
     return importlib.import_module("tplimits.numeric.evaluation")

@@ -5,8 +5,10 @@ import re
 import types
 
 import tplimits as tp
+from tplimits.check.coordinates import Coordinate, CoordinateCheck
 from tplimits.check.rows import Row
 from tplimits.check.verdict import Verdict
+from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.depth.roots import Response, Root
 from tplimits.limit.kets import Step
 from tplimits.numeric.inference.regression import Prediction
@@ -17,6 +19,8 @@ from tplimits.numeric.sde.paths import Paths
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.optimizers.recursion import State as OptimizerState
 from tplimits.program.optimizers.stepping import Stepper
+from tplimits.program.parametrization.script import Script
+from tplimits.program.parametrization.table import Parametrization
 from tplimits.results.kernel_inference import Inference
 from tplimits.results.kernel_mixture import Mixture
 from tplimits.zoo import ZooEntry
@@ -73,6 +77,11 @@ def test_attributes_of_optimizers_are_listed():
     assert attributes(Optimizer) - mentioned - {"name", "symbols_of"} == set()
 
 
+def test_attributes_of_parametrizations_and_classifications_are_listed():
+    mentioned = set(re.findall(r"`\.(\w+)", TEXT))
+    assert (attributes(Parametrization) | attributes(tp.Classification)) - mentioned - {"name"} <= {"latex"}
+
+
 def test_attributes_of_predictions_are_listed():
     mentioned = set(re.findall(r"`\.(\w+)", TEXT))
     for kind in (Inference, Mixture, *PREDICTED):
@@ -82,7 +91,17 @@ def test_attributes_of_predictions_are_listed():
 def test_attributes_that_are_listed_exist():
     known = set()
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
-    parts += (tp.TrainingRun, Optimizer, OptimizerState, Stepper)
+    parts += (
+        tp.TrainingRun,
+        Optimizer,
+        OptimizerState,
+        Stepper,
+        Parametrization,
+        tp.Classification,
+        Inequality,
+        Script,
+    )
+    parts += (Coordinate, CoordinateCheck)
     for kind in (tp.Program, tp.WidthLimit, tp.CovarianceSDE, tp.KernelLimit, tp.MaximalLimit, tp.TangentLimit, *parts):
         known |= attributes(kind)
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known - {"tables"} == set()

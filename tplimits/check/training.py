@@ -27,7 +27,9 @@ from tplimits.program.given import finite_number, seed_number, whole_from
 from tplimits.program.loss import error_signal
 from tplimits.program.network import parameters
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.optimizers.joint_stepping import Whole
 from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.roles import roles
 from tplimits.program.parametrization.table import Parametrization
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
@@ -135,7 +137,9 @@ class _Networks:
         if not 0 <= self.decay < 1:
             raise EvaluationError(f"weight_decay={weight_decay!r}: give a number, 0 or more and below 1.")
         trained = self.sampler.trained
-        self.steppers = {name: _optimizer_of(optimizer, name).stepper() for name in trained}
+        self.kinds = roles(net).kinds
+        self.optimizers = {name: _optimizer_of(optimizer, name) for name in trained}
+        self.steppers = {name: chosen.stepper() for name, chosen in self.optimizers.items()}
         self.rates = {name: _rate(lr, name) for name in trained}
         self.states: dict[str, tuple[Array, ...]] = {}
         self.held: dict[str, Array] = {}
@@ -209,8 +213,9 @@ class _Networks:
             if name not in self.states:
                 self.states[name] = stepper.start(g.shape)
             g *= n ** float(e.d - e.a)
-            self.states[name], q = stepper.step(t, self.states[name], g)
             w = self.held[name]
+            more = () if self.optimizers[name].is_entrywise else (Whole(self.kinds[name], self.n, w * n ** float(e.a)),)
+            self.states[name], q = stepper.step(t, self.states[name], g, *more)
             if self.decay:
                 w *= 1 - self.decay
             w -= self.rates[name](t) * n ** -float(e.c + e.a) * q

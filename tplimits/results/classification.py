@@ -130,8 +130,8 @@ def classify(target: Any, parametrization: Parametrization, optimizer: Any) -> C
     >>> import tplimits as tp
     >>> classify(2, tp.MUP, tp.Adam()).regime, classify(2, tp.NTP, tp.SGD()).regime
     ('feature', 'operator')
-    >>> classify(2, tp.SP, tp.SignSGD()).breaks[-1]
-    'f moves like n^(3/2) in step 1'
+    >>> classify(2, tp.SP, tp.SignSGD()).breaks[0]
+    'h2 moves like n^(1) in step 1'
     >>> c = sympy.Symbol("c")
     >>> rate = {"input": (0, 0, c, 0), "hidden": (0, "1/2", c, 0), "output": (0, "1/2", c, 0)}
     >>> classify(2, tp.ABCD(rate), tp.SignSGD()).stable

@@ -45,7 +45,7 @@ def test_inequalities_and_counted_powers_agree(name, layers):
             assert counted.regime == written.regime, parametrization
             assert bool(counted.breaks) == bool(written.breaks)
     assert "unstable" in met
-    assert met & {"feature", "operator", "trivial"}
+    assert len(met) > 1
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -72,6 +72,11 @@ class Optimizer:
         """Which hypothesis of the theorems on training limits Q_t fails, or None."""
         return None
 
+    @property
+    def is_entrywise(self) -> bool:
+        """Whether every entry moves by its own gradients alone."""
+        return True
+
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
         """The power of 1/n that a step has beyond n^(−c), for a "matrix", a "vector", a "scalar" or a "readout"."""
         return sympy.S.Zero

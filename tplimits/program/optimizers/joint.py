@@ -1,0 +1,181 @@
+"""Optimizers that look at all entries of a parameter at once: normalised, clipped and factored updates.
+
+With Q_t of an entrywise optimizer, ‖·‖ the root of the sum of squares over a parameter (each matrix of a family alone,
+vectors with all their axes), and w what is trained, a step is (Yang & Littwin, Eq. 2.54)
+
+    −η n^(−c) Q_t/ν,    ν = ‖Q_t‖ or ‖w‖ (normalised),    ν = max(θ, ‖Q_t‖) (clipped),    θ = θ_0 n^e,
+
+with e = 1 for matrices, ½ for vectors and 0 for scalars, so that c counts as c + e, or c + e − b where ν = ‖w‖.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import sympy
+from sympy import Expr
+
+from tplimits import stages
+from tplimits.errors import ProgramError
+from tplimits.program.given import positive_number
+from tplimits.program.optimizers.adaptive import _Adaptive
+from tplimits.program.optimizers.recursion import Optimizer, State
+from tplimits.program.parametrization.exponents import Exponents
+
+#: e: a norm over all entries grows like n^e
+NORM_POWER = {"matrix": sympy.S.One, "vector": sympy.S.Half, "readout": sympy.S.Half, "scalar": sympy.S.Zero}
+
+
+@dataclass(frozen=True)
+class _Around(Optimizer):
+    """An optimizer around an entrywise one."""
+
+    optimizer: Optimizer
+
+    def _check_inner(self) -> None:
+        if not isinstance(self.optimizer, Optimizer) or not self.optimizer.is_entrywise:
+            raise ProgramError(f"{self.name}({self.optimizer!r}): give an entrywise optimizer, such as tp.Adam().")
+
+    @property
+    def is_entrywise(self) -> bool:
+        return False
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        raise ProgramError(f"{self!r} looks at all entries of a parameter at once; no update of one entry exists.")
+
+    @property
+    def is_memoryless(self) -> bool:
+        return self.optimizer.is_memoryless
+
+    @property
+    def is_linear(self) -> bool:
+        return False
+
+    @property
+    def sign_preserving(self) -> bool:
+        return self.optimizer.sign_preserving
+
+    @property
+    def lost_hypothesis(self) -> str | None:
+        return self.optimizer.lost_hypothesis
+
+    def stepper(self) -> Any:
+        return stages.joint_stepping().NormStepper(self)
+
+
+@dataclass(frozen=True)
+class Normalized(_Around):
+    """Updates divided by their own norm (by="update"), or by that of the current weights w (by="weight").
+
+    >>> import tplimits as tp
+    >>> Normalized(tp.SGD()).degree, Normalized(tp.SGD(), by="weight").degree
+    (0, 1)
+
+    Raises ProgramError for another `by`, or around an optimizer that is not entrywise.
+    """
+
+    by: str = "update"
+
+    def __post_init__(self) -> None:
+        self._check_inner()
+        if self.by not in ("update", "weight"):
+            raise ProgramError(f'Normalized(by={self.by!r}): give by="update" or by="weight".')
+
+    @property
+    def degree(self) -> int | None:
+        inner = self.optimizer.degree
+        return inner if inner is None or self.by == "weight" else 0
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.by == "update" or self.optimizer.is_bounded
+
+    def extra_power(self, kind: str, exponents: Exponents) -> Expr:
+        return NORM_POWER[kind] - (exponents.b if self.by == "weight" else 0)
+
+
+@dataclass(frozen=True)
+class Clipped(_Around):
+    """Updates whose norm is clipped at θ = θ_0 n^e, θ_0 the `threshold`.
+
+    reading="usual" divides by max(θ, ‖Q‖): the norm never exceeds 1, and small updates stay in proportion.
+    reading="printed" divides by min(θ, ‖Q‖), as the paper has it: the norm is never below 1.
+
+    >>> import tplimits as tp
+    >>> Clipped(tp.Adam(), 0.5).reading
+    'usual'
+
+    Raises ProgramError for a threshold that is not positive, another reading, or an optimizer that is not entrywise.
+    """
+
+    threshold: Any = 1
+    reading: str = "usual"
+
+    def __post_init__(self) -> None:
+        self._check_inner()
+        positive_number("threshold", self.threshold, ProgramError)
+        if self.reading not in ("usual", "printed"):
+            raise ProgramError(f'Clipped(reading={self.reading!r}): give reading="usual" or reading="printed".')
+
+    @property
+    def degree(self) -> int | None:
+        return 0 if self.optimizer.degree == 0 else None
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.reading == "usual" or self.optimizer.is_bounded
+
+    def extra_power(self, kind: str, exponents: Exponents) -> Expr:
+        return NORM_POWER[kind]
+
+
+@dataclass(frozen=True)
+class Adafactor(_Adaptive):
+    """g/√(v + ε²), where v of a matrix is made of bias-corrected running means of g² over rows and over columns.
+
+        v_αβ = r_α c_β/⟨r⟩,  r_α ← ρ r_α + (1 − ρ) ⟨g_αβ²⟩_β,  c_β ← ρ c_β + (1 − ρ) ⟨g_αβ²⟩_α
+
+    Vectors and scalars have a v of their own in every entry.
+
+    >>> Adafactor(decay=0.9).is_entrywise
+    False
+
+    Raises ProgramError unless 0 ≤ decay < 1 and ε ≥ 0; warns for ε = 0.
+    """
+
+    decay: Any = 0.999
+    eps: Any = 1e-8
+    symbols_of: ClassVar[dict[str, str]] = {"decay": "ρ", "eps": "ε"}
+
+    @property
+    def is_entrywise(self) -> bool:
+        return False
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        raise ProgramError(f"{self!r} looks at all entries of a matrix at once; no update of one entry exists.")
+
+    @property
+    def is_memoryless(self) -> bool:
+        return False
+
+    @property
+    def is_linear(self) -> bool:
+        return False
+
+    @property
+    def degree(self) -> int | None:
+        return 0 if self.lost_hypothesis else None
+
+    @property
+    def sign_preserving(self) -> bool:
+        return True
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def stepper(self) -> Any:
+        return stages.joint_stepping().FactoredStepper(self)

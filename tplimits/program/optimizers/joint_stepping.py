@@ -1,0 +1,82 @@
+"""Normalised, clipped and factored updates on arrays: (draws, *axes, …) of one parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.program.optimizers.joint import NORM_POWER, Adafactor, Clipped, Normalized
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a step needs to know of a parameter: its kind, the width, and the weights w that are trained."""
+
+    kind: str
+    n: int
+    w: Array
+
+
+class NormStepper:
+    """Updates divided by a norm."""
+
+    def __init__(self, optimizer: Normalized | Clipped) -> None:
+        self.optimizer, self.inner = optimizer, optimizer.optimizer.stepper()
+
+    def start(self, shape: Sequence[int]) -> tuple[Array, ...]:
+        """The states before the first step."""
+        found: tuple[Array, ...] = self.inner.start(shape)
+        return found
+
+    def step(self, t: int, states: tuple[Array, ...], g: Array, whole: Whole) -> tuple[tuple[Array, ...], Array]:
+        """The states after step t, and the update; where the norm is 0 there is none."""
+        states, q = self.inner.step(t, states, g)
+        chosen = self.optimizer
+        norm = _norm(whole.w if isinstance(chosen, Normalized) and chosen.by == "weight" else q, whole.kind)
+        if isinstance(chosen, Clipped):
+            threshold = float(chosen.threshold) * float(whole.n) ** float(NORM_POWER[whole.kind])
+            norm = (numpy.maximum if chosen.reading == "usual" else numpy.minimum)(norm, threshold)
+        return states, numpy.divide(q, norm, out=numpy.zeros_like(q), where=norm > 0)
+
+
+class FactoredStepper:
+    """Adafactor: states are means over columns and over rows for matrices, and one array for others."""
+
+    def __init__(self, optimizer: Adafactor) -> None:
+        self.optimizer = optimizer
+
+    def start(self, shape: Sequence[int]) -> tuple[Array, ...]:
+        """No states: the first step makes them."""
+        return ()
+
+    def step(self, t: int, states: tuple[Array, ...], g: Array, whole: Whole) -> tuple[tuple[Array, ...], Array]:
+        """The states after step t, and the update."""
+        ρ, eps = float(self.optimizer.decay), float(self.optimizer.eps)
+        square = g * g
+        seen: tuple[Array, ...]
+        if whole.kind == "matrix":
+            seen = (square.mean(axis=-1, keepdims=True), square.mean(axis=-2, keepdims=True))
+        else:
+            seen = (square,)
+        old = states or tuple(numpy.zeros_like(s) for s in seen)
+        states = tuple(ρ * s + (1 - ρ) * new for s, new in zip(old, seen, strict=True))
+        v = states[0]
+        with numpy.errstate(all="ignore"):
+            if whole.kind == "matrix":
+                v = v * states[1] / v.mean(axis=-2, keepdims=True)
+            q = g / numpy.sqrt(v / (1 - ρ ** (t + 1)) + eps**2)
+        return states, numpy.where(g == 0, 0.0, q)
+
+
+def _norm(values: Array, kind: str) -> Array:
+    """The root of the sum of squares: over rows and columns of each matrix, over everything but draws of others."""
+    axes = (-2, -1) if kind == "matrix" else tuple(range(1, values.ndim))
+    if not axes:
+        return numpy.abs(values)
+    found: Array = numpy.sqrt((values * values).sum(axis=axes, keepdims=True))
+    return found
