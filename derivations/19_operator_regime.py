@@ -1,4 +1,4 @@
-"""Training in the operator regime: Thms 2.4.7 and 2.10.3 of Yang & Littwin 2023; the experiment of their Ch. 5 in NTP.
+"""The operator regime: Thms 2.4.7 and 2.10.3 of Yang & Littwin 2023, and the experiment of Chapter 5 in NTP.
 
     python derivations/19_operator_regime.py [--full] [--out FOLDER] [--png]
 

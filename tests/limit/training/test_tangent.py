@@ -62,6 +62,13 @@ def test_random_logits():
     assert derive_tangent(many_heads, tp.SGD(), infinite=("head",)).infinite == ("head",)
 
 
+def test_updates_that_see_more_than_one_entry():
+    refused(
+        plain, "`U` of `plain`: the operator is offered for updates entry by entry", tp.Normalized(tp.Adam(eps=0.1))
+    )
+    refused(plain, "entry by entry", tp.Clipped(tp.SGD(), 1.0))
+
+
 def test_the_regime_is_checked():
     for regime, message in (
         (tp.NeuralTangent("adam"), "give an optimizer"),

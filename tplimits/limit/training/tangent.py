@@ -140,6 +140,7 @@ def derive_tangent(
     biases = _biases(network)
     trained = tuple(t for t in kernels.trained if t not in biases)
     optimizers = FrozenDict(_by_name(network, (*trained, *biases), optimizer))
+    _refuse_joint(network, optimizers)
     found = TangentOperator(network, bare, optimizers, weight_decay, infinite, kernels, trained, biases, held)
     if infinite and not found.is_linear:
         raise NoLimitError(
@@ -167,6 +168,17 @@ def _by_name(network: Program, names: tuple[str, ...], optimizer: Any) -> dict[s
         if not isinstance(found, Optimizer):
             raise ProgramError(f"tp.NeuralTangent: {found!r} for `{name}` is no optimizer; give one such as tp.SGD().")
     return {name: optimizer[name] for name in names}
+
+
+def _refuse_joint(network: Program, optimizers: Mapping[str, Optimizer]) -> None:
+    """Refuse updates that look at more than one entry."""
+    for name, optimizer in optimizers.items():
+        try:
+            _ = optimizer.formula
+        except ProgramError as error:
+            raise NoLimitError(
+                f"`{name}` of `{network.name}`: the operator is offered for updates entry by entry. {error}"
+            ) from None
 
 
 def _held(network: Program) -> tuple[str, ...]:
