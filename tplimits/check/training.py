@@ -6,6 +6,9 @@ A parameter of the program is W = n^(−a) w with w_0 ~ N(0, n^(−2b)) (times t
     w_(t+1) = (1 − λ) w_t − η n^(−c) Q_t(n^d g_0, …, n^d g_t),    χ_t = ε_t(f_t).
 
 ∂f/∂W are the gradients of `tplimits.program.backward` times n₀^(−a_out), for scalars times n₀^(1 − a_out).
+
+Where widths differ, n is that of the readout, n₀, but for what sums over the columns of a matrix: entries have the
+variance n₀^(1 − 2a − 2b)/columns at the start, and W moves by η n₀^(1 − a − c)/columns · Q_t(n₀^(d − a) ∂f/∂W, …).
 """
 
 from __future__ import annotations
@@ -184,7 +187,8 @@ class _Networks:
         return run.run()
 
     def _draw(self, run: Execution) -> None:
-        """Initial parameters: those of the program times n^(½ − a − b) for matrices, n^(−a − b) for others."""
+        """Initial parameters: those of the program times n₀^(½ − a − b) for matrices, n₀^(−a − b) for others."""
+        n0 = self._readout_width(run)
         for name in parameters(self.net):
             s = self.net[self.net.initial_names[name]]
             assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
@@ -192,7 +196,7 @@ class _Networks:
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             drawn = run._initial(s)
             if name not in run.given:
-                drawn = drawn * float(self.n) ** (natural - float(e.a + e.b))
+                drawn = drawn * n0 ** (natural - float(e.a + e.b))
             self.held[name] = numpy.array(drawn)
 
     def _outputs(self, run: Execution) -> Array:
@@ -207,18 +211,30 @@ class _Networks:
     def _step(self, t: int, run: Execution, χ: Array) -> None:
         """Move every trained parameter by the gradients of one execution."""
         gradients = LossGradients(self.sampler, run, self.a_out, χ)
+        n0 = self._readout_width(run)
         for name, stepper in self.steppers.items():
-            e, n = self.exponents[name], float(self.n)
+            e = self.exponents[name]
             g = gradients.of(name)
             if name not in self.states:
                 self.states[name] = stepper.start(g.shape)
-            g *= n ** float(e.d - e.a)
+            g *= n0 ** float(e.d - e.a)
             w = self.held[name]
-            more = () if self.optimizers[name].is_entrywise else (Whole(self.kinds[name], self.n, w * n ** float(e.a)),)
+            whole = Whole(self.kinds[name], self.n, w * n0 ** float(e.a))
+            more = () if self.optimizers[name].is_entrywise else (whole,)
             self.states[name], q = stepper.step(t, self.states[name], g, *more)
             if self.decay:
                 w *= 1 - self.decay
-            w -= self.rates[name](t) * n ** -float(e.c + e.a) * q
+            w -= self.rates[name](t) * n0 ** -float(e.c + e.a) * self._more_columns(name, run) * q
+
+    def _readout_width(self, run: Execution) -> float:
+        """n₀."""
+        readout = self.net[self.net.returns[0]]
+        return float(run.width[readout.width or "n"])
+
+    def _more_columns(self, name: str, run: Execution) -> float:
+        """n₀/columns of a matrix, 1 for what is no matrix."""
+        s = self.net[self.net.initial_names[name]]
+        return self._readout_width(run) / run.width[s.columns] if isinstance(s, InitialMatrix) else 1.0
 
 
 def _optimizer_of(optimizer: Any, name: str) -> Optimizer:

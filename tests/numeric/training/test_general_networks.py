@@ -8,8 +8,6 @@ import pytest
 
 import tplimits as tp
 from tplimits.check.training import train
-from tplimits.program.network import parameters
-from tplimits.program.nodes import InitialMatrix
 
 pytestmark = pytest.mark.sampling
 
@@ -80,11 +78,8 @@ def run_of(case, limit):
 def trained(case):
     """Mean and standard error of f_1 − f_0, …: f_0 has mean 0 (of the readout) at any width, and most of the noise."""
     network, optimizer, data, targets, lr, ratios = CASES[case]
-    # a matrix moves by Q/columns in the limit, by Q/n in `train`
-    columns = {s.name: s.columns for s in network if isinstance(s, InitialMatrix)}
-    rates = {name: lr / ratios.get(columns.get(name, "n"), 1) for name in parameters(network)}
     error = tp.squared_error(targets)
-    f = train(network, tp.MUP, optimizer, data, error, rates, STEPS, WIDTH, seed=3, draws=NETWORKS, ratios=ratios).f
+    f = train(network, tp.MUP, optimizer, data, error, lr, STEPS, WIDTH, seed=3, draws=NETWORKS, ratios=ratios).f
     moved = f[:, 1:] - f[:, :1]
     return moved.mean(axis=0), moved.std(axis=0, ddof=1) / np.sqrt(NETWORKS)
 
