@@ -48,6 +48,26 @@ def test_inequalities_and_counted_powers_agree(name, layers):
     assert len(met) > 1
 
 
+@tp.network
+def scaled(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, s: tp.Scalar, v: tp.Vector):
+    return v * tp.relu(s * (W @ tp.relu(tp.sum(U * ξ, over="d"))))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_scalars_before_the_readout_count_alike(name):
+    rng, met = random.Random(5), set()
+    for base in (tp.MUP, tp.NTP, *(None for _ in range(40))):
+        chosen = base or exponents(rng)
+        power = Fraction(rng.choice([-1, 0, 0, 1, 2]), 4)
+        parametrization = tp.ABCD({"scalar": (0, 0, power, 0)}, base=chosen)
+        counted = verdict_on(scaled, parametrization, OPTIMIZERS[name])
+        written = Verdict(counted.network, counted.parametrization, counted.table, None)
+        met.add(counted.regime)
+        if counted.faithful == sympy.true:
+            assert counted.regime == written.regime, parametrization
+    assert {"unstable", "feature"} <= met
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_tables_have_the_regime_they_are_known_for(name):
     optimizer = OPTIMIZERS[name]

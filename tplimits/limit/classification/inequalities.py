@@ -8,6 +8,10 @@ stable at the start     a + b = ½ (matrices) or 0, A ≥ ½        faithful    
 stable in training      r ≥ 0 for all,  A + r ≥ 1               nontrivial  r = 0 of a readout, or A + r = 1
 features are learned    r = 0 of a parameter before the readout, otherwise there is an operator limit
 
+A scalar before the readout has a gradient of n^(½ − A) at the start and of n^(1 − A − r′) once a parameter with power r′
+has moved: where the others are stable it is at most of order 1, and there is no condition but r ≥ 0.  At the start it
+moves f if A + r = ½.
+
 An optimizer of degree 1, such as SGD, does not see d: c counts as c − d + (d that would be faithful), where readouts
 that move beyond their start (b > c) set A, too.  One of degree 0, such as the sign, has no condition on d.
 """
@@ -130,7 +134,7 @@ class Table:
         if p.kind == "readout":
             return p.exponents.a + self.a_out
         if p.kind == "scalar":
-            return p.exponents.a + (A - 1 if p.inner else 0)
+            return p.exponents.a
         return p.exponents.a + A
 
     def r(self, p: Parameter, A: Expr) -> Expr:
@@ -188,9 +192,7 @@ class Table:
                 what = "f" if p.kind == "readout" else "features"
                 yield Inequality("training", p.name, f"r{name}", r, "≥", sympy.S.Zero, f"moves {what} like n^({-r})")
         for p in self.others:
-            if p.kind == "scalar" and not p.inner:
-                continue
-            for name, A in self.scales:
+            for name, A in self.scales if p.kind != "scalar" else ():
                 total = A + self.r(p, A)
                 label = f"A + r [A = {name}]" if len(self.scales) > 1 else "A + r"
                 yield Inequality(
@@ -217,7 +219,8 @@ class Table:
         for p in self.others:
             for name, A in self.scales if p.inner else ():
                 label = f"A + r [A = {name}]" if len(self.scales) > 1 else "A + r"
-                yield Inequality("output", p.name, label, A + self.r(p, A), "=", sympy.S.One)
+                once = HALF if p.kind == "scalar" else sympy.S.One
+                yield Inequality("output", p.name, label, A + self.r(p, A), "=", once)
 
     def features(self) -> Iterator[Inequality]:
         """Features are learned if one of these holds."""
