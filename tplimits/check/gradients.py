@@ -14,76 +14,22 @@ and shift'.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.check.products import FiniteKernels, Products
-from tplimits.errors import EvaluationError
-from tplimits.program.backward import Backward, backpropagation
 from tplimits.program.data import inputs_of
-from tplimits.program.network import parameters
-from tplimits.program.program import Program
 from tplimits.program.run import Execution
-from tplimits.program.samples import dependent, with_samples
+from tplimits.program.total import TotalProgram
 
 Array = NDArray[numpy.float64]
 
 
-@dataclass(frozen=True)
-class GradientSampler:
-    """A network with its gradients, ready to be run on many inputs at once.
-
-    `train` names the parameters that are trained, all of them by default.  Raises EvaluationError for other names.
-    """
-
-    network: Program
-    train: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        known = parameters(self.network)
-        for name in self.train or ():
-            if name not in known:
-                raise EvaluationError(
-                    f"train={self.train!r}: `{name}` is no parameter of `{self.network.name}`; "
-                    f"it has {', '.join(known)}."
-                )
-
-    @property
-    def trained(self) -> tuple[str, ...]:
-        """The parameters that are trained."""
-        return parameters(self.network) if self.train is None else tuple(dict.fromkeys(self.train))
-
-    @cached_property
-    def backward(self) -> Backward:
-        """The gradients for one input."""
-        return backpropagation(self.network, self.train)
-
-    @cached_property
-    def program(self) -> Program:
-        """The total program on many inputs."""
-        return with_samples(self.backward.program)[0]
-
-    @cached_property
-    def axis(self) -> str:
-        """The axis of inputs."""
-        return with_samples(self.backward.program)[1]
-
-    @cached_property
-    def on_data(self) -> tuple[bool, ...]:
-        """Which instructions depend on the input."""
-        return dependent(self.backward.program)
-
-    @cached_property
-    def output_axes(self) -> tuple[str, ...]:
-        """The axes of the output: those of the readout, then those that the shift adds."""
-        axes: dict[str, None] = {}
-        for position in self.network.returns:
-            axes.update(dict.fromkeys(self.network[position].axes))
-        return tuple(axes)
+class GradientSampler(TotalProgram):
+    """A network with its gradients, ready to be run on many inputs at once."""
 
     def execute(
         self,

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import networkx
 import numpy
 from numpy.typing import NDArray
-from sympy import Expr, Integer
 
 from tplimits.program.backward import Use
-from tplimits.program.entries import Entry, Lookup, axis_symbol
-from tplimits.program.grid import Grid
+from tplimits.program.gradient_rows import Rows, returned_values, rows_of_use
 from tplimits.program.network import parameters
 from tplimits.program.nodes import InitialMatrix, InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
-from tplimits.program.samples import at_sample
 
 if TYPE_CHECKING:
     from tplimits.check.gradients import GradientSampler
@@ -45,20 +42,6 @@ class FiniteKernels:
         for part in self.ntk_of.values():
             total = total + part
         return total
-
-
-@dataclass(frozen=True)
-class Factors:
-    """The uses of one parameter, one row for each index of each use: left and right factors of its gradient.
-
-    `left` and `right` have shapes (draws, inputs, rows, entries); `family` says which member of the family of
-    parameters a row belongs to, `output` which output it is the gradient of (both of length rows).
-    """
-
-    left: Array
-    right: Array | None
-    family: NDArray[numpy.int64]
-    output: NDArray[numpy.int64]
 
 
 class Products:
@@ -91,16 +74,7 @@ class Products:
 
     def readout_values(self) -> tuple[Array, Array]:
         """The readout (draws, inputs, outputs, n₀), and the shift (draws, inputs, outputs)."""
-        network, axes = self.sampler.network, self.sampler.output_axes
-        x = self._on_grid(self._own(network.returns[0]), axes)
-        shift = numpy.zeros(x.shape[:-1])
-        if len(network.returns) > 1:
-            shift = self._on_grid(self._own(network.returns[1]), axes)[..., 0]
-        return x, shift
-
-    def _own(self, position: int) -> Entry:
-        s = self.sampler.network[position]
-        return Entry(Integer(position), Integer(0), *map(axis_symbol, s.axes))
+        return returned_values(self.sampler, self.run)
 
     def _shift_covariance(self, shift: Array) -> Any:
         """Cov(shift, shift') over random parameters: exact where the shift is affine in scalars, else from pairs."""
@@ -138,7 +112,7 @@ class Products:
             weight = float(self.n0)
         return weight * _product(factors, self.rows, self.columns, self.outputs)
 
-    def _factors(self, name: str, readout: bool = True) -> Factors | None:
+    def _factors(self, name: str, readout: bool = True) -> Rows | None:
         """The rows of all uses of a parameter; gradients of the shift weigh n₀^(−1/2) beside those of the readout."""
         backward = self.sampler.backward
         weighted = [
@@ -155,43 +129,17 @@ class Products:
             if found[0].right is None
             else numpy.concatenate([f.right for f in found if f.right is not None], axis=2)
         )
-        return Factors(
+        return Rows(
             numpy.concatenate([f.left for f in found], axis=2),
             right,
             numpy.concatenate([f.family for f in found]),
             numpy.concatenate([f.output for f in found]),
         )
 
-    def rows_of(self, name: str, use: Use, outputs: Mapping[str, str], weight: float) -> Factors:
-        """One use as rows: its axes, and those output axes that it lacks, flattened."""
-        program = self.run.program
-        new = {old: name for name, old in outputs.items()}
-        axes = (*use.axes, *(a for a in self.sampler.output_axes if a not in new))
-        grid, full = self._grid(axes), self.run.shape(axes)
-        members = self.run.shape(program[program.initial_names[name]].axes)
-        family, present = _flat(grid, use.indices, members, full)
-        places = [axis_symbol(new.get(a, a)) for a in self.sampler.output_axes]
-        output, _ = _flat(grid, places, self.shape, full)
-        left = self._on_grid(use.gradient, axes)[:, :, present] * weight
-        right = None if use.operand is None else self._on_grid(use.operand, axes)[:, :, present]
-        if use.transposed:
-            assert right is not None
-            left, right = right, left
-        return Factors(left, right, family[present], output[present])
-
-    def _grid(self, axes: Iterable[str], samples: bool = False) -> Grid:
-        sizes = {self.sampler.axis: self.inputs} if samples else {}
-        return Grid({**sizes, **{a: self.run.size(a) for a in axes}}, [t.values for t in self.run.program.tables])
-
-    def _on_grid(self, entry: Entry, axes: tuple[str, ...]) -> Array:
-        """An entry for every input and every index of the axes, flattened: (draws, inputs, indices, entries)."""
-        grid = self._grid(axes, samples=True)
-        entry = at_sample(entry, axis_symbol(self.sampler.axis), self.sampler.on_data)
-        scalar = self.run.program[entry.source].width is None
-        read = grid.read(self.run.arrays[entry.source], entry.indices, tail=0 if scalar else 1)
-        read = read[..., None] if scalar else read
-        full = (read.shape[0], self.inputs, *self.run.shape(axes), read.shape[-1])
-        return numpy.broadcast_to(read, full).reshape(full[0], full[1], -1, full[-1])
+    def rows_of(self, name: str, use: Use, outputs: Mapping[str, str], weight: float) -> Rows:
+        """One use as rows of all draws, times a weight."""
+        rows = rows_of_use(self.sampler, name, use, outputs, self.run)
+        return replace(rows, left=rows.left * weight)
 
 
 def _is_random(network: Program, position: int) -> bool:
@@ -202,21 +150,7 @@ def _is_random(network: Program, position: int) -> bool:
     return not (isinstance(s, InitialScalar) and s.value is not None)
 
 
-def _flat(
-    grid: Grid, indices: Iterable[Expr], sizes: tuple[int, ...], full: tuple[int, ...]
-) -> tuple[NDArray[numpy.int64], NDArray[numpy.bool_]]:
-    """Multi-indices as single numbers, flattened over the grid, and whether they exist (a table may say −1)."""
-    flat = numpy.zeros(full, dtype=numpy.int64)
-    present = numpy.ones(full, dtype=bool)
-    for index, size in zip(indices, sizes, strict=True):
-        place = grid.positions(index)
-        if isinstance(index, Lookup):
-            present = present & (numpy.asarray(place) >= 0)
-        flat = flat * size + place
-    return flat.ravel(), present.ravel()
-
-
-def _product(factors: Factors, rows: slice, columns: slice, outputs: int) -> Array:
+def _product(factors: Rows, rows: slice, columns: slice, outputs: int) -> Array:
     """Σ (left·left')(right·right') over pairs of rows of the same family: (draws, N1, N2, outputs, outputs)."""
     total: Any = 0.0
     for member in numpy.unique(factors.family):

@@ -11,8 +11,7 @@ scaled as there, and those of the scalar that is added to the output count like 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import NDArray
@@ -33,7 +32,8 @@ Integers = NDArray[numpy.int64]
 class Rows:
     """Rows of the gradients of one parameter, for every input: `left` and `right` have shape (inputs, rows, entries).
 
-    `family` says which member of a family of parameters a row belongs to, `output` which output it is a gradient of.
+    Those of several draws have one more dimension in front.  `family` says which member of a family of parameters a row
+    belongs to, `output` which output it is a gradient of.
     """
 
     left: Array
@@ -44,13 +44,18 @@ class Rows:
 
 def network_outputs(total: TotalProgram, run: Execution) -> Array:
     """f = Avg(readout) + shift of the first draw, (inputs, *outputs)."""
-    found: Any = 0.0
-    for position in total.network.returns:
-        s = total.network[position]
-        own = Entry(Integer(position), Integer(0), *map(axis_symbol, s.axes))
-        found = found + _on_grid(total, run, own, total.output_axes).mean(axis=-1)
+    readout, shift = returned_values(total, run)
     inputs = run.size(total.axis)
-    return numpy.asarray(found).reshape(inputs, *run.shape(total.output_axes))
+    return (readout[0].mean(axis=-1) + shift[0]).reshape(inputs, *run.shape(total.output_axes))
+
+
+def returned_values(total: TotalProgram, run: Execution) -> tuple[Array, Array]:
+    """The readout (draws, inputs, outputs, n₀), and the scalar that is added, or 0 (draws, inputs, outputs)."""
+    found = []
+    for position in total.network.returns:
+        own = Entry(Integer(position), Integer(0), *map(axis_symbol, total.network[position].axes))
+        found.append(on_grid(total, run, own, total.output_axes))
+    return found[0], found[1][..., 0] if len(found) > 1 else numpy.zeros(found[0].shape[:-1])
 
 
 def gradient_rows(total: TotalProgram, name: str, run: Execution) -> list[Rows]:
@@ -58,12 +63,13 @@ def gradient_rows(total: TotalProgram, name: str, run: Execution) -> list[Rows]:
     backward = total.backward
     uses = [(use, backward.outputs) for use in backward.gradients[name]]
     uses += [(use, backward.shift_outputs) for use in backward.shift_gradients[name]]
-    found = [_rows(total, name, use, outputs, run) for use, outputs in uses]
-    return [one for one in found if len(one.family)]
+    found = [rows_of_use(total, name, use, outputs, run) for use, outputs in uses]
+    firsts = (replace(r, left=r.left[0], right=None if r.right is None else r.right[0]) for r in found)
+    return [one for one in firsts if len(one.family)]
 
 
-def _rows(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, str], run: Execution) -> Rows:
-    """One use as rows: its axes, and those output axes that it lacks, flattened."""
+def rows_of_use(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, str], run: Execution) -> Rows:
+    """One use as rows, of all draws: its axes, and those output axes that it lacks, flattened."""
     program = run.program
     new = {old: name for name, old in outputs.items()}
     axes = (*use.axes, *(a for a in total.output_axes if a not in new))
@@ -71,8 +77,8 @@ def _rows(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, str], 
     family, present = flat_index(grid, use.indices, run.shape(program[program.initial_names[name]].axes), full)
     places = [axis_symbol(new.get(a, a)) for a in total.output_axes]
     output, _ = flat_index(grid, places, run.shape(total.output_axes), full)
-    left = _on_grid(total, run, use.gradient, axes)[:, present]
-    right = None if use.operand is None else _on_grid(total, run, use.operand, axes)[:, present]
+    left = on_grid(total, run, use.gradient, axes)[:, :, present]
+    right = None if use.operand is None else on_grid(total, run, use.operand, axes)[:, :, present]
     if use.transposed:
         assert right is not None
         left, right = right, left
@@ -84,16 +90,15 @@ def _grid(total: TotalProgram, run: Execution, axes: Iterable[str], samples: boo
     return Grid({**sizes, **{a: run.size(a) for a in axes}}, [t.values for t in run.program.tables])
 
 
-def _on_grid(total: TotalProgram, run: Execution, entry: Entry, axes: tuple[str, ...]) -> Array:
-    """An entry for every input and every index of the axes, flattened: (inputs, indices, entries)."""
+def on_grid(total: TotalProgram, run: Execution, entry: Entry, axes: tuple[str, ...]) -> Array:
+    """An entry for every input and every index of the axes, flattened: (draws, inputs, indices, entries)."""
     grid = _grid(total, run, axes, samples=True)
     entry = at_sample(entry, axis_symbol(total.axis), total.on_data)
     scalar = run.program[entry.source].width is None
-    read = grid.read(run.arrays[entry.source][:1], entry.indices, tail=0 if scalar else 1)[0]
+    read = grid.read(run.arrays[entry.source], entry.indices, tail=0 if scalar else 1)
     read = read[..., None] if scalar else read
-    inputs = run.size(total.axis)
-    full = (inputs, *run.shape(axes), read.shape[-1])
-    return numpy.broadcast_to(read, full).reshape(inputs, -1, full[-1])
+    full = (len(read), run.size(total.axis), *run.shape(axes), read.shape[-1])
+    return numpy.broadcast_to(read, full).reshape(*full[:2], -1, full[-1])
 
 
 def flat_index(

@@ -5,21 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from tplimits.errors import EvaluationError
 from tplimits.program.backward import Backward, backpropagation
+from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.program.samples import dependent, with_samples
 
 
 @dataclass(frozen=True)
 class TotalProgram:
-    """A network and its gradients on many inputs with the same parameters."""
+    """A network and its gradients on many inputs with the same parameters.
+
+    `train` names the parameters that are trained, all of them by default.  Raises EvaluationError for other names.
+    """
 
     network: Program
+    train: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        known = parameters(self.network)
+        for name in self.train or ():
+            if name not in known:
+                raise EvaluationError(
+                    f"train={self.train!r}: `{name}` is no parameter of `{self.network.name}`; "
+                    f"it has {', '.join(known)}."
+                )
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The parameters that are trained."""
+        return parameters(self.network) if self.train is None else tuple(dict.fromkeys(self.train))
 
     @cached_property
     def backward(self) -> Backward:
         """The gradients for one input."""
-        return backpropagation(self.network)
+        return backpropagation(self.network, self.train)
 
     @cached_property
     def program(self) -> Program:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import overload
+from typing import Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.limit.recursion import deep
@@ -57,12 +57,9 @@ def derive(
             f"`{program.name}` is a block, one layer of a deep network; say in which regime: "
             f"tp.derive({program.name}, tp.Proportional()) for depth proportional to width."
         )
-    if isinstance(regime, Kernels):
-        return _kernels(program, regime)
-    if isinstance(regime, MaximalUpdate):
-        return _maximal(program, regime)
-    if isinstance(regime, NeuralTangent):
-        return _tangent(program, regime)
+    if isinstance(regime, (Kernels, MaximalUpdate, NeuralTangent)):
+        found: KernelLimit | MaximalLimit | TangentLimit = _of_network(program, regime)
+        return found
     if program.is_network:
         raise ProgramError(
             f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
@@ -81,30 +78,17 @@ def derive(
         return WidthLimit(program, derive_width(program))
 
 
-def _kernels(program: Program, regime: Kernels) -> KernelLimit:
+def _of_network(program: Program, regime: Kernels | MaximalUpdate | NeuralTangent) -> Any:
     if not program.is_network:
         raise ProgramError(
-            f"`{program.name}` is no network: tp.Kernels() takes a function of tp.Input made by @tp.network."
+            f"`{program.name}` is no network: tp.{type(regime).__name__}() takes a function of tp.Input made by "
+            "@tp.network."
         )
     with deep(program.name, NoLimitError):
-        return derive_kernel_limit(program, regime)
-
-
-def _maximal(program: Program, regime: MaximalUpdate) -> MaximalLimit:
-    if not program.is_network:
-        raise ProgramError(
-            f"`{program.name}` is no network: tp.MaximalUpdate() takes a function of tp.Input made by @tp.network."
-        )
-    with deep(program.name, NoLimitError):
-        return derive_maximal_limit(program, regime)
-
-
-def _tangent(program: Program, regime: NeuralTangent) -> TangentLimit:
-    if not program.is_network:
-        raise ProgramError(
-            f"`{program.name}` is no network: tp.NeuralTangent takes a function of tp.Input made by @tp.network."
-        )
-    with deep(program.name, NoLimitError):
+        if isinstance(regime, Kernels):
+            return derive_kernel_limit(program, regime)
+        if isinstance(regime, MaximalUpdate):
+            return derive_maximal_limit(program, regime)
         return derive_tangent_limit(program, regime)
 
 

@@ -8,9 +8,9 @@ stable at the start     a + b = ½ (matrices) or 0, A ≥ ½        faithful    
 stable in training      r ≥ 0 for all,  A + r ≥ 1               nontrivial  r = 0 of a readout, or A + r = 1
 features are learned    r = 0 of a parameter before the readout, otherwise there is an operator limit
 
-A scalar before the readout has a gradient of n^(½ − A) at the start and of n^(1 − A − r′) once a parameter with power r′
-has moved: where the others are stable it is at most of order 1, and there is no condition but r ≥ 0.  At the start it
-moves f if A + r = ½.
+A scalar before the readout has a gradient of n^(½ − A) at the start and of n^(1 − A − r′) once a parameter with power
+r′ has moved: where the others are stable it is at most of order 1, and there is no condition but r ≥ 0.  At the start
+it moves f if A + r = ½.
 
 An optimizer of degree 1, such as SGD, does not see d: c counts as c − d + (d that would be faithful), where readouts
 that move beyond their start (b > c) set A, too.  One of degree 0, such as the sign, has no condition on d.
