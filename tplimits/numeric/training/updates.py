@@ -179,11 +179,18 @@ def _mean_squares(left: Array, right: Array) -> Array:
     return found
 
 
-def update_of(rows: int, columns: int, blocks: int, optimizer: Any, unit: int) -> LowRankUpdate | _OnBlocks:
+def block_update(rows: int, columns: int, blocks: int, optimizer: Any, unit: int) -> BlockUpdate | FactoredUpdate:
+    """The updates of a matrix on blocks; n₀ has `unit` particles."""
+    if optimizer.entry_by_entry("matrix") is None:
+        return FactoredUpdate(rows, columns, blocks, optimizer)
+    return BlockUpdate(rows, columns, blocks, optimizer, unit)
+
+
+def update_of(
+    rows: int, columns: int, blocks: int, optimizer: Any, unit: int
+) -> LowRankUpdate | BlockUpdate | FactoredUpdate:
     """The updates of a matrix by an optimizer; n₀ has `unit` particles."""
     entry_by_entry = optimizer.entry_by_entry("matrix")
-    if entry_by_entry is None:
-        return FactoredUpdate(rows, columns, blocks, optimizer)
-    if entry_by_entry.is_linear:
+    if entry_by_entry is not None and entry_by_entry.is_linear:
         return LowRankUpdate(rows, columns, optimizer, unit)
-    return BlockUpdate(rows, columns, blocks, optimizer, unit)
+    return block_update(rows, columns, blocks, optimizer, unit)

@@ -78,8 +78,8 @@ class TangentLimit:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the update is linear, so that the tangent kernel gives the outputs without particles."""
-        return self.operator.is_linear and not self.operator.kernels.is_drawn
+        """Whether updates are linear, but for norms: tangent kernels then give the outputs without particles."""
+        return self.operator.is_by_kernel and not self.operator.kernels.is_drawn
 
     @property
     def assumptions(self) -> tuple[str, ...]:
