@@ -11,8 +11,8 @@ be the gradient of a matrix at step s: all its uses stand inside one update.  Th
 
 and an output bias σ b adds σ Q_t(…, σ Σ_b χ_s^b).  Kets do not move; f_0 is Gaussian with covariance ⟨x|x⟩.
 
-Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2): each parameter has its own norm ν_t, of Q_t or of the weights, which
-are (1 − λ)^t times those at the start.  For linear Q the norm is that of the error signals in the kernel of the parameter.
+Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2): each parameter has its own norm ν_t, of Q_t or of the weights,
+which are (1 − λ)^t times those at the start.  For linear Q it is the norm of error signals in the parameter's kernel.
 
 With weight decay λ kets are those of the weights (1 − λ)^t θ_0, and with f^dec the outputs of that network
 

@@ -1,12 +1,6 @@
-"""What normalised and clipped updates are divided by at infinite width (Yang & Littwin, Sec. 2.10.2).
+"""What normalised and clipped updates are divided by, on particles: `tplimits.limit.training.norms` has the formulas.
 
-‖Q_t‖ and ‖w_t‖ at finite width grow like n₀^e and n₀^(e−b), n₀ the width that is read out; what is left in the limit is
-
-    matrices   |Q|² = (rows · columns/n₀²) E E□ Q²,        |w|² = (1 − λ)^(2t) rows/n₀,
-    vectors    |Q|² = (width/n₀) Σ_axes E Q²,              |w|² = (width/n₀) Σ_axes E w_t²,
-    scalars    |Q|² = Σ_axes Q²,                           |w|² = Σ_axes w_t².
-
-Updates of a matrix are smaller than W_0 by a power of n in this norm, so that W_0 alone counts.
+Numbers of particles stand for widths: sums over entries are divided by powers of the number of particles of n₀.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class PairSums:
 
 
 class EntrySums:
-    """One vector with all its axes: Q on its entries. `unit` particles are the width n₀; `square` is |w|² at the start."""
+    """One vector with all its axes: Q on its entries; n₀ has `unit` particles, `square` is |w|² at the start."""
 
     def __init__(self, members: list[Member], unit: int, square: float, optimizer: Optimizer) -> None:
         self.members, self._unit, self._weight = members, unit, square
@@ -127,7 +127,9 @@ class BiasSums:
     def __init__(self, biases: OutputBiases, optimizer: Optimizer) -> None:
         if optimizer.divides_by == "weight" and biases.drawn.any():
             name = biases.owners[0]
-            raise EvaluationError(f"{optimizer} for `{name}` divides by its size: give its value at the start, {name}=….")
+            raise EvaluationError(
+                f"{optimizer} for `{name}` divides by its size: give its value at the start, {name}=…."
+            )
         self.slopes, self._start = biases.slopes, biases.start
         self._optimizer, self._stepper = optimizer, _of_entries(optimizer)
         self.states: tuple[Array, ...] = self._stepper.start((len(biases.slopes),))

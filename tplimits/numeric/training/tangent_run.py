@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
 
 import numpy
 import sympy
@@ -84,7 +83,10 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
 def _by_kernel(
     asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases
 ) -> tuple[Array, Array, Array]:
-    """Updates linear but for norms: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s; with drawn kernels, once for each draw."""
+    """Updates linear but for norms: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s/ν_s.
+
+    With drawn kernels, once for each draw.
+    """
     f = linear(asked, _of_groups(asked, biases, asked.seed, ntk), path)
     if not asked.operator.kernels.is_drawn:
         return f, numpy.zeros_like(f), f[None]

@@ -22,7 +22,7 @@ from tplimits import stages
 from tplimits.errors import ProgramError
 from tplimits.program.given import positive_number
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
-from tplimits.program.optimizers.recursion import Optimizer, State
+from tplimits.program.optimizers.recursion import Optimizer, State, exact_of
 from tplimits.program.parametrization.exponents import Exponents
 
 #: e: a norm over all entries grows like n^e
@@ -146,6 +146,10 @@ class Clipped(_Around):
     @property
     def divides_by(self) -> str | None:
         return "update"
+
+    @property
+    def clips_at(self) -> tuple[str, Expr] | None:
+        return "max" if self.reading == "usual" else "min", exact_of(self.threshold)
 
     def divisor(self, norm: Any, unit: float = 1.0) -> Any:
         return (numpy.maximum if self.reading == "usual" else numpy.minimum)(norm, float(self.threshold) * unit)

@@ -86,6 +86,11 @@ class Optimizer:
         """Whose norm updates are divided by, "update" or "weight"; None if by none."""
         return None
 
+    @property
+    def clips_at(self) -> tuple[str, Expr] | None:
+        """ "max" or "min", and θ_0, where updates are divided by max(θ, norm) or min(θ, norm)."""
+        return None
+
     def divisor(self, norm: Any, unit: float = 1.0) -> Any:
         """What updates are divided by, given that norm; `unit` is n^e, 1 for norms at infinite width."""
         return unit
