@@ -219,7 +219,7 @@ class _Networks:
                 self.states[name] = stepper.start(g.shape)
             g *= n0 ** float(e.d - e.a)
             w = self.held[name]
-            whole = Whole(self.kinds[name], self.n, w * n0 ** float(e.a))
+            whole = Whole(self.kinds[name], n0, w * n0 ** float(e.a))
             more = () if self.optimizers[name].is_entrywise else (whole,)
             self.states[name], q = stepper.step(t, self.states[name], g, *more)
             if self.decay:

@@ -7,7 +7,9 @@ In the maximal update parametrization every vector of every step has a ket and e
     |W_{t+1}| = (1 − λ)|W_t| − η Q_t(Σ_{h=Wx} |dh_s⟩_{χ_s}⟨x_s| + Σ_{h=Wᵀz} |z_s⟩_{χ_s}⟨dh_s|, s ≤ t)
      c_{t+1}  = (1 − λ) c_t − η Q_t(Σ χ_s dc_s, s ≤ t)
 
-with sums over inputs, outputs and uses inside Q.  Hypotheses: the network has a limit at order 1, without √n anywhere;
+with sums over inputs, outputs and uses inside Q.  Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2), ν_t a norm of
+Q_t or of the weights (`tplimits.limit.training.norms`); Adafactor's Q_t has kets of its own, the means of squared
+gradients over rows and over columns (Sec. 2.10.3).  Hypotheses: the network has a limit at order 1, without √n anywhere;
 Q is pseudo-Lipschitz (what an optimizer loses of this is remarked).
 """
 
@@ -59,30 +61,19 @@ class MaximalRecursion:
 def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> MaximalRecursion:
     """The recursion of a network, its hypotheses checked.
 
-    Raises ProgramError for arguments that are no optimizers or decays, and for optimizers that do not act entry by
-    entry; NoLimitError where √n stands in the network.
+    Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network.
     """
     names = parameters(network)
     optimizers = _by_parameter(network, names, optimizer, "optimizer", Optimizer)
     for name, found in optimizers.items():
-        _refuse_no_recursion(name, found)
+        if not isinstance(found, Optimizer):
+            raise ProgramError(f"tp.MaximalUpdate: {found!r} for `{name}` is no optimizer; give one such as tp.Adam().")
     decays = _by_parameter(network, names, weight_decay, "weight_decay", object)
     exact = {name: _decay(name, value) for name, value in decays.items()}
     for position, s in enumerate(network):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)
     return MaximalRecursion(network, optimizers, exact)
-
-
-def _refuse_no_recursion(name: str, optimizer: Any) -> None:
-    """ProgramError for what is no optimizer, or one that does not act entry by entry."""
-    if not isinstance(optimizer, Optimizer):
-        raise ProgramError(f"tp.MaximalUpdate: {optimizer!r} for `{name}` is no optimizer; give one such as tp.Adam().")
-    if not optimizer.is_entrywise:
-        raise ProgramError(
-            f"tp.MaximalUpdate: {optimizer} for `{name}` looks at all entries of a parameter at once; the limit is "
-            "derived for updates that act entry by entry, such as tp.Adam()."
-        )
 
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:

@@ -11,6 +11,9 @@ be the gradient of a matrix at step s: all its uses stand inside one update.  Th
 
 and an output bias σ b adds σ Q_t(…, σ Σ_b χ_s^b).  Kets do not move; f_0 is Gaussian with covariance ⟨x|x⟩.
 
+Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2): each parameter has its own norm ν_t, of Q_t or of the weights,
+which are (1 − λ)^t times those at the start.  For linear Q it is the norm of error signals in the parameter's kernel.
+
 With weight decay λ kets are those of the weights (1 − λ)^t θ_0, and with f^dec the outputs of that network
 
     f_{t+1} = f^dec_{t+1} − η Σ_{s≤t} (1 − λ)^(t−s) Σ ⟨dz_{t+1}| Q_s |x_{t+1}⟩.
@@ -31,7 +34,7 @@ from tplimits.limit.kernels.recursion import Recursion
 from tplimits.program.backward import Backward, backpropagation
 from tplimits.program.decayed import Decayed, decayed
 from tplimits.program.frozen import FrozenDict
-from tplimits.program.nodes import InitialScalar
+from tplimits.program.nodes import InitialMatrix, InitialScalar
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
 from tplimits.program.tangent import Tangent
@@ -69,6 +72,25 @@ class TangentOperator:
     def is_linear(self) -> bool:
         """Whether all updates are linear in the gradients."""
         return all(o.is_linear for o in self.optimizers.values())
+
+    @property
+    def is_by_kernel(self) -> bool:
+        """Whether tangent kernels give the outputs: all updates linear in the gradients, but for norms that divide.
+
+        The norm of each member of a family of matrices, and that of biases in training, are not in a kernel.
+        """
+        return all(self._is_by_kernel(name, optimizer) for name, optimizer in self.optimizers.items())
+
+    def _is_by_kernel(self, name: str, optimizer: Optimizer) -> bool:
+        s = self.whole[self.whole.initial_names[name]]
+        inner = optimizer.entry_by_entry("matrix")
+        if inner is None or not inner.is_linear:
+            return False
+        if optimizer.divides_by is None:
+            return True
+        return not (isinstance(s, InitialMatrix) and s.axes) and not (
+            name in self.biases and optimizer.divides_by == "weight"
+        )
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -140,7 +162,6 @@ def derive_tangent(
     biases = _biases(network)
     trained = tuple(t for t in kernels.trained if t not in biases)
     optimizers = FrozenDict(_by_name(network, (*trained, *biases), optimizer))
-    _refuse_joint(network, optimizers)
     found = TangentOperator(network, bare, optimizers, weight_decay, infinite, kernels, trained, biases, held)
     if infinite and not found.is_linear:
         raise NoLimitError(
@@ -168,17 +189,6 @@ def _by_name(network: Program, names: tuple[str, ...], optimizer: Any) -> dict[s
         if not isinstance(found, Optimizer):
             raise ProgramError(f"tp.NeuralTangent: {found!r} for `{name}` is no optimizer; give one such as tp.SGD().")
     return {name: optimizer[name] for name in names}
-
-
-def _refuse_joint(network: Program, optimizers: Mapping[str, Optimizer]) -> None:
-    """Refuse updates that look at more than one entry."""
-    for name, optimizer in optimizers.items():
-        try:
-            _ = optimizer.formula
-        except ProgramError as error:
-            raise NoLimitError(
-                f"`{name}` of `{network.name}`: the operator is offered for updates entry by entry. {error}"
-            ) from None
 
 
 def _held(network: Program) -> tuple[str, ...]:

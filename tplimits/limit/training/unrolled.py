@@ -51,8 +51,15 @@ def unrolled(
 ) -> Program:
     """The program that trains a network for some steps; it returns f_0, …, f_steps, one entry an input.
 
-    Raises ProgramError for families of matrices and parameters that are read at selected entries.
+    Raises ProgramError for families of matrices, parameters that are read at selected entries, and optimizers that look
+    at all entries of a parameter at once.
     """
+    for name, optimizer in recursion.optimizers.items():
+        if not optimizer.is_entrywise:
+            raise ProgramError(
+                f"{optimizer} for `{name}` looks at all entries of a parameter at once: steps are unrolled for updates "
+                "that act entry by entry, such as tp.Adam(). `.evaluate` has numbers."
+            )
     return _Unrolling(recursion, X, signal, lr).run(steps)
 
 

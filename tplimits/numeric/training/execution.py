@@ -76,10 +76,11 @@ class TrainingExecution(ParticleExecution):
     # -- parameters ---------------------------------------------------------------------------
 
     def _parameter(self, s: Instruction, optimizer: Optimizer) -> EntrywiseParameter | MatrixParameter:
+        unit = self.width[self.total.readout_width]
         if isinstance(s, InitialMatrix):
-            return MatrixParameter(self.columns[s.rows], self.columns[s.columns], self.blocks, optimizer)
+            return MatrixParameter(self.columns[s.rows], self.columns[s.columns], self.blocks, optimizer, unit)
         assert isinstance(s, (InitialVector, InitialScalar))
-        return EntrywiseParameter(self._start(s), optimizer)
+        return EntrywiseParameter(self._start(s), optimizer, unit if isinstance(s, InitialVector) else 1)
 
     def _see_gradient(self, name: str) -> None:
         """Run what the gradient of a vector needs, so that the vector is drawn orthogonal to it.

@@ -7,24 +7,34 @@ from typing import Any
 import numpy
 
 from tplimits.numeric.training.columns import Array, Population, State
+from tplimits.numeric.training.divisors import share
 from tplimits.numeric.training.matrices import InitialOperator, TrainedMatrix, Update
-from tplimits.numeric.training.updates import BlockUpdate, LowRankUpdate
+from tplimits.numeric.training.updates import update_of
 from tplimits.program.gradient_rows import Rows
 from tplimits.program.optimizers.recursion import Optimizer
 
 
 class EntrywiseParameter:
-    """A vector (*axes, particles), or a scalar (*axes), with one optimizer state an entry."""
+    """A vector (*axes, particles), or a scalar (*axes), with one optimizer state an entry.
 
-    def __init__(self, value: Array, optimizer: Optimizer) -> None:
+    `unit` is the number of particles of the readout's width for vectors, 1 for scalars: norms are roots of sums over
+    entries, divided by it.
+    """
+
+    def __init__(self, value: Array, optimizer: Optimizer, unit: int) -> None:
         self.value = value
-        self._stepper: Any = optimizer.stepper()
+        self._optimizer, self._unit = optimizer, unit
+        self._stepper: Any = _entry_by_entry(optimizer).stepper()
         self.states: tuple[Array, ...] = self._stepper.start(value.shape)
 
     def step(self, t: int, gradient: Array, lr: float, decay: float) -> None:
-        """w ← decay w − lr Q_t(g)."""
+        """w ← decay w − lr Q_t(g)/ν_t, ν_t = 1 for updates that are not divided by a norm."""
         self.states, moved = self._stepper.step(t, self.states, gradient)
-        self.value = decay * self.value - lr * moved
+        by_norm = share(self._optimizer, lambda: self._square(moved), lambda: self._square(self.value))
+        self.value = decay * self.value - lr * by_norm * moved
+
+    def _square(self, values: Array) -> float:
+        return float((values * values).sum()) / self._unit
 
     def gradient(self, rows: list[Rows], χ: Array) -> Array:
         """Σ χ_row left_row, member by member."""
@@ -48,8 +58,9 @@ class EntrywiseParameter:
 class MatrixParameter:
     """A matrix, or a family of them: W_0 by conditioning, its updates as operators; made as they are used."""
 
-    def __init__(self, rows: Population, columns: Population, blocks: int, optimizer: Optimizer) -> None:
-        self._rows, self._columns, self._blocks, self._optimizer = rows, columns, blocks, optimizer
+    def __init__(self, rows: Population, columns: Population, blocks: int, optimizer: Optimizer, unit: int) -> None:
+        self._rows, self._columns, self._blocks = rows, columns, blocks
+        self._optimizer, self._unit = optimizer, unit
         self.members: dict[int, TrainedMatrix] = {}
 
     def member(self, number: int) -> TrainedMatrix:
@@ -59,10 +70,7 @@ class MatrixParameter:
         return self.members[number]
 
     def _update(self) -> Update:
-        sizes = self._rows.size, self._columns.size
-        if self._optimizer.is_linear:
-            return LowRankUpdate(*sizes, self._optimizer)
-        return BlockUpdate(*sizes, self._blocks, self._optimizer)
+        return update_of(self._rows.size, self._columns.size, self._blocks, self._optimizer, self._unit)
 
     def step(self, t: int, rows: list[Rows], χ: Array, lr: float, decay: float) -> None:
         """W ← decay W − lr Q_t(G)/columns for every member; G sums over all uses before Q is applied."""
@@ -90,3 +98,10 @@ class MatrixParameter:
         self.members = {}
         for number, held in state.items():
             self.member(int(number)).restore(held)
+
+
+def _entry_by_entry(optimizer: Optimizer) -> Optimizer:
+    """The update function of the entries of vectors and scalars, which every optimizer has."""
+    found = optimizer.entry_by_entry("vector")
+    assert found is not None
+    return found

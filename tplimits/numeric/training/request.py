@@ -17,7 +17,6 @@ from tplimits.program.data import inputs_of
 from tplimits.program.given import finite_number, seed_number, whole_from, width_ratios
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialScalar, MatMul
-from tplimits.program.optimizers.recursion import TIME, G
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,9 @@ def _not_negative(label: str, value: Any) -> float:
 def _numbers_given(asked: Request) -> None:
     """Refuse optimizers with symbols among their hyperparameters."""
     for name, optimizer in asked.recursion.optimizers.items():
-        own = {G, TIME, *(s.symbol for s in optimizer.states)}
-        exprs = (optimizer.output, *(s.update for s in optimizer.states))
-        open_symbols = set().union(*(e.free_symbols for e in exprs)) - own
-        if open_symbols:
+        if optimizer.open_symbols:
             raise EvaluationError(
-                f"{optimizer} for `{name}`: {min(map(str, open_symbols))} has no value; give numbers."
+                f"{optimizer} for `{name}`: {min(map(str, optimizer.open_symbols))} has no value; give numbers."
             )
 
 

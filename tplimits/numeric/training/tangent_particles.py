@@ -18,10 +18,11 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.numeric.training.divisors import share
 from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.output_biases import OutputBiases
 from tplimits.numeric.training.tangent_request import TangentRequest
-from tplimits.numeric.training.updates import BlockUpdate
+from tplimits.numeric.training.updates import block_update
 from tplimits.program.gradient_rows import Rows, gradient_rows
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialMatrix, InitialVector
@@ -63,11 +64,11 @@ class Member:
 class PairSums:
     """One matrix: Q on pairs of particles in blocks."""
 
-    def __init__(self, member: Member, blocks: int, factor: float, optimizer: Optimizer) -> None:
+    def __init__(self, member: Member, blocks: int, unit: int, optimizer: Optimizer) -> None:
         assert member.right is not None
         rows, columns = member.left.shape[-1], member.right.shape[-1]
-        self.member, self.factor = member, factor
-        self.update = BlockUpdate(rows, columns, blocks, optimizer)
+        self.member, self.factor = member, rows / unit
+        self.update = block_update(rows, columns, blocks, optimizer, unit)
         per = rows // blocks
         self._left = numpy.roll(member.left, per, axis=-1).reshape(*member.left.shape[:-1], blocks, per)
         self._right = member.right.reshape(*member.right.shape[:-1], blocks, columns // blocks)
@@ -95,39 +96,52 @@ class PairSums:
 
 
 class EntrySums:
-    """One vector: Q on its entries."""
+    """One vector with all its axes: Q on its entries; n₀ has `unit` particles, `square` is |w|² at the start."""
 
-    def __init__(self, member: Member, factor: float, optimizer: Optimizer) -> None:
-        self.member, self.factor = member, factor
-        self._stepper: Any = optimizer.stepper()
-        self.states: tuple[Array, ...] = self._stepper.start(member.left.shape[-1:])
-        self.sum = numpy.zeros(member.left.shape[-1])
+    def __init__(self, members: list[Member], unit: int, square: float, optimizer: Optimizer) -> None:
+        self.members, self._unit, self._weight = members, unit, square
+        self._optimizer, self._stepper = optimizer, _of_entries(optimizer)
+        shape = len(members), members[0].left.shape[-1]
+        self.states: tuple[Array, ...] = self._stepper.start(shape)
+        self.sum = numpy.zeros(shape)
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
-        gradient = numpy.einsum("ir,irn->n", self.member.signal(χ, t), self.member.left[self.member.at(t)])
-        self.states, moved = self._stepper.step(t, self.states, gradient)
-        self.sum = decay * self.sum - lr * moved
+        gradients = [numpy.einsum("ir,irn->n", m.signal(χ, t), m.left[m.at(t)]) for m in self.members]
+        self.states, moved = self._stepper.step(t, self.states, numpy.array(gradients))
+        by_norm = share(self._optimizer, lambda: float((moved * moved).sum()) / self._unit, lambda: self._weight)
+        self.sum = decay * self.sum - lr * by_norm * moved
+        self._weight *= decay**2
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs at step t."""
-        values = self.member.left[self.member.at(t)] @ self.sum * (self.factor / len(self.sum))
-        return self.member.collected(values, t, outputs)
+        found: Any = 0.0
+        for member, moved in zip(self.members, self.sum, strict=True):
+            found = found + member.collected(member.left[member.at(t)] @ moved / self._unit, t, outputs)
+        return numpy.asarray(found)
 
 
 class BiasSums:
     """One scalar, or a family of them, that is added to the output."""
 
     def __init__(self, biases: OutputBiases, optimizer: Optimizer) -> None:
-        self.slopes = biases.slopes
-        self._stepper: Any = optimizer.stepper()
+        if optimizer.divides_by == "weight" and biases.drawn.any():
+            name = biases.owners[0]
+            raise EvaluationError(
+                f"{optimizer} for `{name}` divides by its size: give its value at the start, {name}=…."
+            )
+        self.slopes, self._start = biases.slopes, biases.start
+        self._optimizer, self._stepper = optimizer, _of_entries(optimizer)
         self.states: tuple[Array, ...] = self._stepper.start((len(biases.slopes),))
         self.sum = numpy.zeros(len(biases.slopes))
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
         self.states, moved = self._stepper.step(t, self.states, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0))
-        self.sum = decay * self.sum - lr * moved
+        now = self._start + self.sum
+        by_norm = share(self._optimizer, lambda: float(moved @ moved), lambda: float(now @ now))
+        self.sum = decay * self.sum - lr * by_norm * moved
+        self._start = decay * self._start
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs, the same for all inputs."""
@@ -169,16 +183,19 @@ def _drawn(asked: TangentRequest) -> list[str]:
 def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, name: str) -> list[PairSums | EntrySums]:
     s = total.network[total.network.initial_names[name]]
     rows = gradient_rows(total, name, run)
-    n0, optimizer = run.width[total.readout_width], asked.operator.optimizers[name]
-    found: list[PairSums | EntrySums] = []
-    for family in sorted({int(k) for part in rows for k in part.family}):
-        member = _member(asked, [part for part in rows if family in part.family], family)
-        factor = member.left.shape[-1] / n0
-        if isinstance(s, InitialMatrix):
-            found.append(PairSums(member, run.blocks, factor, optimizer))
-        else:
-            found.append(EntrySums(member, factor, optimizer))
-    return found
+    unit, optimizer = run.width[total.readout_width], asked.operator.optimizers[name]
+    families = sorted({int(k) for part in rows for k in part.family})
+    members = [_member(asked, [part for part in rows if family in part.family], family) for family in families]
+    if isinstance(s, InitialMatrix):
+        return [PairSums(member, run.blocks, unit, optimizer) for member in members]
+    return [EntrySums(members, unit, asked.weight_square(name), optimizer)] if members else []
+
+
+def _of_entries(optimizer: Optimizer) -> Any:
+    """The stepper of the entries of vectors and scalars."""
+    found = optimizer.entry_by_entry("vector")
+    assert found is not None
+    return found.stepper()
 
 
 def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +17,10 @@ from tplimits.limit.training.tangent import TangentOperator
 from tplimits.limit.unroll import size_of
 from tplimits.numeric.particles import CONDITIONINGS
 from tplimits.program.data import inputs_of
+from tplimits.program.evaluate import evaluate
 from tplimits.program.given import finite_number, real_array, seed_number, whole_from, width_ratios, working_executor
 from tplimits.program.loss import error_signal
-from tplimits.program.nodes import InitialScalar
+from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
 
@@ -34,6 +36,15 @@ class Rate:
     def __call__(self, t: int) -> float:
         """The rate of step t."""
         return _not_negative(f"lr({t})", self.lr(t)) if callable(self.lr) else float(self.lr)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters with one optimizer and rate."""
+
+    optimizer: Optimizer
+    rate: Rate
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -60,13 +71,29 @@ class TangentRequest:
     checkpoint: Path | None
 
     @property
-    def groups(self) -> dict[tuple[Optimizer, Rate], tuple[str, ...]]:
-        """The parameters that have the same optimizer and rate."""
-        found: dict[tuple[Optimizer, Rate], tuple[str, ...]] = {}
+    def groups(self) -> tuple[Group, ...]:
+        """The parameters that have the same optimizer and rate; each alone where a norm divides."""
+        found: dict[tuple[Any, ...], Group] = {}
         for name, optimizer in self.operator.optimizers.items():
-            key = (optimizer, self.rates[name])
-            found[key] = (*found.get(key, ()), name)
-        return found
+            alone = None if optimizer.divides_by is None else name
+            key = (optimizer, self.rates[name], alone)
+            names = found[key].names if key in found else ()
+            found[key] = Group(optimizer, self.rates[name], (*names, name))
+        return tuple(found.values())
+
+    def ratio(self, width: str) -> float:
+        """A width over that which is read out."""
+        readout = self.bound[self.bound.returns[0]].width or "n"
+        return self.ratios.get(width, 1.0) / self.ratios.get(readout, 1.0)
+
+    def weight_square(self, name: str) -> float:
+        """|w|² at the start for a matrix or a vector: the sum of squares over n₀^(2e − 2b)."""
+        s = self.bound[self.bound.initial_names[name]]
+        if isinstance(s, InitialMatrix):
+            return self.ratio(s.rows)
+        assert isinstance(s, InitialVector)
+        mean, std = (float(evaluate(value, {})) for value in (s.law.mean, s.law.std))
+        return math.prod(size_of(self.bound, a) for a in s.axes) * self.ratio(s.over) * (mean**2 + std**2)
 
     @property
     def inputs(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
 
 import numpy
 import sympy
@@ -15,11 +14,13 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.training.sign_kernel import sign_kernel
 from tplimits.numeric.training import tangent_checkpoint
+from tplimits.numeric.training.divisors import share
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
 from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.numeric.training.tangent_particles import replicate
-from tplimits.numeric.training.tangent_request import Rate, TangentRequest
+from tplimits.numeric.training.tangent_request import Group, TangentRequest
 from tplimits.program.loss import error_signal
+from tplimits.program.nodes import InitialMatrix
 from tplimits.program.optimizers.recursion import G, Optimizer
 from tplimits.progress import Progress, reporting
 
@@ -36,13 +37,17 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     biases = output_biases(asked)
     nngp, ntk = kernels(asked, biases, asked.seed)
     path = initial_path(asked, nngp, biases)
-    if asked.operator.is_linear:
+    if asked.operator.is_by_kernel:
         return _by_kernel(asked, ntk, path, biases)
-    if len(asked.groups) == 1 and asked.times == 1 and next(iter(asked.groups))[0].output == sympy.sign(G):
+    if len(asked.groups) == 1 and asked.times == 1 and _is_sign(asked.groups[0].optimizer):
         found = _by_signs(asked, path, biases)
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
     return _averaged(_replicates(asked, path, biases, executor, progress))
+
+
+def _is_sign(optimizer: Optimizer) -> bool:
+    return optimizer.is_entrywise and optimizer.output == sympy.sign(G)
 
 
 def sign_gram_of(asked: TangentRequest) -> Array:
@@ -59,7 +64,7 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
     if asked.outputs or asked.operator.infinite:
         return None
     signal, f = error_signal(asked.error), path[0]
-    ((_, rate),) = asked.groups
+    rate = asked.groups[0].rate
     if numpy.count_nonzero(signal(f, 0)) != 1:
         return None
     try:
@@ -78,7 +83,10 @@ def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array
 def _by_kernel(
     asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases
 ) -> tuple[Array, Array, Array]:
-    """Linear updates: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s; with drawn kernels, once for each draw."""
+    """Updates linear but for norms: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s/ν_s.
+
+    With drawn kernels, once for each draw.
+    """
     f = linear(asked, _of_groups(asked, biases, asked.seed, ntk), path)
     if not asked.operator.kernels.is_drawn:
         return f, numpy.zeros_like(f), f[None]
@@ -92,29 +100,48 @@ def _of_groups(
     """The tangent kernel of each group of parameters with the same optimizer and rate."""
     if whole is not None and len(asked.groups) == 1:
         return [whole]
-    return [kernels(asked, biases, seed, names)[1] for names in asked.groups.values()]
+    return [kernels(asked, biases, seed, names)[1] for names in (group.names for group in asked.groups)]
 
 
-class _Group:
-    """Parameters with the same linear update: Q_t acts on error signals instead of gradients."""
+class _Linear:
+    """Parameters with the same update, linear but for a norm: Q_t acts on error signals instead of gradients.
 
-    def __init__(self, asked: TangentRequest, optimizer: Optimizer, rate: Rate, kernel: OutputKernel) -> None:
+    The square of the norm of Q_t is that of the signals in the kernel of the parameter, times columns/n₀ for a matrix.
+    """
+
+    def __init__(self, asked: TangentRequest, group: Group, kernel: OutputKernel) -> None:
+        inner = group.optimizer.entry_by_entry("matrix")
+        assert inner is not None
         self.shape = (asked.times, *asked.shape)
-        self._stepper: Any = optimizer.stepper()
-        self._rate, self._kernel, self._decay = rate, kernel, asked.decay
+        self._group, self._stepper = group, inner.stepper()
+        self._kernel, self._decay = kernel, asked.decay
         self._states, self._moved = self._stepper.start(self.shape), numpy.zeros(self.shape)
+        self._columns = self._weight = 1.0
+        if group.optimizer.divides_by is not None and group.names[0] not in asked.operator.biases:
+            s = asked.bound[asked.bound.initial_names[group.names[0]]]
+            self._columns = asked.ratio(s.columns) if isinstance(s, InitialMatrix) else 1.0
+            self._weight = asked.weight_square(group.names[0])
 
     def change(self, t: int, χ: Array) -> Array:
         """What is learned by step t, at all times."""
         self._states, q = self._stepper.step(t, self._states, χ)
-        self._moved = self._decay * self._moved + self._rate(t) * q
-        return self._kernel(self._moved.reshape(-1, *self.shape[2:])).reshape(self.shape)
+        by_norm = share(self._group.optimizer, lambda: self._square(q), lambda: self._weight)
+        self._weight *= self._decay**2
+        self._moved = self._decay * self._moved + self._group.rate(t) * by_norm * q
+        return self._times(self._moved)
+
+    def _times(self, signals: Array) -> Array:
+        """The kernel times error signals of all times and inputs."""
+        return self._kernel(signals.reshape(-1, *self.shape[2:])).reshape(self.shape)
+
+    def _square(self, q: Array) -> float:
+        return max(float((q * self._times(q)).sum()) * self._columns, 0.0)
 
 
 def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array) -> Array:
     """A run with linear updates, given the kernel of each group of parameters."""
     signal, shape = error_signal(asked.error), (asked.times, *asked.shape)
-    groups = [_Group(asked, *key, kernel) for key, kernel in zip(asked.groups, ntks, strict=True)]
+    groups = [_Linear(asked, group, kernel) for group, kernel in zip(asked.groups, ntks, strict=True)]
     found = [path[0]]
     for t in range(asked.steps):
         χ = numpy.zeros(shape)

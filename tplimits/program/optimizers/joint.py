@@ -10,17 +10,19 @@ with e = 1 for matrices, ½ for vectors and 0 for scalars, so that c counts as c
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits import stages
 from tplimits.errors import ProgramError
 from tplimits.program.given import positive_number
-from tplimits.program.optimizers.adaptive import _Adaptive
-from tplimits.program.optimizers.recursion import Optimizer, State
+from tplimits.program.optimizers.adaptive import Adam, _Adaptive
+from tplimits.program.optimizers.recursion import Optimizer, State, exact_of
 from tplimits.program.parametrization.exponents import Exponents
 
 #: e: a norm over all entries grows like n^e
@@ -44,6 +46,16 @@ class _Around(Optimizer):
     @property
     def formula(self) -> tuple[tuple[State, ...], Expr]:
         raise ProgramError(f"{self!r} looks at all entries of a parameter at once; no update of one entry exists.")
+
+    def entry_by_entry(self, kind: str) -> Optimizer | None:
+        return self.optimizer
+
+    @property
+    def open_symbols(self) -> set[Symbol]:
+        return self.optimizer.open_symbols
+
+    def divisor(self, norm: Any, unit: float = 1.0) -> Any:
+        return norm
 
     @property
     def is_memoryless(self) -> bool:
@@ -92,6 +104,10 @@ class Normalized(_Around):
     def is_bounded(self) -> bool:
         return self.by == "update" or self.optimizer.is_bounded
 
+    @property
+    def divides_by(self) -> str | None:
+        return self.by
+
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
         return NORM_POWER[kind] - (exponents.b if self.by == "weight" else 0)
 
@@ -127,6 +143,17 @@ class Clipped(_Around):
     def is_bounded(self) -> bool:
         return self.reading == "usual" or self.optimizer.is_bounded
 
+    @property
+    def divides_by(self) -> str | None:
+        return "update"
+
+    @property
+    def clips_at(self) -> tuple[str, Expr] | None:
+        return "max" if self.reading == "usual" else "min", exact_of(self.threshold)
+
+    def divisor(self, norm: Any, unit: float = 1.0) -> Any:
+        return (numpy.maximum if self.reading == "usual" else numpy.minimum)(norm, float(self.threshold) * unit)
+
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
         return NORM_POWER[kind]
 
@@ -156,6 +183,17 @@ class Adafactor(_Adaptive):
     @property
     def formula(self) -> tuple[tuple[State, ...], Expr]:
         raise ProgramError(f"{self!r} looks at all entries of a matrix at once; no update of one entry exists.")
+
+    def entry_by_entry(self, kind: str) -> Optimizer | None:
+        if kind == "matrix":
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of ε = 0 there was a warning when this was made
+            return Adam(0, self.decay, self.eps)
+
+    @property
+    def open_symbols(self) -> set[Symbol]:
+        return set().union(*(value.free_symbols for value in self.hyperparameters.values()))
 
     @property
     def is_memoryless(self) -> bool:

@@ -15,10 +15,10 @@ Array = NDArray[numpy.float64]
 
 @dataclass(frozen=True)
 class Whole:
-    """What a step needs to know of a parameter: its kind, the width, and the weights w that are trained."""
+    """What a step needs to know of a parameter: its kind, the width n₀ of the readout, and the weights w."""
 
     kind: str
-    n: int
+    n: float
     w: Array
 
 
@@ -36,12 +36,9 @@ class NormStepper:
     def step(self, t: int, states: tuple[Array, ...], g: Array, whole: Whole) -> tuple[tuple[Array, ...], Array]:
         """The states after step t, and the update; where the norm is 0 there is none."""
         states, q = self.inner.step(t, states, g)
-        chosen = self.optimizer
-        norm = _norm(whole.w if isinstance(chosen, Normalized) and chosen.by == "weight" else q, whole.kind)
-        if isinstance(chosen, Clipped):
-            threshold = float(chosen.threshold) * float(whole.n) ** float(NORM_POWER[whole.kind])
-            norm = (numpy.maximum if chosen.reading == "usual" else numpy.minimum)(norm, threshold)
-        return states, numpy.divide(q, norm, out=numpy.zeros_like(q), where=norm > 0)
+        norm = _norm(whole.w if self.optimizer.divides_by == "weight" else q, whole.kind)
+        ν = self.optimizer.divisor(norm, float(whole.n) ** float(NORM_POWER[whole.kind]))
+        return states, numpy.divide(q, ν, out=numpy.zeros_like(q), where=ν > 0)
 
 
 class FactoredStepper:

@@ -77,6 +77,30 @@ class Optimizer:
         """Whether every entry moves by its own gradients alone."""
         return True
 
+    def entry_by_entry(self, kind: str) -> Optimizer | None:
+        """The update function of single entries of a "matrix", "vector" or "scalar", before a norm divides; or None."""
+        return self
+
+    @property
+    def divides_by(self) -> str | None:
+        """Whose norm updates are divided by, "update" or "weight"; None if by none."""
+        return None
+
+    @property
+    def clips_at(self) -> tuple[str, Expr] | None:
+        """ "max" or "min", and θ_0, where updates are divided by max(θ, norm) or min(θ, norm)."""
+        return None
+
+    def divisor(self, norm: Any, unit: float = 1.0) -> Any:
+        """What updates are divided by, given that norm; `unit` is n^e, 1 for norms at infinite width."""
+        return unit
+
+    @property
+    def open_symbols(self) -> set[Symbol]:
+        """Symbols among the hyperparameters, which have no value."""
+        own = {G, TIME, *(s.symbol for s in self.states)}
+        return set().union(*(e.free_symbols for e in (self.output, *(s.update for s in self.states)))) - own
+
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
         """The power of 1/n that a step has beyond n^(−c), for a "matrix", a "vector", a "scalar" or a "readout"."""
         return sympy.S.Zero

@@ -73,6 +73,26 @@ class Parametrization:
         kinds = roles(network).kinds
         return {name: self.by_name.get(name, self.kind(kinds[name])) for name in known}
 
+    def adjusted(self, network: Program, optimizer: Any) -> Parametrization:
+        """The same limit for updates that are divided by norms: c − e, or c − e + b for the norm of the weights.
+
+        e = 1 for matrices, ½ for vectors, 0 for scalars (Yang & Littwin, Defs 2.10.4 to 2.10.9); `optimizer` is one
+        for all parameters, or one for each by name.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        ...     return v * (W @ tp.sum(U * ξ, over="d"))
+        >>> {name: e.c for name, e in MUP.adjusted(net, tp.Normalized(tp.SGD())).of(net).items()}
+        {'U': -1/2, 'W': 0, 'v': -1/2}
+        """
+        kinds, found = roles(network).kinds, {}
+        for name, e in self.of(network).items():
+            chosen = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
+            power = chosen.extra_power(kinds[name], e) if chosen is not None else sympy.S.Zero
+            found[name] = Exponents(e.a, e.b, e.c - power, e.d)
+        return self.with_names(found)
+
     def with_names(self, by_name: Mapping[str, Exponents]) -> Parametrization:
         """The same table with other exponents of single parameters."""
         return replace(self, by_name=by_name)

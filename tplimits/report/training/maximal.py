@@ -12,11 +12,20 @@ from tplimits.report.latex_formulas import Formula, environment
 from tplimits.report.text import formula
 from tplimits.report.training.notation import LatexNotation, NamedLatex, TextNotation
 from tplimits.report.training.outline import Equation, Outline
+from tplimits.report.training.update_functions import (
+    NOT_ZERO,
+    SIDES,
+    entry_by_entry,
+    factored_latex,
+    factored_text,
+    is_factored,
+)
 
 _SECTIONS = {
     "forward": "forward, for every input",
     "backward": "backward",
     "update": "update",
+    "divisor": "norms that divide",
     "unrolled": "images, with W_0 unrolled",
 }
 _LEGEND = (
@@ -35,7 +44,8 @@ def text(recursion: MaximalRecursion) -> str:
         rows = [e for e in equations if e.section == section]
         if rows:
             lines += [f" {title}", *(f"  {e.left:<{width}} = {e.right}" for e in rows)]
-    lines += [" where", *(f"  {line}" for line in _LEGEND), *(f"  {line}" for line in _optimizers(recursion))]
+    legend = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
+    lines += [" where", *(f"  {line}" for line in legend), *(f"  {line}" for line in _optimizers(recursion))]
     return "\n".join([*lines, *(f"  lost: {line}" for line in recursion.lost)])
 
 
@@ -50,7 +60,9 @@ def _optimizers(recursion: MaximalRecursion) -> list[str]:
 
 
 def _recursion_text(optimizer: Optimizer) -> str:
-    states, output = optimizer.formula  # hyperparameters by name
+    if is_factored(optimizer):
+        return f"{optimizer}: {'; '.join(factored_text())}"
+    states, output = entry_by_entry(optimizer).formula  # hyperparameters by name
     updates = "".join(f"{s.name} ← {formula(s.update)}, " for s in states)
     return f"{optimizer}: {updates}Q_t = {formula(output)}"
 
@@ -92,7 +104,10 @@ def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:
     for optimizer in distinct:
         who = ", ".join(rf"\mathrm{{{n}}}" for n, o in recursion.optimizers.items() if o == optimizer)
         tag = rf"\quad ({who})" if len(distinct) > 1 else ""
-        states, output = optimizer.formula
+        if is_factored(optimizer):
+            rows += list(factored_latex())
+            continue
+        states, output = entry_by_entry(optimizer).formula
         rows += [Formula(s.name, r"\leftarrow", printer.addends(s.update)) for s in states]
         rows.append(Formula("Q_t", "=", (printer.doprint(output) + tag,)))
     return rows
@@ -106,3 +121,6 @@ def latex(recursion: MaximalRecursion) -> str:
 def notebook(recursion: MaximalRecursion) -> str:
     """The same for MathJax and KaTeX."""
     return f"$$\n{environment(_latex_rows(recursion), 'aligned')}\n$$"
+
+
+__all__ = ["NOT_ZERO", "latex", "notebook", "steps", "text"]

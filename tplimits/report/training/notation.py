@@ -7,11 +7,13 @@ from typing import Protocol
 import sympy
 from sympy import Expr
 
+from tplimits.limit.training.norms import Norm
 from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, Lookup
 from tplimits.program.program import Program
 from tplimits.program.render import BodyPrinter, number_text
 from tplimits.report.kernels.latex import label
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
+from tplimits.report.training.update_functions import norm_latex, norm_text
 
 
 def latex_label(text: str) -> str:
@@ -55,6 +57,15 @@ class Notation(Protocol):
 
     def power(self, base: str, exponent: str) -> str:
         """A power."""
+
+    def divided(self, bar: str, name: str, t: str) -> str:
+        """An update by the norm ν of a parameter."""
+
+    def divisor(self, name: str, t: str) -> str:
+        """That norm."""
+
+    def norm(self, inside: str, norm: Norm) -> str:
+        """√(widths Σ_axes E[inside²]), or the larger or smaller of it and θ."""
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         """A body at time t; `data` are instructions without a time."""
@@ -111,6 +122,15 @@ class TextNotation:
 
     def power(self, base: str, exponent: str) -> str:
         return f"{base}^{exponent}" if len(exponent) == 1 else f"{base}^({exponent})"
+
+    def divided(self, bar: str, name: str, t: str) -> str:
+        return f"{bar}/{self.divisor(name, t)}"
+
+    def divisor(self, name: str, t: str) -> str:
+        return f"ν_{t}[{name}]"
+
+    def norm(self, inside: str, norm: Norm) -> str:
+        return norm_text(inside, norm)
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         return _TimedBody(self._program, data).doprint(expr)
@@ -187,6 +207,15 @@ class LatexNotation:
 
     def power(self, base: str, exponent: str) -> str:
         return f"{base}^{{{exponent}}}"
+
+    def divided(self, bar: str, name: str, t: str) -> str:
+        return rf"{bar}\big/{self.divisor(name, t)}"
+
+    def divisor(self, name: str, t: str) -> str:
+        return rf"\nu^{{{latex_label(name)}}}_{{{t}}}"
+
+    def norm(self, inside: str, norm: Norm) -> str:
+        return norm_latex(inside, norm)
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         return _TimedLatex(self._program, data).doprint(expr)

@@ -9,6 +9,7 @@ from sympy import Expr, Integer
 
 from tplimits.limit.kets import MASTER, Reference
 from tplimits.limit.training.maximal import MaximalRecursion
+from tplimits.limit.training.norms import norm_of
 from tplimits.program.entries import Entry, axis_symbol
 from tplimits.program.nodes import (
     Avg,
@@ -26,12 +27,14 @@ FORWARD = Reference(f"{MASTER}, Thm 2.9.25, Eqs. (2.42)–(2.43)", "yang2023tens
 BACKWARD = Reference(f"{MASTER}, Def. 2.9.14", "yang2023tensor")
 UPDATE = Reference(f"{MASTER}, Thm 2.9.25, Eqs. (2.44)–(2.49), transposed uses added", "yang2023tensor")
 DECAY = Reference(f"{MASTER}, Eqs. (2.51)–(2.53)", "yang2023tensor")
+NORM = Reference(f"{MASTER}, Eqs. (2.54)–(2.58), Defs 2.10.4–2.10.9, norms of Q", "yang2023tensor")
+FACTORED = Reference(f"{MASTER}, Sec. 2.10.3", "yang2023tensor")
 UNROLLED = Reference(f"{MASTER}, Thm 2.7.1", "yang2023tensor")
 
 
 @dataclass(frozen=True)
 class Equation:
-    """One line, `left = right`; sections are "forward", "backward", "update" and "unrolled"."""
+    """One line, `left = right`; sections are "forward", "backward", "update", "divisor" and "unrolled"."""
 
     section: str
     left: str
@@ -50,7 +53,7 @@ class Outline:
         self.data = frozenset(recursion.network.inputs)
 
     def equations(self) -> Iterator[Equation]:
-        """Forward, backward, update, and images with W_0 unrolled."""
+        """Forward, backward, update, norms that divide it, and images with W_0 unrolled."""
         for position in range(self.size):
             yield from self._instruction(position, "forward", FORWARD)
         yield from self._output()
@@ -58,6 +61,8 @@ class Outline:
             yield from self._instruction(position, "backward", BACKWARD)
         for name in self.recursion.optimizers:
             yield self._update(name)
+        for name in self.recursion.optimizers:
+            yield from self._divisor(name)
         for s in self.program:
             if isinstance(s, MatMul):
                 yield self._unrolled(s)
@@ -118,9 +123,38 @@ class Outline:
             old, new = f"|{old}|", f"|{new}|"
         elif isinstance(s, InitialVector):
             old, new = write.ket(old), write.ket(new)
-        bar = write.bar(self.gradient(name, "t"), "t")
-        reference = UPDATE if λ == 0 else DECAY
+        bar = self._bar(name, "t")
+        reference = self._reference(name)
         return Equation("update", new, f"{self._kept(λ, old)} − {write.rate} {bar}", (name,), reference)
+
+    def _bar(self, name: str, t: str, transpose: str = "") -> str:
+        """The update of a parameter at a time, divided by its norm if it is."""
+        bar = self.write.bar(self.gradient(name, t), t) + transpose
+        divides = self.recursion.optimizers[name].divides_by is not None
+        return self.write.divided(bar, name, t) if divides else bar
+
+    def _reference(self, name: str) -> Reference:
+        optimizer = self.recursion.optimizers[name]
+        if optimizer.divides_by is not None:
+            return NORM
+        if not optimizer.is_entrywise:
+            return FACTORED
+        return UPDATE if self.recursion.weight_decay[name] == 0 else DECAY
+
+    def _divisor(self, name: str) -> Iterator[Equation]:
+        """ν_t of a parameter."""
+        norm = norm_of(self.recursion.network, name, self.recursion.optimizers[name])
+        if norm is None:
+            return
+        write, λ = self.write, self.recursion.weight_decay[name]
+        if norm.of == "update":
+            inside = write.bar(self.gradient(name, "t"), "t")
+        elif norm.is_of_start:
+            inside = "" if λ == 0 else write.power(write.number(1 - λ), "t")
+        else:
+            inside = write.timed(name, "t")
+            inside = write.ket(inside) if isinstance(self._parameter(name), InitialVector) else inside
+        yield Equation("divisor", write.divisor(name, "t"), write.norm(inside, norm), (name,), NORM)
 
     def _parameter(self, name: str) -> Instruction:
         return self.program[self.program.initial_names[name]]
@@ -149,7 +183,7 @@ class Outline:
         first = write.ket(self._image(s, "0"))
         if base:
             first = f"{write.power(base, 't')} {first}"
-        bar = write.bar(self.gradient(name, "s"), "s")
-        action = f"{bar}{write.transpose if s.transposed else ''} {write.ket(self._label(s.operand, 't'))}"
+        bar = self._bar(name, "s", write.transpose if s.transposed else "")
+        action = f"{bar} {write.ket(self._label(s.operand, 't'))}"
         past = write.past(f"{write.power(base, 't−1−s')} " if base else "", action)
         return Equation("unrolled", write.ket(write.timed(s.name, "t")), f"{first} {past}", (name, s.name), UNROLLED)

@@ -1,4 +1,4 @@
-"""The operator regime in text, in LaTeX, and step by step."""
+"""The operator regime in text and step by step."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from functools import cached_property, partial
 from sympy import Expr, Symbol
 
 from tplimits.limit.kets import MASTER, Reference, Step
+from tplimits.limit.training.norms import Norm, norm_of
 from tplimits.limit.training.tangent import TangentOperator
 from tplimits.program.backward import Use
 from tplimits.program.nodes import InitialMatrix, InitialVector, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.render import body_text, number_text, right_hand_side
-from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
-from tplimits.report.latex_names import name as latex_name
+from tplimits.report.training.outline import FACTORED, NORM
+from tplimits.report.training.update_functions import (
+    NOT_ZERO,
+    SIDES,
+    entry_by_entry,
+    factored_text,
+    is_factored,
+    norm_text,
+)
 
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
 BACKWARD = Reference(f"{MASTER}, Def. 2.9.14", "yang2023tensor")
@@ -62,6 +70,18 @@ class Shown:
         s = self.total[self.total.initial_names[parameter]]
         return s.axes
 
+    def norm(self, parameter: str) -> Norm | None:
+        """The norm that divides the updates of a parameter."""
+        return norm_of(self.operator.whole, parameter, self.operator.optimizers[parameter])
+
+    def gradient(self, parameter: str) -> str:
+        """The gradient of a matrix or a vector, the sum over inputs b and uses."""
+        terms = self.terms[parameter]
+        inner = " + ".join(
+            _sum(t.sums) + (f"|{t.left}⟩" if t.right is None else f"|{t.left}⟩⟨{t.right}|") for t in terms
+        )
+        return f"Σ_b χ^b {inner}" if len(terms) == 1 else f"Σ_b χ^b ({inner})"
+
     @property
     def rest(self) -> str:
         """What stands before the operator: f_t, or the decayed outputs."""
@@ -85,6 +105,14 @@ def text(operator: TangentOperator) -> str:
     lines += [f"    {'+ ' if i else '  '}{line}" for i, line in enumerate(_terms(shown))]
     if operator.is_linear:
         lines.append("  Q is linear in the gradients: 𝒦 = Σ_s c_s χ_s Θ with the tangent kernel Θ of tp.Kernels()")
+    elif operator.is_by_kernel:
+        lines.append(
+            "  Q is linear in the gradients: 𝒦 = Σ_w Θ_w q_t/ν_t[w], q_t = Σ_s c_s χ_s, with the kernel Θ_w of each "
+        )
+        lines.append("  parameter w, and E[Q_t(G_w)²] = q_t·Θ_w q_t")
+    norms = list(_norms(shown))
+    if norms:
+        lines += [*(f"  {line}" for _, line in norms), f"  {SIDES}"]
     for optimizer, names in by_optimizer(operator).items():
         whose = "" if operator.optimizer else f" of {', '.join(names)}"
         lines += [f"  {line}" for line in _update(optimizer, whose)]
@@ -96,17 +124,40 @@ def text(operator: TangentOperator) -> str:
 def _terms(shown: Shown) -> Iterator[str]:
     for parameter, terms in shown.terms.items():
         matrix = any(t.right is not None for t in terms)
-        inner = " + ".join(_sum(t.sums) + (f"|{t.left}⟩⟨{t.right}|" if matrix else f"|{t.left}⟩") for t in terms)
-        gradient = f"Σ_b χ^b {inner}" if len(terms) == 1 else f"Σ_b χ^b ({inner})"
+        gradient, divided = shown.gradient(parameter), _divided(shown, parameter)
         name = f"G_{parameter}"
         family = _sum(shown.summed(parameter))
+        before, after = (" ", divided) if matrix else ("", "")
         for number, term in enumerate(terms):
             update = f"Q_t({gradient})" if len(terms) == 1 else f"Q_t({name})"
-            ket = f" |{term.right}⟩" if matrix else "⟩"
+            ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
-            yield f"{family}{_sum(term.sums)}⟨{term.left}|{' ' if matrix else ''}{update}{ket}{where}"
+            yield f"{family}{_sum(term.sums)}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
-        yield f"∂f/∂{bias} Q_t(∂f/∂{bias} Σ_b χ^b)"
+        yield f"∂f/∂{bias} Q_t(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
+
+
+def _divided(shown: Shown, parameter: str) -> str:
+    return "" if shown.norm(parameter) is None else f"/ν_t[{parameter}]"
+
+
+def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
+    """What updates are divided by, for each parameter."""
+    operator, kept = shown.operator, "(1 − λ)^t" if shown.operator.weight_decay else ""
+    for name in (*operator.trained, *operator.biases):
+        norm = shown.norm(name)
+        if norm is not None:
+            yield name, f"ν_t[{name}] = {norm_text(_inside(shown, name, norm, kept), norm)}"
+
+
+def _inside(shown: Shown, name: str, norm: Norm, kept: str) -> str:
+    """What a norm is taken of: the update, or the weights, which are those of the start times a power."""
+    if norm.of == "update":
+        gradient = f"∂f/∂{name} Σ_b χ^b" if name in shown.operator.biases else shown.gradient(name)
+        return f"Q_t({gradient})"
+    if norm.is_of_start:
+        return kept
+    return f"{name}_t" if name in shown.operator.biases else (f"({kept} {name})" if kept else name)
 
 
 def _sum(axes: tuple[str, ...]) -> str:
@@ -123,6 +174,12 @@ def by_optimizer(operator: TangentOperator) -> dict[Optimizer, tuple[str, ...]]:
 
 def _update(optimizer: Optimizer, whose: str) -> Iterator[str]:
     """The update function as a recursion."""
+    if is_factored(optimizer):
+        values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items())
+        yield from (f"Q_t{whose}: {line}" for line in factored_text())
+        yield f"   (g = G_t, t = 0, 1, …; {values})"
+        return
+    optimizer = entry_by_entry(optimizer)
     states, output = optimizer.formula
     lines = [f"Q_t{whose} = {_plain(output)}", *(f"{s.name} ← {_plain(s.update)}" for s in states)]
     values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
@@ -160,68 +217,6 @@ def _axes(axes: tuple[str, ...]) -> str:
     return f"[{', '.join(axes)}]" if axes else ""
 
 
-# -- LaTeX ------------------------------------------------------------------------------------
-
-
-def latex(operator: TangentOperator) -> str:
-    """The evolution of the outputs and the operator, for amsmath."""
-    return environment(_formulas(operator), "align*")
-
-
-def notebook(operator: TangentOperator) -> str:
-    """The same for a notebook, whose MathJax has no align of its own."""
-    return f"$${environment(_formulas(operator), 'aligned')}$$"
-
-
-def _formulas(operator: TangentOperator) -> list[Formula]:
-    shown, λ = Shown(operator), operator.weight_decay
-    printer = FormulaPrinter()
-    if λ:
-        right = r"f^{\mathrm{dec}}_{t+1} - \eta\sum_{s\le t}(1-\lambda)^{t-s}\,\mathcal K_{s,t+1}(\chi_0,\dots,\chi_s)"
-        rows = [Formula("f_{t+1}", "=", (right + rf",\quad \lambda = {λ:g}",))]
-        rows.append(Formula(r"\mathcal K_{s,t+1}^a", "=", tuple(_latex_terms(shown, "Q_s"))))
-    else:
-        rows = [
-            Formula("f_{t+1}", "=", (r"f_t - \eta\,\mathcal K(\chi_0,\dots,\chi_t),\quad \chi_t = \epsilon_t(f_t)",))
-        ]
-        rows.append(Formula(r"\mathcal K^a", "=", tuple(_latex_terms(shown, "Q_t"))))
-    for optimizer, names in by_optimizer(operator).items():
-        whose = "" if operator.optimizer else f"^{{{','.join(map(latex_name, names))}}}"
-        states, output = optimizer.formula
-        rows.append(Formula(f"Q_t{whose}", "=", (printer.doprint(output),)))
-        rows += [Formula(latex_name(s.name), r"\gets", (printer.doprint(s.update),)) for s in states]
-    return rows
-
-
-def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
-    first = True
-    for parameter, terms in shown.terms.items():
-        matrix = any(t.right is not None for t in terms)
-        inside = " + ".join(
-            _latex_sum(t.sums) + rf"|{_latex(t.left)}\rangle^b" + (rf"\langle {_latex(t.right)}|^b" if t.right else "")
-            for t in terms
-        )
-        gradient = r"\sum_b\chi^b" + (rf"\Big({inside}\Big)" if len(terms) > 1 else inside)
-        for term in terms:
-            bra = _latex_sum(shown.summed(parameter)) + _latex_sum(term.sums) + rf"\langle {_latex(term.left)}|^a\,"
-            ket = rf"\,|{_latex(term.right or '')}\rangle^a" if matrix else r"\rangle"
-            bra = bra if matrix else bra.removesuffix(r"\,")
-            yield ("" if first else "+ ") + rf"{bra}{update}\Big({gradient}\Big){ket}"
-            first = False
-    for bias in shown.operator.biases:
-        slope = rf"\partial_{{{latex_name(bias)}}}f"
-        yield ("" if first else "+ ") + rf"{slope}\,{update}\Big({slope}\sum_b\chi^b\Big)"
-        first = False
-
-
-def _latex(text: str) -> str:
-    return latex_name(text.replace(", ", ",")) if text else ""
-
-
-def _latex_sum(axes: tuple[str, ...]) -> str:
-    return rf"\sum_{{{','.join(latex_name(a) for a in axes)}}}" if axes else ""
-
-
 # -- steps ------------------------------------------------------------------------------------
 
 
@@ -241,7 +236,10 @@ def _steps(shown: Shown) -> Iterator[Step]:
             reference = HAT if position < len(operator.whole) else BACKWARD
             yield Step("image under a matrix", (shown.total[s.matrix].name,), line, reference)
     for parameter in shown.terms:
-        yield Step("gradient and update", (parameter,), partial(_of_parameter, shown, parameter), OPERATOR)
+        reference = FACTORED if is_factored(operator.optimizers[parameter]) else OPERATOR
+        yield Step("gradient and update", (parameter,), partial(_of_parameter, shown, parameter), reference)
+    for name, shown_norm in _norms(shown):
+        yield Step("norm of an update", (name,), partial(str, shown_norm), NORM)
     if operator.weight_decay:
         sentence = (
             "with weight decay the initial weights are (1 − λ)^t θ_0 at step t: kets outside Q are those of step t+1, "
@@ -273,6 +271,8 @@ def assumptions(operator: TangentOperator) -> tuple[str, ...]:
         "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",
         "everything later is conditional on f_0",
     ]
+    if any(o.divides_by for o in operator.optimizers.values()):
+        found.append(NOT_ZERO)
     if operator.infinite:
         found.append(f"infinitely many independent members along {', '.join(operator.infinite)}")
     return tuple(found)

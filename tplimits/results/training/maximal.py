@@ -67,6 +67,7 @@ class MaximalLimit:
             "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
             "Gaussian (matrices of variance 1/columns), the output an average",
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
+            *((report.NOT_ZERO,) if any(o.divides_by for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
         )
 

@@ -22,6 +22,7 @@ from tplimits.program.program import Program
 from tplimits.progress import Progress
 from tplimits.report import citations
 from tplimits.report.training import tangent as report
+from tplimits.report.training import tangent_latex
 from tplimits.results.training.runs import TrainingRun
 
 
@@ -78,8 +79,8 @@ class TangentLimit:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the update is linear, so that the tangent kernel gives the outputs without particles."""
-        return self.operator.is_linear and not self.operator.kernels.is_drawn
+        """Whether updates are linear, but for norms: tangent kernels then give the outputs without particles."""
+        return self.operator.is_by_kernel and not self.operator.kernels.is_drawn
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -96,10 +97,10 @@ class TangentLimit:
 
     def latex(self) -> str:
         """A compilable fragment (amsmath)."""
-        return report.latex(self.operator)
+        return tangent_latex.latex(self.operator)
 
     def _repr_latex_(self) -> str:
-        return report.notebook(self.operator)
+        return tangent_latex.notebook(self.operator)
 
     def citation(self) -> str:
         """BibTeX of the theorems this limit rests on."""

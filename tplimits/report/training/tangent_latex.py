@@ -1,0 +1,104 @@
+r"""The operator regime in LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tplimits.limit.training.tangent import TangentOperator
+from tplimits.report.latex_formulas import Formula, environment
+from tplimits.report.latex_names import name as latex_name
+from tplimits.report.training.notation import NamedLatex
+from tplimits.report.training.tangent import Shown, Term, by_optimizer
+from tplimits.report.training.update_functions import entry_by_entry, factored_latex, is_factored, norm_latex
+
+
+def latex(operator: TangentOperator) -> str:
+    """The evolution of the outputs and the operator, for amsmath."""
+    return environment(_formulas(operator), "align*")
+
+
+def notebook(operator: TangentOperator) -> str:
+    """The same for a notebook, whose MathJax has no align of its own."""
+    return f"$${environment(_formulas(operator), 'aligned')}$$"
+
+
+def _formulas(operator: TangentOperator) -> list[Formula]:
+    shown, λ = Shown(operator), operator.weight_decay
+    printer = NamedLatex()
+    if λ:
+        right = r"f^{\mathrm{dec}}_{t+1} - \eta\sum_{s\le t}(1-\lambda)^{t-s}\,\mathcal K_{s,t+1}(\chi_0,\dots,\chi_s)"
+        rows = [Formula("f_{t+1}", "=", (right + rf",\quad \lambda = {λ:g}",))]
+        rows.append(Formula(r"\mathcal K_{s,t+1}^a", "=", tuple(_latex_terms(shown, "Q_s"))))
+    else:
+        rows = [
+            Formula("f_{t+1}", "=", (r"f_t - \eta\,\mathcal K(\chi_0,\dots,\chi_t),\quad \chi_t = \epsilon_t(f_t)",))
+        ]
+        rows.append(Formula(r"\mathcal K^a", "=", tuple(_latex_terms(shown, "Q_t"))))
+    rows += list(_latex_norms(shown, "s" if λ else "t"))
+    for optimizer, names in by_optimizer(operator).items():
+        whose = "" if operator.optimizer else f"^{{{','.join(map(latex_name, names))}}}"
+        if is_factored(optimizer):
+            rows += list(factored_latex())
+            continue
+        states, output = entry_by_entry(optimizer).formula
+        rows.append(Formula(f"Q_t{whose}", "=", (printer.doprint(output),)))
+        rows += [Formula(latex_name(s.name), r"\gets", (printer.doprint(s.update),)) for s in states]
+    return rows
+
+
+def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
+    first = True
+    for parameter, terms in shown.terms.items():
+        matrix = any(t.right is not None for t in terms)
+        gradient, divided = _latex_gradient(terms), _latex_divided(shown, parameter, update)
+        for term in terms:
+            bra = _latex_sum(shown.summed(parameter)) + _latex_sum(term.sums) + rf"\langle {_latex(term.left)}|^a\,"
+            ket = rf"{divided}\,|{_latex(term.right or '')}\rangle^a" if matrix else rf"{divided}\rangle"
+            bra = bra if matrix else bra.removesuffix(r"\,")
+            yield ("" if first else "+ ") + rf"{bra}{update}\Big({gradient}\Big){ket}"
+            first = False
+    for bias in shown.operator.biases:
+        slope = rf"\partial_{{{latex_name(bias)}}}f"
+        divided = _latex_divided(shown, bias, update)
+        yield ("" if first else "+ ") + rf"{slope}\,{update}\Big({slope}\sum_b\chi^b\Big){divided}"
+        first = False
+
+
+def _latex_gradient(terms: tuple[Term, ...]) -> str:
+    inside = " + ".join(
+        _latex_sum(t.sums) + rf"|{_latex(t.left)}\rangle^b" + (rf"\langle {_latex(t.right)}|^b" if t.right else "")
+        for t in terms
+    )
+    return r"\sum_b\chi^b" + (rf"\Big({inside}\Big)" if len(terms) > 1 else inside)
+
+
+def _latex_divided(shown: Shown, parameter: str, update: str) -> str:
+    """The divisor at the time of the update Q_t or Q_s."""
+    time = update.removeprefix("Q_")
+    return "" if shown.norm(parameter) is None else rf"\big/\nu^{{{latex_name(parameter)}}}_{time}"
+
+
+def _latex_norms(shown: Shown, time: str) -> Iterator[Formula]:
+    operator, kept = shown.operator, rf"(1-\lambda)^{time}" if shown.operator.weight_decay else ""
+    for name in (*operator.trained, *operator.biases):
+        norm = shown.norm(name)
+        if norm is None:
+            continue
+        own = latex_name(name)
+        if norm.of == "update":
+            slope = rf"\partial_{{{own}}}f\sum_b\chi^b"
+            gradient = slope if name in operator.biases else _latex_gradient(shown.terms[name])
+            inside = rf"Q_{time}\big({gradient}\big)"
+        elif norm.is_of_start:
+            inside = kept
+        else:
+            inside = f"{{{own}}}_{time}" if name in operator.biases else rf"{kept} {own}".strip()
+        yield Formula(rf"\nu^{{{own}}}_{time}", "=", (norm_latex(inside, norm),))
+
+
+def _latex(text: str) -> str:
+    return latex_name(text.replace(", ", ",")) if text else ""
+
+
+def _latex_sum(axes: tuple[str, ...]) -> str:
+    return rf"\sum_{{{','.join(latex_name(a) for a in axes)}}}" if axes else ""
