@@ -122,7 +122,7 @@ table = {}
 for axis, n in zip(axes, WIDTHS, strict=True):
     f = np.concatenate(
         [
-            train(kinked, tp.MUP, adam, X, error, 0.2, STEPS, n, SEED + k, draws=1, subtract_initial=True).f
+            train(kinked, tp.MUP, adam, X, error, 0.2, STEPS, n, SEED + k, draws=1, start=0).f
             for k in range(TRIALS)
         ]
     )

@@ -72,7 +72,7 @@ class Replicate:
             self.kets[name].append(ket)
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
-            self.execution.step(t, self.signal(f, t), self.asked.rates(t), self.decay)
+            self.execution.step(t, self.signal(f, t), self.asked.rates_at(t), self.decay)
 
     def _ket(self, name: str) -> Array:
         """A vector of the network at the parameters of now: (*axes, inputs, particles)."""

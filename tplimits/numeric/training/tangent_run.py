@@ -18,9 +18,10 @@ from tplimits.numeric.training import tangent_checkpoint
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
 from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.numeric.training.tangent_particles import replicate
-from tplimits.numeric.training.tangent_request import Rate, TangentRequest
+from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.program.loss import error_signal
 from tplimits.program.optimizers.recursion import G, Optimizer
+from tplimits.program.rates import Rate
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
