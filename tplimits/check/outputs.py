@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tplimits.check.adaptive import Inquiry
 from tplimits.check.claims import Claim
-from tplimits.check.parity import layer_series
+from tplimits.check.parity import is_odd, layer_series
 from tplimits.check.recipe import Recipe
 from tplimits.check.sample import Draws
 from tplimits.check.training import Networks
@@ -31,6 +31,7 @@ from tplimits.limit.unroll import size_of
 from tplimits.program.data import inputs_of
 from tplimits.program.given import by_name, real_array, sent_to, whole_from, working_executor
 from tplimits.program.loss import error_signal
+from tplimits.program.network import parameters
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
 from tplimits.progress import Progress
@@ -98,14 +99,21 @@ class OutputSampler:
         return {self.label(index): index for index in numpy.ndindex(*self.path) if index[0]}
 
     @cached_property
+    def starts_at_zero(self) -> bool:
+        """Whether the mean of f_0 is 0 at every width, so that f_0 may serve as a control variate."""
+        drawn = frozenset(parameters(self.recipe.net)) - set(self.given or {})
+        return self.start is None and is_odd(self.recipe.net, drawn)
+
+    @cached_property
     def labels(self) -> tuple[str, ...]:
-        """All entries."""
-        return tuple(self.entries)
+        """All entries, and those of f_0 where they are control variates."""
+        first = (self.label((0, *index)) for index in numpy.ndindex(*self.shape))
+        return (*self.entries, *(first if self.starts_at_zero else ()))
 
     def prepare(self) -> None:
         """What every batch needs, once: copies of the sampler go to other processes."""
         if not self.growing:
-            _ = self.program, self.labels, self.recipe.exponents, self.recipe.kinds, self.recipe.steppers
+            _ = self.program, self.labels, self.starts_at_zero, self.recipe.exponents, self.recipe.kinds, self.recipe.steppers
 
     def batch(self, n: int) -> int:
         """Draws in a full batch at width n."""
@@ -132,9 +140,39 @@ class OutputSampler:
             f = networks.trained(self.X, error_signal(self.error), self.steps, start=self.start).f
         except EvaluationError as error:
             raise CheckError(f"a network of width {n} could not be trained: {error}") from None
-        later = f[:, 1:].reshape(draws, -1)
-        squares = numpy.repeat(_squares(f)[1:], f[0, 0].size)
-        return Draws(n, later, squares)
+        values, squares = f[:, 1:].reshape(draws, -1), numpy.repeat(_squares(f)[1:], f[0, 0].size)
+        if self.starts_at_zero:
+            first = f[:, 0].reshape(draws, -1)
+            values, squares = numpy.hstack([values, first]), numpy.hstack([squares, (first**2).mean(axis=0)])
+        return Draws(n, values, squares)
+
+
+@dataclass(frozen=True)
+class OutputInquiry(Inquiry):
+    """An inquiry into outputs, whose noise at the start is taken out where its mean is known."""
+
+    def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
+        assert isinstance(self.sampler, OutputSampler)
+        if not self.sampler.starts_at_zero:
+            return tuple(samples)
+        count = len(self.sampler.entries)
+        return tuple(replace(s, values=_without_start(s.values, count)) for s in samples)
+
+
+def _without_start(values: Array, count: int) -> Array:
+    """f_t − β f_0 in place of f_t, the same in the mean; β of one half of the draws from the other half.
+
+    The first `count` columns are f_1, f_2, …, the others f_0.
+    """
+    later, first = values[:, :count].copy(), values[:, count:]
+    first = numpy.tile(first, count // first.shape[1])
+    half = numpy.arange(len(values)) % 2 == 1
+    for mine in (half, ~half):
+        y, c = (x[~mine] - x[~mine].mean(axis=0) for x in (values[:, :count], first))
+        size = (c**2).sum(axis=0)
+        β = numpy.divide((y * c).sum(axis=0), size, out=numpy.zeros_like(size), where=size > 0)
+        later[mine] -= β * first[mine]
+    return numpy.hstack([later, values[:, count:]])
 
 
 def _operations(optimizer: Optimizer) -> int:
@@ -223,7 +261,7 @@ def check_outputs(
     some = sampler.at(WIDTHS[0])
     form = layer_series(some.recipe.net, sampler.given)
     taken, remarks = sampled_widths(some.program, MORE_WIDTHS if widths is None else widths, form, sampler.ratios)
-    inquiry = Inquiry(sampler, taken, tuple(found), (form,) * len(found), checked_level(level), remarks)
+    inquiry = OutputInquiry(sampler, taken, tuple(found), (form,) * len(found), checked_level(level), remarks)
     return concluded(inquiry, draws, executor, progress, began)
 
 
@@ -231,7 +269,7 @@ def _claim(sampler: OutputSampler, label: str, value: Any) -> list[Claim]:
     if label == "f":
         return _entries(sampler, 'claims["f"]', value, None)
     if label not in sampler.entries:
-        first, last = sampler.labels[0], sampler.labels[-1]
+        first, last = next(iter(sampler.entries)), next(reversed(sampler.entries))
         raise CheckError(f"there is no `{label}` to check; there is f, and its entries {first}, …, {last}.")
     number = _array(f"claims[{label!r}]", value)
     if number.ndim:
