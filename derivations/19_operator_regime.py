@@ -108,10 +108,7 @@ figure, axes = pictures.figure(len(WIDTHS), "NTP, ReLU, Adam at 0.2: outputs on 
 table = {}
 for axis, n in zip(axes, WIDTHS, strict=True):
     f = np.concatenate(
-        [
-            train(kinked, tp.NTP, sharp, X, error, 0.2, STEPS, n, SEED + k, draws=1, start=0).f
-            for k in range(TRIALS)
-        ]
+        [train(kinked, tp.NTP, sharp, X, error, 0.2, STEPS, n, SEED + k, draws=1, start=0).f for k in range(TRIALS)]
     )
     table[n] = np.sqrt(((f - limit.f) ** 2).mean(axis=(0, 2)))
     shown = ", ".join(f"{table[n][t]:.3f}" for t in times)

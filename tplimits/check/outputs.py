@@ -1,8 +1,9 @@
 """Outputs of networks in training judged at finite widths: f[t,i] for the output on input i after t steps.
 
-A draw is a network whose true matrices are trained (`tplimits.check.training`); the mean of each entry of f_1, …, f_steps
-over draws is what is fitted.  Where outputs are random at the start, in the operator regime, they are shifted to a given
-start, which the error sees too.  A network with output axes has `f[t,i;a]`, outputs numbered in row order.
+A draw is a network whose true matrices are trained (`tplimits.check.training`); the mean over draws of each entry of
+f_1, …, f_steps is what is fitted.  Where outputs are random at the start, in the operator regime, they are shifted to a
+given start, which the error sees too.  Where their mean is 0 at every width, f_0 is a control variate.  A network with
+output axes has `f[t,i;a]`, outputs numbered in row order.
 """
 
 from __future__ import annotations
@@ -113,7 +114,14 @@ class OutputSampler:
     def prepare(self) -> None:
         """What every batch needs, once: copies of the sampler go to other processes."""
         if not self.growing:
-            _ = self.program, self.labels, self.starts_at_zero, self.recipe.exponents, self.recipe.kinds, self.recipe.steppers
+            _ = (
+                self.program,
+                self.labels,
+                self.starts_at_zero,
+                self.recipe.exponents,
+                self.recipe.kinds,
+                self.recipe.steppers,
+            )
 
     def batch(self, n: int) -> int:
         """Draws in a full batch at width n."""
@@ -224,8 +232,8 @@ def _path(sampler: OutputSampler, start: Any) -> Array:
         raise CheckError(f"f0 has shape {array.shape}; it is {sampler.shape}, or {sampler.path} for a path.")
     if not along and array.ndim and sampler.recipe.decaying:
         raise CheckError(
-            f"f0 has shape {array.shape}, but with weight decay the outputs of the untrained network change in time: give "
-            f"their path, {sampler.path}, or leave f0 out, which takes 0 at all times."
+            f"f0 has shape {array.shape}, but with weight decay the outputs of the untrained network change in time: "
+            f"give their path, {sampler.path}, or leave f0 out, which takes 0 at all times."
         )
     return numpy.broadcast_to(array, sampler.path).copy()
 
@@ -254,7 +262,9 @@ def check_outputs(
     if claims is None:
         found = _entries(sampler, "f", stated, stated_error)
     else:
-        found = [c for label, value in by_name(claims, "claims", CheckError).items() for c in _claim(sampler, label, value)]
+        found = [
+            c for label, value in by_name(claims, "claims", CheckError).items() for c in _claim(sampler, label, value)
+        ]
     if not found:
         raise CheckError('there is no claim to judge; claim "f" or single entries.')
     sent_to(executor, {"error": sampler.error, "lr": sampler.recipe.rates}, CheckError)

@@ -86,7 +86,9 @@ def is_odd(program: Program, drawn: frozenset[str]) -> bool:
             continue
         if isinstance(s, InitialVector) and s.law.mean != 0:
             continue
-        odd = _changed(program, bodies, bodies, *((position, None) if isinstance(s, InitialMatrix) else (None, position)))
+        odd = _changed(
+            program, bodies, bodies, *((position, None) if isinstance(s, InitialMatrix) else (None, position))
+        )
         if odd is not None and odd.issuperset(program.returns):
             return True
     return False

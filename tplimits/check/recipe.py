@@ -1,4 +1,4 @@
-"""How networks of finite width are trained: parametrization, optimizers, rates and decays, checked once for all widths."""
+"""How networks of finite width are trained: parametrization, optimizers, rates and decays, once for all widths."""
 
 from __future__ import annotations
 

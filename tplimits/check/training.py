@@ -76,11 +76,11 @@ def train(
     """Train `draws` networks of width n and record their outputs, step by step.
 
     optimizer, weight_decay: one for all parameters, or by name.  lr: a number, a function of the step t = 0, 1, …, or
-    either of these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the others
-    stay.  keep: names of values to record, or names for positions in the total program.  given: initial parameters and
-    constants by name, in the program's scale (W, not w).  start: what outputs are shifted to, f_t − f^dec_t + start_t, also
-    those that the error sees, with f^dec the outputs of the same network at rate 0 (f_0, as long as nothing decays);
-    a number, outputs (inputs, *outputs), or a path of them (steps + 1, inputs, *outputs).
+    either of these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the
+    others stay.  keep: names of values to record, or names for positions in the total program.  given: initial
+    parameters and constants by name, in the program's scale (W, not w).  start: what outputs are shifted to,
+    f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of the same network at rate 0 (f_0, as
+    long as nothing decays); a number, outputs (inputs, *outputs), or a path of them (steps + 1, inputs, *outputs).
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -185,7 +185,8 @@ class Networks:
         """f of all draws: (draws, inputs, *outputs)."""
         products = Products(self.sampler, run, slice(None), slice(None), lambda: run)
         x, shift = products.readout_values()
-        f: Array = x.sum(axis=-1) * float(products.n0) ** -self.recipe.a_out + shift
+        with numpy.errstate(all="ignore"):  # what overflows is refused by name
+            f: Array = x.sum(axis=-1) * float(products.n0) ** -self.recipe.a_out + shift
         return f.reshape(*f.shape[:2], *products.shape)
 
     # -- backward -----------------------------------------------------------------------------

@@ -132,8 +132,8 @@ def sent_to(executor: Any, values: Mapping[str, Any], error: type[TplimitsError]
             pickle.dumps(value)
         except Exception as problem:  # pickling runs the code of users
             raise error(
-                f"{name}= cannot be sent to the processes of the executor ({type(problem).__name__}): define the function "
-                "at the top of a module instead of as a lambda, or give a ThreadPoolExecutor, or none."
+                f"{name}= cannot be sent to the processes of the executor ({type(problem).__name__}): define the "
+                "function at the top of a module, not as a lambda, or give a ThreadPoolExecutor, or none."
             ) from None
 
 

@@ -65,12 +65,12 @@ def check(
     Of a kernel limit the network and its gradients are run on the inputs `X1` and `X2` (None: X1): K[i,j] and Θ[i,j].
     `claims` name single entries or whole arrays, "nngp" and "ntk".
 
-    Of a limit of training, networks whose true matrices are trained, on `X`, `error`, `lr` and `steps` as `evaluate` takes
-    them: f[t,i], the output on input i after t steps, or f[t,i;a] of several outputs.  In the operator regime outputs at the
-    start are random, so that networks are judged given them: their outputs are shifted to `f0` (0 if left out), a
-    path under weight decay.  2 % are those of the largest change of any output up to that time.  `claims` name single entries or the
-    array "f", (steps + 1, inputs, *outputs), whose first row is the start.  `particles`, `replicates`, `block` and
-    `conditioning` are those of `evaluate`.  The error signal is called for every network.
+    Of a limit of training, networks are run whose true matrices are trained, on `X`, `error`, `lr` and `steps` as
+    `evaluate` takes them: f[t,i] is the output on input i after t steps, f[t,i;a] one of several outputs.  In the
+    operator regime outputs are random at the start and judged given it: those of the networks are shifted to `f0` (0
+    if left out; a path under weight decay).  2 % are those of the largest change of any output since the start.
+    `claims` name entries or the array "f", (steps + 1, inputs, *outputs), whose first row is the start.
+    `particles`, `replicates`, `block` and `conditioning` are those of `evaluate`; `error` is called for every network.
 
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
@@ -94,9 +94,7 @@ def check(
         if layers != 1 or method != "auto":
             raise CheckError("layers= and method= are for other limits; this is one of a network in training.")
         asked |= {"X1": X1, "X2": X2, "V0": V0, "particles": particles, "replicates": replicates}
-        return training_verdict(
-            result, asked, widths, draws, seed, level, given, ratios, claims, executor, progress
-        )
+        return training_verdict(result, asked, widths, draws, seed, level, given, ratios, claims, executor, progress)
     if not isinstance(result, WidthLimit):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     if V0 is not None or layers != 1:

@@ -18,6 +18,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.numeric.training.columns import State
 from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.output_biases import OutputBiases
 from tplimits.numeric.training.tangent_request import TangentRequest
@@ -80,6 +81,14 @@ class PairSums:
         right = self._right[at][chosen]
         self.update.step(t, left.reshape(len(left), -1), right.reshape(len(right), -1), lr, decay)
 
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return self.update.state()
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.update.restore(state)
+
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs at step t."""
         at = self.member.at(t)
@@ -94,20 +103,40 @@ class PairSums:
         return self.member.collected(values, t, outputs)
 
 
-class EntrySums:
+class _Sums:
+    """An optimizer on an array of entries, and the decayed sum of its updates."""
+
+    def __init__(self, shape: tuple[int, ...], optimizer: Optimizer) -> None:
+        self._stepper: Any = optimizer.stepper()
+        self.states: tuple[Array, ...] = self._stepper.start(shape)
+        self.sum = numpy.zeros(shape)
+
+    def add(self, t: int, gradient: Array, lr: float, decay: float) -> None:
+        """Add the update of step t."""
+        self.states, moved = self._stepper.step(t, self.states, gradient)
+        self.sum = decay * self.sum - lr * moved
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"sum": self.sum, **{f"state{i}": s for i, s in enumerate(self.states)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.sum = numpy.array(state["sum"])
+        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
+
+
+class EntrySums(_Sums):
     """One vector: Q on its entries."""
 
     def __init__(self, member: Member, factor: float, optimizer: Optimizer) -> None:
+        super().__init__(member.left.shape[-1:], optimizer)
         self.member, self.factor = member, factor
-        self._stepper: Any = optimizer.stepper()
-        self.states: tuple[Array, ...] = self._stepper.start(member.left.shape[-1:])
-        self.sum = numpy.zeros(member.left.shape[-1])
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
         gradient = numpy.einsum("ir,irn->n", self.member.signal(χ, t), self.member.left[self.member.at(t)])
-        self.states, moved = self._stepper.step(t, self.states, gradient)
-        self.sum = decay * self.sum - lr * moved
+        self.add(t, gradient, lr, decay)
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs at step t."""
@@ -115,19 +144,16 @@ class EntrySums:
         return self.member.collected(values, t, outputs)
 
 
-class BiasSums:
+class BiasSums(_Sums):
     """One scalar, or a family of them, that is added to the output."""
 
     def __init__(self, biases: OutputBiases, optimizer: Optimizer) -> None:
+        super().__init__((len(biases.slopes),), optimizer)
         self.slopes = biases.slopes
-        self._stepper: Any = optimizer.stepper()
-        self.states: tuple[Array, ...] = self._stepper.start((len(biases.slopes),))
-        self.sum = numpy.zeros(len(biases.slopes))
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
-        self.states, moved = self._stepper.step(t, self.states, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0))
-        self.sum = decay * self.sum - lr * moved
+        self.add(t, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0), lr, decay)
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs, the same for all inputs."""
@@ -193,20 +219,48 @@ def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
     return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales)
 
 
-def replicate(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
-    """f at all times on one draw of particles, (steps + 1, inputs, *outputs)."""
-    sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
-    sums += [(name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])) for name in asked.operator.biases]
-    signal, outputs = error_signal(asked.error), len(biases.constant)
-    found = [path[0]]
-    for t in range(asked.steps):
-        χ = signal(found[-1], t)
-        change = numpy.zeros((asked.inputs, outputs))
-        for name, part in sums:
+class TangentReplicate:
+    """f at all times on one draw of particles; the kets are drawn again when it is taken up from a checkpoint."""
+
+    def __init__(self, asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> None:
+        self.asked, self.path, self.signal = asked, path, error_signal(asked.error)
+        self.outputs = len(biases.constant)
+        self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
+        for name in asked.operator.biases:
+            self.sums.append((name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])))
+        self.f = [path[0]]
+
+    def advance(self) -> None:
+        """One step of training."""
+        t, asked = len(self.f) - 1, self.asked
+        χ = self.signal(self.f[-1], t)
+        change = numpy.zeros((asked.inputs, self.outputs))
+        for name, part in self.sums:
             part.step(t, χ, asked.rates[name](t), asked.decay)
-            change += part.change(t + 1, outputs)
-        f = path[min(t + 1, len(path) - 1)] + change.reshape(asked.shape)
+            change += part.change(t + 1, self.outputs)
+        f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():
             raise EvaluationError(f"step {t + 1}: the outputs are not finite; training diverges. Give a smaller lr.")
-        found.append(f)
-    return numpy.array(found)
+        self.f.append(f)
+
+    def times(self) -> int:
+        """How many steps are done."""
+        return len(self.f) - 1
+
+    def finished(self) -> bool:
+        """Whether all are."""
+        return self.times() >= self.asked.steps
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"f": numpy.array(self.f), "sums": {str(i): part.state() for i, (_, part) in enumerate(self.sums)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.f = list(state["f"])
+        for i, (_, part) in enumerate(self.sums):
+            part.restore(state["sums"][str(i)])
+
+    def result(self) -> State:
+        """The outputs at all times, (steps + 1, inputs, *outputs)."""
+        return {"f": numpy.array(self.f)}

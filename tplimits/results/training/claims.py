@@ -40,6 +40,7 @@ def training_verdict(
     X, error, steps = (asked[name] for name in ("X", "error", "steps"))
     numbers = {k: v for k, v in given.items() if k != "draws"}
     settings: dict[str, Any] = {k: asked[k] for k in _OF_PARTICLES if asked.get(k) is not None}
+    decay: Any
     if isinstance(result, TangentLimit):
         operator = result.operator
         optimizers, decay, growing = operator.optimizers, operator.weight_decay, operator.infinite
