@@ -91,6 +91,7 @@ class _File:
             raise _no_checkpoint(path) from None
         self._unwritten = False
         self._due = 0.0
+        self._copy: State = {}
         if not os.access(path.parent, os.W_OK) or path.is_dir():
             raise EvaluationError(f"checkpoint={str(path)!r}: this is no file that can be written.")
 
@@ -99,8 +100,9 @@ class _File:
         self.running, self.state, self._unwritten = number, replicate.state(), True
         if time.monotonic() >= self._due:
             self.write()
-        else:
-            self.state = _copied(self.state)  # the next step works in the arrays of this one
+        else:  # the next step works in the arrays of this one
+            self._copy = _copied(self.state, self._copy)
+            self.state = self._copy
 
     def finish(self, number: int, replicate: Replicate) -> None:
         """After the last step of a replicate."""
@@ -179,15 +181,21 @@ def _no_checkpoint(path: Path) -> EvaluationError:
     )
 
 
-def _copied(state: Mapping[str, Any]) -> State:
-    return {
-        key: _copied(value) if isinstance(value, Mapping) else numpy.array(value) if _is_array(value) else value
-        for key, value in state.items()
-    }
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, numpy.ndarray)
+def _copied(state: Mapping[str, Any], places: Mapping[str, Any]) -> State:
+    """A copy of a nested dictionary, in the arrays of an earlier copy where these fit: new memory is slow."""
+    found: State = {}
+    for key, value in state.items():
+        place = places.get(key)
+        if isinstance(value, Mapping):
+            found[key] = _copied(value, place if isinstance(place, Mapping) else {})
+        elif not isinstance(value, numpy.ndarray):
+            found[key] = value
+        elif isinstance(place, numpy.ndarray) and place.shape == value.shape and place.dtype == value.dtype:
+            numpy.copyto(place, value)
+            found[key] = place
+        else:
+            found[key] = value.copy()
+    return found
 
 
 def _flat(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
