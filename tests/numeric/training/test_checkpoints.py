@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
+from tplimits.numeric.training import checkpoint
 
 X = np.array([[1.0, 0.3], [-0.2, 0.8], [0.7, -1.1]])
 TARGETS = tp.squared_error([0.5, -1.0, np.nan], train=[0, 1])
@@ -87,6 +88,22 @@ def test_a_run_interrupted_again_and_again_between_steps(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("at", [2, 4])
+def test_a_large_state_goes_back_to_the_last_file(name, at, tmp_path, monkeypatch):
+    whole = evaluated(name)
+    monkeypatch.setattr(checkpoint, "_COPIED", 0)
+    monkeypatch.setattr(checkpoint, "_SHARE", 1e9)  # the file is written after the first step and no more
+    file = tmp_path / "run.npz"
+    error, _ = interrupting(at)
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(name, error=error, checkpoint=file)
+    again, calls = interrupting(0)
+    resumed = evaluated(name, error=again, checkpoint=file)
+    assert (resumed.replicates == whole.replicates).all()
+    assert len(calls) == 2 * 4 - 1
+
+
+@pytest.mark.parametrize("name", LIMITS)
 def test_more_replicates_go_on_from_fewer(name, tmp_path):
     file = tmp_path / "run.npz"
     evaluated(name, checkpoint=file)
@@ -156,8 +173,6 @@ def test_files_of_other_runs_and_damaged_ones_are_refused(name, tmp_path):
 
 def test_writing_takes_a_small_part_of_a_run(tmp_path, monkeypatch):
     """Many steps, few files: the clock says when."""
-    from tplimits.numeric.training import checkpoint
-
     now, written = [0.0], []
     save = checkpoint.save
 

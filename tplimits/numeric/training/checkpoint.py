@@ -21,6 +21,8 @@ from tplimits.errors import EvaluationError
 from tplimits.numeric.training.columns import State
 from tplimits.program.loss import SquaredError
 
+#: bytes of a state that is copied before a step; an interruption in it goes back to the last file for a larger one
+_COPIED = 1 << 22
 #: of the time of a run, writing takes one part in so many, but for the first and the last time
 _SHARE = 20
 
@@ -52,7 +54,8 @@ def kept(
 ) -> Iterator[State]:
     """The results of all replicates; `known` is the fingerprint of the run, `told` hears of every time that is done.
 
-    Interrupted, wherever that is, the file holds the last whole step; bit for bit the same numbers come from there.
+    Interrupted between steps, the file holds all of them; interrupted in a step, all before it, or for a large state
+    those when the file was last written, some seconds ago.  Bit for bit the same numbers come from there.
     """
     file = _File(path, known)
     for number in range(replicates):
@@ -66,8 +69,9 @@ def kept(
             told(replicate.times())
         try:
             while not replicate.finished():
+                file.before(replicate)
                 replicate.advance()
-                file.step(number, replicate)
+                file.after(number, replicate)
                 told(1)
         except BaseException:
             file.write()
@@ -89,25 +93,35 @@ class _File:
             self.state: State = held.get("replicate", {})
         except (KeyError, TypeError, ValueError):
             raise _no_checkpoint(path) from None
-        self._unwritten = False
-        self._due = 0.0
-        self._copy: State = {}
+        #: the running replicate between its steps, when its state can be read
+        self._live: Replicate | None = None
+        self._unwritten, self._due, self._bytes = False, 0.0, 0
         if not os.access(path.parent, os.W_OK) or path.is_dir():
             raise EvaluationError(f"checkpoint={str(path)!r}: this is no file that can be written.")
 
-    def step(self, number: int, replicate: Replicate) -> None:
-        """After a whole step of the running replicate: the file is written if it is time, the state kept if not."""
-        self.running, self.state, self._unwritten = number, replicate.state(), True
+    def before(self, replicate: Replicate) -> None:
+        """Before a step, which works in the arrays of the state: an interruption in it finds what is kept here."""
+        if self._unwritten:
+            small = self._bytes <= _COPIED
+            self.state, self._unwritten = (self._seen(replicate, copied=True), True) if small else ({}, False)
+        self._live = None
+
+    def after(self, number: int, replicate: Replicate) -> None:
+        """After a whole step of the running replicate: the file is written if it is time."""
+        self.running, self._live, self._unwritten = number, replicate, True
         if time.monotonic() >= self._due:
             self.write()
-        else:  # the next step works in the arrays of this one
-            self._copy = _copied(self.state, self._copy)
-            self.state = self._copy
+
+    def _seen(self, replicate: Replicate, copied: bool = False) -> State:
+        """The state of a replicate."""
+        state = _flat(replicate.state(), "")
+        self._bytes = sum(int(value.nbytes) for value in state.values())
+        return {key: value.copy() for key, value in state.items()} if copied else state
 
     def finish(self, number: int, replicate: Replicate) -> None:
         """After the last step of a replicate."""
         self.done[number], self.times[number] = replicate.result(), replicate.times()
-        self.running, self.state, self._unwritten = None, {}, True
+        self.running, self.state, self._live, self._unwritten = None, {}, None, True
         self.write()
 
     def write(self) -> None:
@@ -118,7 +132,8 @@ class _File:
         done = {str(k): {"found": found, "times": self.times[k]} for k, found in self.done.items()}
         state: State = {"fingerprint": self.known, "done": done}
         if self.running is not None:
-            state |= {"running": self.running, "replicate": self.state}
+            running = self.state if self._live is None else self._seen(self._live)
+            state |= {"running": self.running, "replicate": running}
         save(self.path, state)
         self._unwritten = False
         ended = time.monotonic()
@@ -179,23 +194,6 @@ def _no_checkpoint(path: Path) -> EvaluationError:
     return EvaluationError(
         f"checkpoint={str(path)!r}: the file is no checkpoint of tplimits, or damaged; give another, or delete it."
     )
-
-
-def _copied(state: Mapping[str, Any], places: Mapping[str, Any]) -> State:
-    """A copy of a nested dictionary, in the arrays of an earlier copy where these fit: new memory is slow."""
-    found: State = {}
-    for key, value in state.items():
-        place = places.get(key)
-        if isinstance(value, Mapping):
-            found[key] = _copied(value, place if isinstance(place, Mapping) else {})
-        elif not isinstance(value, numpy.ndarray):
-            found[key] = value
-        elif isinstance(place, numpy.ndarray) and place.shape == value.shape and place.dtype == value.dtype:
-            numpy.copyto(place, value)
-            found[key] = place
-        else:
-            found[key] = value.copy()
-    return found
 
 
 def _flat(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
