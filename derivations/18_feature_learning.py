@@ -121,10 +121,7 @@ figure, axes = pictures.figure(len(WIDTHS), "μP, ReLU, Adam at 0.2: outputs on 
 table = {}
 for axis, n in zip(axes, WIDTHS, strict=True):
     f = np.concatenate(
-        [
-            train(kinked, tp.MUP, adam, X, error, 0.2, STEPS, n, SEED + k, draws=1, subtract_initial=True).f
-            for k in range(TRIALS)
-        ]
+        [train(kinked, tp.MUP, adam, X, error, 0.2, STEPS, n, SEED + k, draws=1, start=0).f for k in range(TRIALS)]
     )
     table[n] = np.sqrt(((f - limit.f)[:, :, B:] ** 2).mean(axis=(0, 2)))
     of_trained = np.sqrt(((f - limit.f)[:, :, :B] ** 2).mean(axis=(0, 2)))

@@ -58,7 +58,7 @@ def limit_of(optimizer, decay=0.0, lr=0.05, **settings):
 
 adam = tp.Adam(eps=0.05)
 runs = [
-    train(smooth, tp.NTP, adam, X, error, 0.05, STEPS, n, SEED, draws=k, subtract_initial=True).f
+    train(smooth, tp.NTP, adam, X, error, 0.05, STEPS, n, SEED, draws=k, start=0).f
     for n, k in zip(WIDTHS, NETWORKS, strict=True)
 ]
 limit = limit_of(adam, f0=zero, replicates=16)
@@ -108,10 +108,7 @@ figure, axes = pictures.figure(len(WIDTHS), "NTP, ReLU, Adam at 0.2: outputs on 
 table = {}
 for axis, n in zip(axes, WIDTHS, strict=True):
     f = np.concatenate(
-        [
-            train(kinked, tp.NTP, sharp, X, error, 0.2, STEPS, n, SEED + k, draws=1, subtract_initial=True).f
-            for k in range(TRIALS)
-        ]
+        [train(kinked, tp.NTP, sharp, X, error, 0.2, STEPS, n, SEED + k, draws=1, start=0).f for k in range(TRIALS)]
     )
     table[n] = np.sqrt(((f - limit.f) ** 2).mean(axis=(0, 2)))
     shown = ", ".join(f"{table[n][t]:.3f}" for t in times)

@@ -114,6 +114,16 @@ def check_of_kernels() -> ModuleType:
     return importlib.import_module("tplimits.check.kernels")
 
 
+def recipe() -> ModuleType:
+    """How networks of finite width are trained."""
+    return importlib.import_module("tplimits.check.recipe")
+
+
+def check_of_training() -> ModuleType:
+    """Checks of networks in training."""
+    return importlib.import_module("tplimits.check.outputs")
+
+
 def plots() -> ModuleType:
     """tplimits.report.plots"""
     return importlib.import_module("tplimits.report.plots")

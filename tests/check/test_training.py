@@ -157,7 +157,7 @@ def test_outputs_from_which_the_first_is_subtracted_start_at_zero_and_the_error_
         seen.append((t, f.copy()))
         return f - 1
 
-    run = train(mlp, tp.NTP, tp.SGD(), X, error, lambda t: 0.1 * (t == 0), 2, 8, subtract_initial=True)
+    run = train(mlp, tp.NTP, tp.SGD(), X, error, lambda t: 0.1 * (t == 0), 2, 8, start=0)
     assert (run.f[:, 0] == 0).all()
     assert (run.f[:, 1] == run.f[:, 2]).all()  # the rate of the second step is 0
     assert [t for t, _ in seen] == [0, 1]
@@ -179,7 +179,7 @@ def test_rates_and_optimizers_by_parameter():
     [
         ({"lr": -1}, "0 or more"),
         ({"lr": float("nan")}, "finite number"),
-        ({"lr": {"U": 1}}, "no rate for `W`"),
+        ({"lr": {"U": 1}}, "`W` is not given"),
         ({"optimizer": {"U": tp.SGD()}}, "for `W`"),
         ({"optimizer": "adam"}, "tp.Adam"),
         ({"steps": -1}, "at least 0"),

@@ -23,7 +23,7 @@ from tplimits.check.parity import layer_series
 from tplimits.check.sample import Draws
 from tplimits.check.verdict import Verdict, checked_level, concluded
 from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
-from tplimits.check.work import batch_size, work
+from tplimits.check.work import batch_size, member_count, work
 from tplimits.errors import CheckError, EvaluationError
 from tplimits.limit.unroll import size_of
 from tplimits.program.data import inputs_of
@@ -35,8 +35,6 @@ Array = NDArray[numpy.float64]
 
 #: the letter of each kernel in labels
 LETTERS = {"nngp": "K", "ntk": "Θ"}
-#: a family that grows has one member for so many neurons
-_WIDTH_OF_A_MEMBER = 16
 #: work of one multiplication in a product of gradients
 _PRODUCT = 0.1
 
@@ -54,14 +52,14 @@ class KernelSampler:
     seed: int = 0
     ratios: Mapping[str, float] | None = None
     given: Mapping[str, Any] | None = None
-    #: axes whose members grow in number with the width, such as heads: one for every `_WIDTH_OF_A_MEMBER`
+    #: axes whose members grow in number with the width, such as heads (`member_count`)
     growing: tuple[str, ...] = ()
 
     def at(self, n: int) -> KernelSampler:
         """The sampler with the sizes that growing axes have at width n."""
         if not self.growing:
             return self
-        sizes = {axis: max(2, n // _WIDTH_OF_A_MEMBER) for axis in self.growing}
+        sizes = dict.fromkeys(self.growing, member_count(n))
         bound = GradientSampler(self.gradients.network.bind(**sizes), self.gradients.train)
         return replace(self, gradients=bound, growing=())
 

@@ -15,24 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.check.gradients import GradientSampler
 from tplimits.check.loss_gradients import LossGradients
 from tplimits.check.products import Products
+from tplimits.check.recipe import Recipe, recipe
 from tplimits.errors import EvaluationError
 from tplimits.program.data import inputs_of
-from tplimits.program.given import finite_number, seed_number, whole_from
+from tplimits.program.given import real_array, seed_number, whole_from
 from tplimits.program.loss import error_signal
 from tplimits.program.network import parameters
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.optimizers.joint_stepping import Whole
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.parametrization.roles import roles
 from tplimits.program.parametrization.table import Parametrization
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
@@ -67,22 +64,23 @@ def train(
     steps: int,
     n: int,
     seed: int = 0,
-    weight_decay: float = 0.0,
+    weight_decay: Any = 0.0,
     *,
     draws: int = 1,
     keep: Iterable[str] | Mapping[str, int] = (),
     only: Iterable[str] | None = None,
     given: Mapping[str, Any] | None = None,
     ratios: Mapping[str, float] | None = None,
-    subtract_initial: bool = False,
+    start: Any = None,
 ) -> Trained:
     """Train `draws` networks of width n and record their outputs, step by step.
 
-    optimizer: one for all parameters, or by name.  lr: a number, a function of the step t = 0, 1, …, or either of
-    these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the others
-    stay.  keep: names of values to record, or names for positions in the total program.  given: initial parameters and
-    constants by name, in the program's scale (W, not w).  subtract_initial: f_0 is subtracted from all outputs, also
-    those that the error sees.
+    optimizer, weight_decay: one for all parameters, or by name.  lr: a number, a function of the step t = 0, 1, …, or
+    either of these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the
+    others stay.  keep: names of values to record, or names for positions in the total program.  given: initial
+    parameters and constants by name, in the program's scale (W, not w).  start: what outputs are shifted to,
+    f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of the same network at rate 0 (f_0, as
+    long as nothing decays); a number, outputs (inputs, *outputs), or a path of them (steps + 1, inputs, *outputs).
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -94,11 +92,13 @@ def train(
 
     Raises EvaluationError for a negative rate, a decay outside of [0, 1), unknown names, and outputs that overflow.
     """
-    networks = _Networks(net, parametrization, optimizer, lr, weight_decay, n, draws, seed, only, given, ratios)
+    asked = recipe(net, parametrization, optimizer, lr, weight_decay, only)
+    rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
+    width, many = whole_from("n", n, 1, EvaluationError), whole_from("draws", draws, 1, EvaluationError)
+    networks = Networks(asked, width, many, rng, given, ratios)
     kept = keep if isinstance(keep, Mapping) else {name: net.position(name) for name in keep}
-    return networks.trained(
-        X, error_signal(error), whole_from("steps", steps, 0, EvaluationError), kept, subtract_initial
-    )
+    times = whole_from("steps", steps, 0, EvaluationError)
+    return networks.trained(inputs_of(net, X, "X"), error_signal(error), times, kept, start)
 
 
 class _HeldExecution(Execution):
@@ -110,60 +110,42 @@ class _HeldExecution(Execution):
         return self.held[s.name] if s.name in self.held else super()._initial(s)
 
 
-class _Networks:
+class Networks:
     """The parameters of some networks of one width and the states of their optimizers."""
 
     def __init__(
         self,
-        net: Program,
-        parametrization: Parametrization,
-        optimizer: Any,
-        lr: Any,
-        weight_decay: float,
+        asked: Recipe,
         n: int,
         draws: int,
-        seed: int,
-        only: Iterable[str] | None,
-        given: Mapping[str, Any] | None,
-        ratios: Mapping[str, float] | None,
+        rng: numpy.random.Generator,
+        given: Mapping[str, Any] | None = None,
+        ratios: Mapping[str, float] | None = None,
     ) -> None:
-        self.net, self.parametrization = net, parametrization
-        self.n = whole_from("n", n, 1, EvaluationError)
-        self.draws = whole_from("draws", draws, 1, EvaluationError)
-        self.rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
+        self.recipe, self.net, self.sampler = asked, asked.net, asked.sampler
+        self.n, self.draws, self.rng = n, draws, rng
         self.given, self.ratios = dict(given or {}), ratios
-        self.sampler = GradientSampler(net, None if only is None else tuple(only))
-        self.exponents = parametrization.of(net)
-        if parametrization.symbols:
-            raise EvaluationError(f"{parametrization} has symbols; .substituted({{…}}) gives them numbers.")
-        self.decay = finite_number("weight_decay", weight_decay, EvaluationError)
-        if not 0 <= self.decay < 1:
-            raise EvaluationError(f"weight_decay={weight_decay!r}: give a number, 0 or more and below 1.")
-        trained = self.sampler.trained
-        self.kinds = roles(net).kinds
-        self.optimizers = {name: _optimizer_of(optimizer, name) for name in trained}
-        self.steppers = {name: chosen.stepper() for name, chosen in self.optimizers.items()}
-        self.rates = {name: _rate(lr, name) for name in trained}
         self.states: dict[str, tuple[Array, ...]] = {}
         self.held: dict[str, Array] = {}
 
-    @cached_property
-    def a_out(self) -> float:
-        return float(self.parametrization.a_out)
-
     def trained(
-        self, X: Any, error: Callable[[Array, int], Array], steps: int, kept: Mapping[str, int], subtract: bool
+        self,
+        data: Mapping[str, Array],
+        error: Callable[[Array, int], Array],
+        steps: int,
+        kept: Mapping[str, int] | None = None,
+        start: Any = None,
     ) -> Trained:
-        data = inputs_of(self.net, X, "X")
+        """Outputs and kept values of all times; error as `error_signal` gives it, start as in `train`."""
         outputs: list[Array] = []
+        kept = kept or {}
         found: dict[str, list[Array]] = {name: [] for name in kept}
-        start: Any = 0.0
+        untrained = None if start is None else _Untrained(self, data, start, steps)
         for t in range(steps + 1):
-            run = self._run(data)
-            f = self._outputs(run)
-            if subtract:
-                start = f if t == 0 else start
-                f = f - start
+            run = self.run(data, whole=t < steps or bool(kept))
+            f = self.outputs(run)
+            if untrained is not None:
+                f = f - untrained.excess(t, f)
             if not numpy.isfinite(f).all():
                 raise EvaluationError(f"the outputs of `{self.net.name}` at width {self.n} overflow at step {t}.")
             outputs.append(f)
@@ -177,14 +159,14 @@ class _Networks:
 
     # -- forward ------------------------------------------------------------------------------
 
-    def _run(self, data: Mapping[str, Array]) -> Execution:
-        """The total program with the parameters that are held; the first run draws them."""
+    def run(self, data: Mapping[str, Array], whole: bool = True, held: Mapping[str, Array] | None = None) -> Execution:
+        """The total program, or the forward pass alone, with the parameters that are held; the first run draws them."""
         run = _HeldExecution(self.sampler.program, self.n, self.draws, self.rng, self.ratios, {**self.given, **data})
-        run.held = self.held
+        run.held = self.held if held is None else held
         if not self.held:
             self._draw(run)
             self.given = {k: v for k, v in self.given.items() if k not in self.net.initial_names}
-        return run.run()
+        return run.run_some(len(self.sampler.program if whole else self.net))
 
     def _draw(self, run: Execution) -> None:
         """Initial parameters: those of the program times n₀^(½ − a − b) for matrices, n₀^(−a − b) for others."""
@@ -192,39 +174,40 @@ class _Networks:
         for name in parameters(self.net):
             s = self.net[self.net.initial_names[name]]
             assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
-            e = self.exponents[name]
+            e = self.recipe.exponents[name]
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             drawn = run._initial(s)
             if name not in run.given:
                 drawn = drawn * n0 ** (natural - float(e.a + e.b))
             self.held[name] = numpy.array(drawn)
 
-    def _outputs(self, run: Execution) -> Array:
+    def outputs(self, run: Execution) -> Array:
         """f of all draws: (draws, inputs, *outputs)."""
         products = Products(self.sampler, run, slice(None), slice(None), lambda: run)
         x, shift = products.readout_values()
-        f: Array = x.sum(axis=-1) * float(products.n0) ** -self.a_out + shift
+        with numpy.errstate(all="ignore"):  # what overflows is refused by name
+            f: Array = x.sum(axis=-1) * float(products.n0) ** -self.recipe.a_out + shift
         return f.reshape(*f.shape[:2], *products.shape)
 
     # -- backward -----------------------------------------------------------------------------
 
     def _step(self, t: int, run: Execution, χ: Array) -> None:
         """Move every trained parameter by the gradients of one execution."""
-        gradients = LossGradients(self.sampler, run, self.a_out, χ)
+        gradients = LossGradients(self.sampler, run, self.recipe.a_out, χ)
         n0 = self._readout_width(run)
-        for name, stepper in self.steppers.items():
-            e = self.exponents[name]
+        for name, stepper in self.recipe.steppers.items():
+            e = self.recipe.exponents[name]
             g = gradients.of(name)
             if name not in self.states:
                 self.states[name] = stepper.start(g.shape)
             g *= n0 ** float(e.d - e.a)
             w = self.held[name]
-            whole = Whole(self.kinds[name], n0, w * n0 ** float(e.a))
-            more = () if self.optimizers[name].is_entrywise else (whole,)
+            more: tuple[Whole, ...] = ()
+            if not self.recipe.optimizers[name].is_entrywise:
+                more = (Whole(self.recipe.kinds[name], n0, w * n0 ** float(e.a)),)
             self.states[name], q = stepper.step(t, self.states[name], g, *more)
-            if self.decay:
-                w *= 1 - self.decay
-            w -= self.rates[name](t) * n0 ** -float(e.c + e.a) * self._more_columns(name, run) * q
+            w *= 1 - self.recipe.decays[name]
+            w -= self.recipe.rates[name](t) * n0 ** -float(e.c + e.a) * self._more_columns(name, run) * q
 
     def _readout_width(self, run: Execution) -> float:
         """n₀."""
@@ -237,29 +220,33 @@ class _Networks:
         return self._readout_width(run) / run.width[s.columns] if isinstance(s, InitialMatrix) else 1.0
 
 
-def _optimizer_of(optimizer: Any, name: str) -> Optimizer:
-    """The optimizer of one parameter."""
-    found = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
-    if not isinstance(found, Optimizer):
-        where = f" for `{name}`" if isinstance(optimizer, Mapping) else ""
-        raise EvaluationError(f"optimizer={found!r}{where}: give an optimizer such as tp.Adam(), or one by parameter.")
-    return found
+class _Untrained:
+    """The same networks at rate 0, whose weights only decay: what their outputs exceed a given path by."""
 
+    def __init__(self, networks: Networks, data: Mapping[str, Array], start: Any, steps: int) -> None:
+        self.networks, self.data, self.steps = networks, data, steps
+        self.start = real_array("start", start)
+        self.outputs: Any = None
+        self.initial: dict[str, Array] = {}
 
-def _rate(lr: Any, name: str) -> Callable[[int], float]:
-    """The learning rate of one parameter as a function of the step."""
-    if isinstance(lr, Mapping):
-        if name not in lr:
-            raise EvaluationError(f"lr={lr!r}: there is no rate for `{name}`.")
-        lr = lr[name]
-    if callable(lr):
-        return lambda t: _positive(lr(t), f"lr({t})")
-    rate = _positive(lr, "lr")
-    return lambda t: rate
+    def excess(self, t: int, f: Array) -> Array:
+        """f^dec_t − start_t; `f` are the outputs of the trained networks, which at t = 0 are f^dec."""
+        if t == 0:
+            self.outputs = f
+            self._refuse_other_shapes(f.shape[1:])
+            if self.networks.recipe.decaying:
+                self.initial = {name: w.copy() for name, w in self.networks.held.items()}
+        elif self.networks.recipe.decaying:
+            decays = self.networks.recipe.decays
+            held = {name: w * (1 - decays.get(name, 0.0)) ** t for name, w in self.initial.items()}
+            self.outputs = self.networks.outputs(self.networks.run(self.data, whole=False, held=held))
+        along = self.start.ndim == f.ndim
+        found: Array = self.outputs - (self.start[t] if along else self.start)
+        return found
 
-
-def _positive(value: Any, what: str) -> float:
-    number = finite_number(what, value, EvaluationError)
-    if number < 0:
-        raise EvaluationError(f"{what}={value!r}: a learning rate is 0 or more.")
-    return number
+    def _refuse_other_shapes(self, one: tuple[int, ...]) -> None:
+        if self.start.shape not in ((), one, (self.steps + 1, *one)):
+            raise EvaluationError(
+                f"start has shape {self.start.shape}; outputs at one time have {one}, a path of them "
+                f"{(self.steps + 1, *one)}."
+            )

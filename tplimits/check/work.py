@@ -27,6 +27,8 @@ _PRODUCT = 0.1
 #: entries held by a batch of draws, about: small enough for the caches, large enough to hide Python
 _BATCH_ENTRIES = 1 << 20
 _MOST_DRAWS = 4096
+#: a family that grows has one member for so many neurons
+_WIDTH_OF_A_MEMBER = 16
 #: a layer of a block holds small arrays and many instructions: work beside the one counted
 _LAYER = 4.0
 #: entries of the largest array of one draw of an OuterNonlin of order 3 or more
@@ -85,6 +87,17 @@ def batch_size(program: Program, n: int, ratios: Ratios = None) -> int:
     """Draws that run together at width n."""
     held = sum(_held(program, s, n, ratios) for s in program.instructions)
     return int(min(max(1, _BATCH_ENTRIES // max(held, work(program, n, ratios))), _MOST_DRAWS))
+
+
+def member_count(n: int) -> int:
+    """How many members an axis has at width n that grows with it."""
+    return max(2, n // _WIDTH_OF_A_MEMBER)
+
+
+def update_work(program: Program, name: str, operations: int, n: int, ratios: Ratios = None) -> float:
+    """The work of one update of a parameter by an optimizer of so many operations an entry, its gradient included."""
+    held = _held(program, program[program.initial_names[name]], n, ratios)
+    return held * (_ENTRY * operations + 2 * _PRODUCT)
 
 
 def fitting_width(program: Program, n: int, ratios: Ratios = None) -> int:

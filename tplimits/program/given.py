@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,6 +121,20 @@ def working_executor(executor: Any, error: type[TplimitsError]) -> None:
         raise error(
             f"executor={executor!r}: give an executor of concurrent.futures, such as ProcessPoolExecutor(), or None."
         )
+
+
+def sent_to(executor: Any, values: Mapping[str, Any], error: type[TplimitsError]) -> None:
+    """Refuse functions that an executor cannot send to its processes."""
+    if not any(kind.__module__ == "concurrent.futures.process" for kind in type(executor).__mro__):
+        return
+    for name, value in values.items():
+        try:
+            pickle.dumps(value)
+        except Exception as problem:  # pickling runs the code of users
+            raise error(
+                f"{name}= cannot be sent to the processes of the executor ({type(problem).__name__}): define the "
+                "function at the top of a module, not as a lambda, or give a ThreadPoolExecutor, or none."
+            ) from None
 
 
 def real_array(name: str, value: Any) -> NDArray[numpy.float64]:

@@ -15,6 +15,9 @@ from tplimits.results.kernel_claims import kernel_verdict
 from tplimits.results.kernels import KernelLimit
 from tplimits.results.layer_claims import OF_SIMULATE, layer_claims
 from tplimits.results.proportional import CovarianceSDE
+from tplimits.results.training.claims import OF_EVALUATE, training_verdict
+from tplimits.results.training.maximal import MaximalLimit
+from tplimits.results.training.tangent import TangentLimit
 from tplimits.results.width import WidthLimit
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def check(
-    result: WidthLimit | CovarianceSDE | KernelLimit,
+    result: WidthLimit | CovarianceSDE | KernelLimit | MaximalLimit | TangentLimit,
     widths: Sequence[int] | None = None,
     draws: int | Sequence[int] | None = None,
     seed: int = 0,
@@ -39,8 +42,8 @@ def check(
     executor: Executor | None = None,
     progress: Any = None,
     method: str = "auto",
-    particles: int = 4096,
-    replicates: int = 8,
+    particles: int | None = None,
+    replicates: int | None = None,
     **named: Any,
 ) -> Verdict:
     """Is the limit where the same program points at finite widths?
@@ -49,7 +52,7 @@ def check(
     occur) to the means, and judges the intercept L against the derived limit at family-wise `level`; of a
     fluctuation scalar, its (co)variance.  Without `draws` a pilot chooses them so that a claim 2 % off is
     rejected with 95 % probability.  `claims={"return": 0.6}` judges your own values instead.  `method`,
-    `particles` and `replicates` are those of `evaluate`; constants and scalars go by name.
+    `particles` (4096) and `replicates` (8) are those of `evaluate`; constants and scalars go by name.
 
     Of a covariance SDE the block is run, from states of covariance `V0`: n·E[V′ − V] and n·Cov(V′) of one layer against
     b and Σ, or the law of V after `layers` layers (at the largest width, with the same depth/width at the others)
@@ -62,8 +65,17 @@ def check(
     Of a kernel limit the network and its gradients are run on the inputs `X1` and `X2` (None: X1): K[i,j] and Θ[i,j].
     `claims` name single entries or whole arrays, "nngp" and "ntk".
 
+    Of a limit of training, networks are run whose true matrices are trained, on `X`, `error`, `lr` and `steps` as
+    `evaluate` takes them: f[t,i] is the output on input i after t steps, f[t,i;a] one of several outputs.  In the
+    operator regime outputs are random at the start and judged given it: those of the networks are shifted to `f0` (0
+    if left out; a path under weight decay).  2 % are those of the largest change of any output since the start.
+    `claims` name entries or the array "f", (steps + 1, inputs, *outputs), whose first row is the start.
+    `particles`, `replicates`, `block` and `conditioning` are those of `evaluate`; `error` is called for every network.
+
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
+    training = isinstance(result, (MaximalLimit, TangentLimit))
+    asked = {name: named.pop(name) for name in OF_EVALUATE if training and name in named}
     given = named_once(constants, named, "check()", CheckError)
     ratios = by_name(ratios, "ratios", CheckError)
     seed = seed_number(seed, CheckError)
@@ -78,13 +90,19 @@ def check(
     if isinstance(result, KernelLimit):
         options = {"ratios": ratios, "claims": claims, "executor": executor, "progress": progress}
         return kernel_verdict(result, X1, X2, widths, draws, seed, level, given, **options)
+    if isinstance(result, (MaximalLimit, TangentLimit)):
+        if layers != 1 or method != "auto":
+            raise CheckError("layers= and method= are for other limits; this is one of a network in training.")
+        asked |= {"X1": X1, "X2": X2, "V0": V0, "particles": particles, "replicates": replicates}
+        return training_verdict(result, asked, widths, draws, seed, level, given, ratios, claims, executor, progress)
     if not isinstance(result, WidthLimit):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     if V0 is not None or layers != 1:
         raise CheckError("V0= and layers= are for a covariance SDE; this is a limit of infinite width.")
     stage = stages.check()
     if claims is None:
-        judged = _own_claims(result, stage, given, ratios, method, particles, replicates, seed, executor, progress)
+        sizes = particles or 4096, replicates or 8
+        judged = _own_claims(result, stage, given, ratios, method, *sizes, seed, executor, progress)
     else:
         random = {o.label for o in result.observables if targets.target(result.state, o).variance != 0}
         judged = [

@@ -39,7 +39,7 @@ SGD = tp.derive(two, tp.MaximalUpdate(tp.SGD()))
     [
         ({"lr": -0.1}, "a learning rate is 0 or more"),
         ({"lr": float("nan")}, "finite number"),
-        ({"lr": lambda t: -float(t)}, "lr at step 1"),
+        ({"lr": lambda t: -float(t)}, r"lr\(1\)=-1.0: a learning rate"),
         ({"lr": {"U": 1.0, "W": 1.0}}, "`v` is not given"),
         ({"steps": -1}, "steps=-1"),
         ({"steps": 1.5}, "steps=1.5"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,10 @@ from tplimits.limit.training.maximal import MaximalRecursion
 from tplimits.numeric.particles import CONDITIONINGS
 from tplimits.numeric.training.columns import PER_COLUMN, Array
 from tplimits.program.data import inputs_of
-from tplimits.program.given import finite_number, seed_number, whole_from, width_ratios
+from tplimits.program.given import seed_number, whole_from, width_ratios
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialScalar, MatMul
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A learning rate at every step: a number, or a function of the step."""
-
-    label: str
-    value: float | Callable[[int], Any]
-
-    def __call__(self, t: int) -> float:
-        if not callable(self.value):
-            return self.value
-        return _not_negative(f"{self.label} at step {t}", self.value(t))
+from tplimits.program.rates import Rate, rates
 
 
 @dataclass(frozen=True)
@@ -56,7 +44,7 @@ class Request:
         """The number of inputs."""
         return len(next(iter(self.X.values())))
 
-    def rates(self, t: int) -> dict[str, float]:
+    def rates_at(self, t: int) -> dict[str, float]:
         """The learning rate of every parameter at step t."""
         return {name: rate(t) for name, rate in self.lr.items()}
 
@@ -91,7 +79,7 @@ def request(
         recursion=recursion,
         X=data,
         error=error,
-        lr=_rates(lr, tuple(recursion.optimizers)),
+        lr=rates(lr, tuple(recursion.optimizers)),
         steps=whole_from("steps", steps, 0, EvaluationError),
         particles=whole_from("particles", particles, 16, EvaluationError),
         replicates=whole_from("replicates", replicates, 2, EvaluationError),
@@ -112,29 +100,6 @@ def request(
     _scalars_given(found)
     _enough_particles(found)
     return found
-
-
-def _rates(lr: Any, names: tuple[str, ...]) -> dict[str, Rate]:
-    """A learning rate for every parameter: one for all, or by name; numbers, or functions of the step."""
-    if not isinstance(lr, Mapping):
-        rate = _rate("lr", lr)
-        return dict.fromkeys(names, rate)
-    if set(lr) != set(names):
-        wrong = min(set(lr) ^ set(names), key=str)
-        what = "is not given" if wrong in names else "is no parameter"
-        raise EvaluationError(f"lr={{…}}: `{wrong}` {what}; the parameters are {', '.join(names)}.")
-    return {name: _rate(f"lr[{name!r}]", lr[name]) for name in names}
-
-
-def _rate(label: str, value: Any) -> Rate:
-    return Rate(label, value if callable(value) else _not_negative(label, value))
-
-
-def _not_negative(label: str, value: Any) -> float:
-    number = finite_number(label, value, EvaluationError)
-    if number < 0:
-        raise EvaluationError(f"{label}={value!r}: a learning rate is 0 or more; a negative one climbs the loss.")
-    return number
 
 
 def _numbers_given(asked: Request) -> None:

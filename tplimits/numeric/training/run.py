@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import numpy
 import threadpoolctl
 
 from tplimits.errors import EvaluationError
 from tplimits.numeric.training import checkpoint
-from tplimits.numeric.training.columns import Array
+from tplimits.numeric.training.columns import Array, State
 from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.request import Request
 from tplimits.program.loss import error_signal
+from tplimits.program.serial import to_json
 from tplimits.progress import Progress, reporting
 
 
@@ -34,7 +36,7 @@ class Replicate:
     """One training run on one draw of particles, which can be left and taken up again after every step."""
 
     def __init__(self, asked: Request, number: int) -> None:
-        self.asked = asked
+        self.asked, self.number = asked, number
         seed = numpy.random.SeedSequence(asked.seed, spawn_key=(number,))
         self.execution = TrainingExecution(
             asked.recursion.total,
@@ -72,7 +74,7 @@ class Replicate:
             self.kets[name].append(ket)
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
-            self.execution.step(t, self.signal(f, t), self.asked.rates(t), self.decay)
+            self.execution.step(t, self.signal(f, t), self.asked.rates_at(t), self.decay)
 
     def _ket(self, name: str) -> Array:
         """A vector of the network at the parameters of now: (*axes, inputs, particles)."""
@@ -82,22 +84,30 @@ class Replicate:
             array = numpy.broadcast_to(array, (self.asked.inputs, *array.shape))
         return numpy.array(numpy.moveaxis(array, 0, -2))
 
+    def times(self) -> int:
+        """How many times are done."""
+        return len(self.f)
+
     def finished(self) -> bool:
         """Whether all steps are done."""
         return len(self.f) > self.asked.steps
 
-    def trajectory(self, with_kets: bool) -> Trajectory:
-        """What was found."""
-        stacked = {name: numpy.array(kets) for name, kets in self.kets.items()} if with_kets else {}
-        return Trajectory(numpy.array(self.f), {name: numpy.array(g) for name, g in self.grams.items()}, stacked)
+    def result(self) -> State:
+        """What was found; samples of kets are those of the first replicate."""
+        kets = {name: numpy.array(kets) for name, kets in self.kets.items()} if self.number == 0 else {}
+        return {
+            "f": numpy.array(self.f),
+            "grams": {name: numpy.array(g) for name, g in self.grams.items()},
+            "kets": kets,
+        }
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """What a checkpoint holds."""
-        held = {"f": numpy.array(self.f), "execution": self.execution.state()}
+        held: State = {"f": numpy.array(self.f), "execution": self.execution.state()}
         held |= {f"gram {name}": numpy.array(g) for name, g in self.grams.items()}
         return held | {f"ket {name}": numpy.array(k) for name, k in self.kets.items()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: State) -> None:
         """Back to what a checkpoint holds."""
         self.f = list(state["f"])
         for name in self.asked.record:
@@ -105,14 +115,14 @@ class Replicate:
         self.execution.restore(state["execution"])
 
 
-def _whole(asked: Request, number: int, told: Callable[[], None] = lambda: None) -> Trajectory:
+def _whole(asked: Request, number: int, told: Callable[[int], None] = lambda done: None) -> Trajectory:
     """One replicate from beginning to end."""
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+    with _quietly():
         replicate = Replicate(asked, number)
         while not replicate.finished():
             replicate.advance()
-            told()
-    return replicate.trajectory(number == 0)
+            told(1)
+    return Trajectory(**replicate.result())
 
 
 def trajectories(asked: Request, executor: Executor | None, progress: Progress) -> list[Trajectory]:
@@ -122,9 +132,9 @@ def trajectories(asked: Request, executor: Executor | None, progress: Progress) 
         report.plan(asked.replicates * times, "training")
         try:
             if asked.checkpoint is not None:
-                return list(_kept(asked, lambda: report.advance(1)))
+                return _kept(asked, asked.checkpoint, report.advance)
             if executor is None:
-                return [_whole(asked, k, lambda: report.advance(1)) for k in range(asked.replicates)]
+                return [_whole(asked, k, report.advance) for k in range(asked.replicates)]
             found = []
             for one in executor.map(partial(_whole, asked), range(asked.replicates)):
                 found.append(one)
@@ -136,35 +146,27 @@ def trajectories(asked: Request, executor: Executor | None, progress: Progress) 
             ) from None
 
 
-def _kept(asked: Request, told: Callable[[], None]) -> Iterator[Trajectory]:
-    """All replicates one after the other, with a checkpoint after every step."""
-    assert asked.checkpoint is not None
-    known = checkpoint.fingerprint(asked)
-    held = checkpoint.load(asked.checkpoint, known) or {}
-    done: dict[str, Any] = held.get("done", {})
-    for number in range(asked.replicates):
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-            replicate = Replicate(asked, number)
-            if str(number) in done:
-                replicate.f = list(done[str(number)]["f"])
-                for name in asked.record:
-                    replicate.grams[name] = list(done[str(number)][f"gram {name}"])
-                    replicate.kets[name] = list(done[str(number)].get(f"ket {name}", ()))
-            elif int(held.get("running", -1)) == number:
-                replicate.restore(held["replicate"])
-            for _ in replicate.f:
-                told()
-            while not replicate.finished():
-                replicate.advance()
-                told()
-                if not replicate.finished():
-                    state = {"fingerprint": known, "done": done, "running": number, "replicate": replicate.state()}
-                    checkpoint.save(asked.checkpoint, state)
-        one = replicate.trajectory(number == 0)
-        done[str(number)] = {"f": one.f, **{f"gram {n}": g for n, g in one.grams.items()}}
-        done[str(number)] |= {f"ket {n}": k for n, k in one.kets.items()}
-        checkpoint.save(asked.checkpoint, {"fingerprint": known, "done": done})
-        yield one
+def _kept(asked: Request, path: Path, told: Callable[[int], None]) -> list[Trajectory]:
+    """All replicates one after the other, with a checkpoint."""
+    with _quietly():
+        found = checkpoint.kept(path, _fingerprint(asked), asked.replicates, partial(Replicate, asked), told)
+        return [Trajectory(**one) for one in found]
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """One thread of linear algebra, the same numbers on every machine."""
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+def _fingerprint(asked: Request) -> str:
+    """What a run was asked for; the number of replicates may grow."""
+    recursion = asked.recursion
+    parts: list[object] = [to_json(recursion.network), recursion.optimizers, recursion.weight_decay, asked.record]
+    parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items())]
+    parts += [[asked.rates_at(t) for t in range(asked.steps)]]
+    return checkpoint.fingerprint(parts, {**asked.X, **asked.given}, asked.error)
 
 
 def mean_and_error(values: Array) -> tuple[Array, Array]:

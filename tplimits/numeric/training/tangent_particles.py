@@ -11,6 +11,7 @@ factor are moved on by one block, so that no pair is one particle with itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.numeric.training.columns import State
 from tplimits.numeric.training.divisors import share
 from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.output_biases import OutputBiases
@@ -81,6 +83,14 @@ class PairSums:
         right = self._right[at][chosen]
         self.update.step(t, left.reshape(len(left), -1), right.reshape(len(right), -1), lr, decay)
 
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return self.update.state()
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.update.restore(state)
+
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs at step t."""
         at = self.member.at(t)
@@ -95,23 +105,51 @@ class PairSums:
         return self.member.collected(values, t, outputs)
 
 
-class EntrySums:
+class _Sums:
+    """An optimizer on an array of entries, and the decayed sum of its updates, divided by a norm or not."""
+
+    def __init__(self, shape: tuple[int, ...], optimizer: Optimizer) -> None:
+        self._optimizer, self._stepper = optimizer, _of_entries(optimizer)
+        self.states: tuple[Array, ...] = self._stepper.start(shape)
+        self.sum = numpy.zeros(shape)
+
+    def add(self, t: int, gradient: Array, lr: float, decay: float, unit: int, weight: Callable[[], float]) -> None:
+        """Add the update of step t; squares of norms are sums over entries divided by `unit`, `weight` that of w."""
+        self.states, moved = self._stepper.step(t, self.states, gradient)
+        by_norm = share(self._optimizer, lambda: float((moved * moved).sum()) / unit, weight)
+        self.sum = decay * self.sum - lr * by_norm * moved
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"sum": self.sum, **{f"state{i}": s for i, s in enumerate(self.states)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.sum = numpy.array(state["sum"])
+        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
+
+
+class EntrySums(_Sums):
     """One vector with all its axes: Q on its entries; n₀ has `unit` particles, `square` is |w|² at the start."""
 
     def __init__(self, members: list[Member], unit: int, square: float, optimizer: Optimizer) -> None:
+        super().__init__((len(members), members[0].left.shape[-1]), optimizer)
         self.members, self._unit, self._weight = members, unit, square
-        self._optimizer, self._stepper = optimizer, _of_entries(optimizer)
-        shape = len(members), members[0].left.shape[-1]
-        self.states: tuple[Array, ...] = self._stepper.start(shape)
-        self.sum = numpy.zeros(shape)
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
         gradients = [numpy.einsum("ir,irn->n", m.signal(χ, t), m.left[m.at(t)]) for m in self.members]
-        self.states, moved = self._stepper.step(t, self.states, numpy.array(gradients))
-        by_norm = share(self._optimizer, lambda: float((moved * moved).sum()) / self._unit, lambda: self._weight)
-        self.sum = decay * self.sum - lr * by_norm * moved
+        self.add(t, numpy.array(gradients), lr, decay, self._unit, lambda: self._weight)
         self._weight *= decay**2
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return super().state() | {"weight": self._weight}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        super().restore(state)
+        self._weight = float(state["weight"])
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs at step t."""
@@ -121,7 +159,7 @@ class EntrySums:
         return numpy.asarray(found)
 
 
-class BiasSums:
+class BiasSums(_Sums):
     """One scalar, or a family of them, that is added to the output."""
 
     def __init__(self, biases: OutputBiases, optimizer: Optimizer) -> None:
@@ -130,18 +168,23 @@ class BiasSums:
             raise EvaluationError(
                 f"{optimizer} for `{name}` divides by its size: give its value at the start, {name}=…."
             )
+        super().__init__((len(biases.slopes),), optimizer)
         self.slopes, self._start = biases.slopes, biases.start
-        self._optimizer, self._stepper = optimizer, _of_entries(optimizer)
-        self.states: tuple[Array, ...] = self._stepper.start((len(biases.slopes),))
-        self.sum = numpy.zeros(len(biases.slopes))
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
-        self.states, moved = self._stepper.step(t, self.states, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0))
         now = self._start + self.sum
-        by_norm = share(self._optimizer, lambda: float(moved @ moved), lambda: float(now @ now))
-        self.sum = decay * self.sum - lr * by_norm * moved
+        self.add(t, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0), lr, decay, 1, lambda: float(now @ now))
         self._start = decay * self._start
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return super().state() | {"start": self._start}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        super().restore(state)
+        self._start = numpy.array(state["start"])
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs, the same for all inputs."""
@@ -210,20 +253,48 @@ def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
     return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales)
 
 
-def replicate(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
-    """f at all times on one draw of particles, (steps + 1, inputs, *outputs)."""
-    sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
-    sums += [(name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])) for name in asked.operator.biases]
-    signal, outputs = error_signal(asked.error), len(biases.constant)
-    found = [path[0]]
-    for t in range(asked.steps):
-        χ = signal(found[-1], t)
-        change = numpy.zeros((asked.inputs, outputs))
-        for name, part in sums:
+class TangentReplicate:
+    """f at all times on one draw of particles; the kets are drawn again when it is taken up from a checkpoint."""
+
+    def __init__(self, asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> None:
+        self.asked, self.path, self.signal = asked, path, error_signal(asked.error)
+        self.outputs = len(biases.constant)
+        self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
+        for name in asked.operator.biases:
+            self.sums.append((name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])))
+        self.f = [path[0]]
+
+    def advance(self) -> None:
+        """One step of training."""
+        t, asked = len(self.f) - 1, self.asked
+        χ = self.signal(self.f[-1], t)
+        change = numpy.zeros((asked.inputs, self.outputs))
+        for name, part in self.sums:
             part.step(t, χ, asked.rates[name](t), asked.decay)
-            change += part.change(t + 1, outputs)
-        f = path[min(t + 1, len(path) - 1)] + change.reshape(asked.shape)
+            change += part.change(t + 1, self.outputs)
+        f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():
             raise EvaluationError(f"step {t + 1}: the outputs are not finite; training diverges. Give a smaller lr.")
-        found.append(f)
-    return numpy.array(found)
+        self.f.append(f)
+
+    def times(self) -> int:
+        """How many steps are done."""
+        return len(self.f) - 1
+
+    def finished(self) -> bool:
+        """Whether all are."""
+        return self.times() >= self.asked.steps
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {"f": numpy.array(self.f), "sums": {str(i): part.state() for i, (_, part) in enumerate(self.sums)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.f = list(state["f"])
+        for i, (_, part) in enumerate(self.sums):
+            part.restore(state["sums"][str(i)])
+
+    def result(self) -> State:
+        """The outputs at all times, (steps + 1, inputs, *outputs)."""
+        return {"f": numpy.array(self.f)}

@@ -18,24 +18,14 @@ from tplimits.limit.unroll import size_of
 from tplimits.numeric.particles import CONDITIONINGS
 from tplimits.program.data import inputs_of
 from tplimits.program.evaluate import evaluate
-from tplimits.program.given import finite_number, real_array, seed_number, whole_from, width_ratios, working_executor
+from tplimits.program.given import real_array, seed_number, whole_from, width_ratios, working_executor
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
+from tplimits.program.rates import Rate, rates
 
 Array = NDArray[numpy.float64]
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A learning rate at every step: a number, or a function of the step."""
-
-    lr: Any
-
-    def __call__(self, t: int) -> float:
-        """The rate of step t."""
-        return _not_negative(f"lr({t})", self.lr(t)) if callable(self.lr) else float(self.lr)
 
 
 @dataclass(frozen=True)
@@ -174,7 +164,7 @@ def tangent_request(
         operator=operator,
         X=data,
         error=error,
-        rates=_rates(lr, tuple(operator.optimizers)),
+        rates=rates(lr, tuple(operator.optimizers)),
         steps=whole_from("steps", steps, 0, EvaluationError),
         f0=None if f0 is None else real_array("f0", f0),
         particles=whole_from("particles", particles, 16, EvaluationError),
@@ -189,24 +179,6 @@ def tangent_request(
     )
     _fits(found)
     return found
-
-
-def _rates(lr: Any, names: tuple[str, ...]) -> dict[str, Rate]:
-    """A learning rate for every parameter, from one for all or from a mapping that names them all."""
-    if not isinstance(lr, Mapping):
-        return dict.fromkeys(names, Rate(lr if callable(lr) else _not_negative("lr", lr)))
-    if set(lr) != set(names):
-        wrong = min(set(lr) ^ set(names), key=str)
-        what = "is not given" if wrong in names else "is no trained parameter"
-        raise EvaluationError(f"lr={{…}}: `{wrong}` {what}; the parameters are {', '.join(names)}.")
-    return {name: Rate(lr[name] if callable(lr[name]) else _not_negative(f"lr[{name!r}]", lr[name])) for name in names}
-
-
-def _not_negative(label: str, value: Any) -> float:
-    number = finite_number(label, value, EvaluationError)
-    if number < 0:
-        raise EvaluationError(f"{label}={value!r}: a learning rate is 0 or more; a negative one climbs the loss.")
-    return number
 
 
 def _known(network: Program, given: Mapping[str, Any]) -> None:

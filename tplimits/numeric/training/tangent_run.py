@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.training.sign_kernel import sign_kernel
-from tplimits.numeric.training import tangent_checkpoint
+from tplimits.numeric.training import checkpoint
 from tplimits.numeric.training.divisors import share
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
 from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
-from tplimits.numeric.training.tangent_particles import replicate
+from tplimits.numeric.training.tangent_particles import TangentReplicate
 from tplimits.numeric.training.tangent_request import Group, TangentRequest
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialMatrix
 from tplimits.program.optimizers.recursion import G, Optimizer
+from tplimits.program.serial import to_json
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
@@ -162,25 +164,46 @@ def _replicates(
     asked: TangentRequest, path: Array, biases: OutputBiases, executor: Executor | None, progress: Progress
 ) -> Array:
     """All replicates; the same numbers whoever runs them."""
-    job = partial(_one, asked, path, biases)
-    rows = [] if asked.checkpoint is None else tangent_checkpoint.finished(asked)
-    missing = range(len(rows), asked.replicates)
+    begin = partial(TangentReplicate, asked, path, biases)
     with reporting(progress) as report:
-        report.plan(asked.replicates, "replicates")
-        report.advance(len(rows))
+        report.plan(asked.replicates * asked.steps, "training")
         try:
-            for row in map(job, missing) if executor is None else executor.map(job, missing):
+            if asked.checkpoint is not None:
+                with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+                    known = _fingerprint(asked)
+                    found = checkpoint.kept(asked.checkpoint, known, asked.replicates, begin, report.advance)
+                    return numpy.array([one["f"] for one in found])
+            if executor is None:
+                return numpy.array([_whole(begin, number, report.advance) for number in range(asked.replicates)])
+            rows = []
+            for row in executor.map(partial(_whole, begin), range(asked.replicates)):
                 rows.append(row)
-                report.advance(1)
-                if asked.checkpoint is not None:
-                    tangent_checkpoint.keep(asked, rows)
+                report.advance(asked.steps)
+            return numpy.array(rows)
         except MemoryError:
             raise EvaluationError(
                 f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."
             ) from None
-    return numpy.array(rows)
 
 
-def _one(asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> Array:
+def _whole(
+    begin: Callable[[int], TangentReplicate], number: int, told: Callable[[int], None] = lambda done: None
+) -> Array:
+    """One replicate from beginning to end."""
     with threadpoolctl.threadpool_limits(limits=1, user_api="blas"), numpy.errstate(all="ignore"):
-        return replicate(asked, path, biases, number)
+        replicate = begin(number)
+        while not replicate.finished():
+            replicate.advance()
+            told(1)
+    return numpy.array(replicate.f)
+
+
+def _fingerprint(asked: TangentRequest) -> str:
+    """What a run was asked for; the number of replicates may grow."""
+    operator = asked.operator
+    parts: list[object] = [to_json(operator.whole), sorted(operator.optimizers.items(), key=lambda item: item[0])]
+    parts += [operator.weight_decay, operator.infinite, asked.particles, asked.block, asked.white, asked.seed]
+    parts += [asked.steps, sorted(asked.ratios.items())]
+    parts += [[(name, rate(t)) for name, rate in sorted(asked.rates.items()) for t in range(asked.steps)]]
+    f0 = {} if asked.f0 is None else {"f0": asked.f0}
+    return checkpoint.fingerprint(parts, {**asked.X, **asked.given, **f0}, asked.error)

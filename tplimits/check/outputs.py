@@ -1,0 +1,309 @@
+"""Outputs of networks in training judged at finite widths: f[t,i] for the output on input i after t steps.
+
+A draw is a network whose true matrices are trained (`tplimits.check.training`); the mean over draws of each entry of
+f_1, …, f_steps is what is fitted.  Where outputs are random at the start, in the operator regime, they are shifted to a
+given start, which the error sees too.  Where their mean is 0 at every width, f_0 is a control variate.  A network with
+output axes has `f[t,i;a]`, outputs numbered in row order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.check.adaptive import Inquiry
+from tplimits.check.claims import Claim
+from tplimits.check.parity import is_odd, layer_series
+from tplimits.check.recipe import Recipe
+from tplimits.check.sample import Draws
+from tplimits.check.training import Networks
+from tplimits.check.verdict import Verdict, checked_level, concluded
+from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
+from tplimits.check.work import batch_size, member_count, update_work, work
+from tplimits.errors import CheckError, EvaluationError
+from tplimits.limit.unroll import size_of
+from tplimits.program.data import inputs_of
+from tplimits.program.given import by_name, real_array, sent_to, whole_from, working_executor
+from tplimits.program.loss import error_signal
+from tplimits.program.network import parameters
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.program import Program
+from tplimits.progress import Progress
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class OutputSampler:
+    """Trains networks and reads their outputs on the inputs `X` (data by name).
+
+    `start` is None, or a path (steps + 1, inputs, *outputs) that the outputs are shifted to.
+    """
+
+    recipe: Recipe
+    X: Mapping[str, Array]
+    error: Any
+    steps: int
+    start: Array | None = None
+    seed: int = 0
+    ratios: Mapping[str, float] | None = None
+    given: Mapping[str, Any] | None = None
+    #: axes whose members grow in number with the width
+    growing: tuple[str, ...] = ()
+
+    def at(self, n: int) -> OutputSampler:
+        """The sampler with the sizes that growing axes have at width n."""
+        if not self.growing:
+            return self
+        net = self.recipe.net.bind(**dict.fromkeys(self.growing, member_count(n)))
+        return replace(self, recipe=replace(self.recipe, net=net), growing=())
+
+    @property
+    def count(self) -> int:
+        """The number of inputs."""
+        return len(next(iter(self.X.values())))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the outputs at one time, (inputs, *outputs)."""
+        net = self.recipe.net
+        return (self.count, *(size_of(net, a) for a in self.recipe.sampler.output_axes))
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """The shape of the outputs at all times, (steps + 1, inputs, *outputs)."""
+        return (self.steps + 1, *self.shape)
+
+    @cached_property
+    def program(self) -> Program:
+        """The total program on all inputs."""
+        sampler = self.recipe.sampler
+        return sampler.program.bind(**{sampler.axis: self.count})
+
+    def label(self, index: tuple[int, ...]) -> str:
+        """How claims call one entry, given its (t, input, *outputs)."""
+        t, i, *rest = index
+        if not self.shape[1:]:
+            return f"f[{t},{i}]"
+        return f"f[{t},{i};{int(numpy.ravel_multi_index(rest, self.shape[1:]))}]"
+
+    @cached_property
+    def entries(self) -> dict[str, tuple[int, ...]]:
+        """The place of every entry after the start, by label."""
+        return {self.label(index): index for index in numpy.ndindex(*self.path) if index[0]}
+
+    @cached_property
+    def starts_at_zero(self) -> bool:
+        """Whether the mean of f_0 is 0 at every width, so that f_0 may serve as a control variate."""
+        drawn = frozenset(parameters(self.recipe.net)) - set(self.given or {})
+        return self.start is None and is_odd(self.recipe.net, drawn)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """All entries, and those of f_0 where they are control variates."""
+        first = (self.label((0, *index)) for index in numpy.ndindex(*self.shape))
+        return (*self.entries, *(first if self.starts_at_zero else ()))
+
+    def prepare(self) -> None:
+        """What every batch needs, once: copies of the sampler go to other processes."""
+        if not self.growing:
+            _ = (
+                self.program,
+                self.labels,
+                self.starts_at_zero,
+                self.recipe.exponents,
+                self.recipe.kinds,
+                self.recipe.steppers,
+            )
+
+    def batch(self, n: int) -> int:
+        """Draws in a full batch at width n."""
+        return batch_size(self.at(n).program, n, self.ratios)
+
+    def work(self, n: int) -> float:
+        """The work of one draw at width n."""
+        program, steps = self.at(n).program, self.steps
+        forward = 2 if self.recipe.decaying and self.start is not None else 1
+        moved = sum(
+            update_work(program, name, _operations(optimizer), n, self.ratios)
+            for name, optimizer in self.recipe.optimizers.items()
+        )
+        return work(program, n, self.ratios) * (1 + forward * steps) + moved * steps
+
+    def run(self, n: int, index: int, draws: int) -> Draws:
+        """Batch number `index` at width n."""
+        if self.growing:
+            return self.at(n).run(n, index, draws)
+        seeds = numpy.random.SeedSequence(self.seed, spawn_key=(n, index))
+        rng = numpy.random.Generator(numpy.random.SFC64(seeds))
+        networks = Networks(self.recipe, n, draws, rng, self.given, self.ratios)
+        try:
+            f = networks.trained(self.X, error_signal(self.error), self.steps, start=self.start).f
+        except EvaluationError as error:
+            raise CheckError(f"a network of width {n} could not be trained: {error}") from None
+        values, squares = f[:, 1:].reshape(draws, -1), numpy.repeat(_squares(f)[1:], f[0, 0].size)
+        if self.starts_at_zero:
+            first = f[:, 0].reshape(draws, -1)
+            values, squares = numpy.hstack([values, first]), numpy.hstack([squares, (first**2).mean(axis=0)])
+        return Draws(n, values, squares)
+
+
+@dataclass(frozen=True)
+class OutputInquiry(Inquiry):
+    """An inquiry into outputs, whose noise at the start is taken out where its mean is known."""
+
+    def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
+        assert isinstance(self.sampler, OutputSampler)
+        if not self.sampler.starts_at_zero:
+            return tuple(samples)
+        count = len(self.sampler.entries)
+        return tuple(replace(s, values=_without_start(s.values, count)) for s in samples)
+
+
+def _without_start(values: Array, count: int) -> Array:
+    """f_t − β f_0 in place of f_t, the same in the mean; β of one half of the draws from the other half.
+
+    The first `count` columns are f_1, f_2, …, the others f_0.
+    """
+    later, first = values[:, :count].copy(), values[:, count:]
+    first = numpy.tile(first, count // first.shape[1])
+    half = numpy.arange(len(values)) % 2 == 1
+    for mine in (half, ~half):
+        y, c = (x[~mine] - x[~mine].mean(axis=0) for x in (values[:, :count], first))
+        size = (c**2).sum(axis=0)
+        β = numpy.divide((y * c).sum(axis=0), size, out=numpy.zeros_like(size), where=size > 0)
+        later[mine] -= β * first[mine]
+    return numpy.hstack([later, values[:, count:]])
+
+
+def _operations(optimizer: Optimizer) -> int:
+    """Operations an entry in one step of an optimizer."""
+    return 1 + sum(int(e.count_ops()) for e in (optimizer.output, *(s.update for s in optimizer.states)))
+
+
+def _squares(f: Array) -> Array:
+    """The mean square, over draws, of the largest change since the start up to each time."""
+    flat = f.reshape(*f.shape[:2], -1)
+    moved = numpy.abs(flat - flat[:, :1]).max(axis=2)
+    found: Array = (numpy.maximum.accumulate(moved, axis=1) ** 2).mean(axis=0)
+    return found
+
+
+def output_sampler(
+    recipe: Recipe,
+    X: Any,
+    error: Any,
+    steps: Any,
+    start: Any = None,
+    seed: int = 0,
+    ratios: Mapping[str, float] | None = None,
+    given: Mapping[str, Any] | None = None,
+    growing: Sequence[str] = (),
+) -> OutputSampler:
+    """The sampler of a recipe on some inputs, all sizes fixed by these and by what is given.
+
+    `start` is what outputs are shifted to (None: they are not): one number, outputs, or a path of them.
+    """
+    error_signal(error)
+    net, given = recipe.net, dict(given or {})
+    data = inputs_of(net, X, "X")
+    sizes = {a: given.pop(a) for a in tuple(given) if a in net.known.axes}
+    for position in net.inputs:
+        sizes.update(zip(net[position].axes, data[net[position].name].shape[1:], strict=True))
+    bound = net.bind(**{a: size for a, size in sizes.items() if net.size(a) is None})
+    open_axes = tuple(a for a in growing if bound.size(a) is None)
+    times = whole_from("steps", steps, 1, CheckError)
+    sampler = OutputSampler(replace(recipe, net=bound), data, error, times, None, seed, ratios, given, open_axes)
+    return sampler if start is None else replace(sampler, start=_path(sampler, start))
+
+
+def _path(sampler: OutputSampler, start: Any) -> Array:
+    """What the outputs are shifted to, at all times."""
+    array = _array("f0", start)
+    along = array.shape == sampler.path
+    if not along and array.shape not in ((), sampler.shape):
+        raise CheckError(f"f0 has shape {array.shape}; it is {sampler.shape}, or {sampler.path} for a path.")
+    if not along and array.ndim and sampler.recipe.decaying:
+        raise CheckError(
+            f"f0 has shape {array.shape}, but with weight decay the outputs of the untrained network change in time: "
+            f"give their path, {sampler.path}, or leave f0 out, which takes 0 at all times."
+        )
+    return numpy.broadcast_to(array, sampler.path).copy()
+
+
+def check_outputs(
+    sampler: OutputSampler,
+    stated: Any = None,
+    stated_error: Any = None,
+    claims: Mapping[str, Any] | None = None,
+    widths: Sequence[int] | None = None,
+    draws: int | Sequence[int] | None = None,
+    level: float = 1e-2,
+    executor: Executor | None = None,
+    progress: Progress = None,
+) -> Verdict:
+    """Train networks of several widths, and judge what is claimed about the means of their outputs.
+
+    `stated` is the limit at all times, (steps + 1, inputs, *outputs), with its standard errors; `claims` replace it:
+    {"f": array} or single entries, {"f[2,0]": 0.6}.  Errors of an array that have to be found are relative to the
+    largest change |f_t − f_0| of any entry at that time.
+
+    Raises CheckError where this cannot be done as asked, or where networks diverge.
+    """
+    began = time.perf_counter()
+    working_executor(executor, CheckError)
+    if claims is None:
+        found = _entries(sampler, "f", stated, stated_error)
+    else:
+        found = [
+            c for label, value in by_name(claims, "claims", CheckError).items() for c in _claim(sampler, label, value)
+        ]
+    if not found:
+        raise CheckError('there is no claim to judge; claim "f" or single entries.')
+    sent_to(executor, {"error": sampler.error, "lr": sampler.recipe.rates}, CheckError)
+    some = sampler.at(WIDTHS[0])
+    form = layer_series(some.recipe.net, sampler.given)
+    taken, remarks = sampled_widths(some.program, MORE_WIDTHS if widths is None else widths, form, sampler.ratios)
+    inquiry = OutputInquiry(sampler, taken, tuple(found), (form,) * len(found), checked_level(level), remarks)
+    return concluded(inquiry, draws, executor, progress, began)
+
+
+def _claim(sampler: OutputSampler, label: str, value: Any) -> list[Claim]:
+    if label == "f":
+        return _entries(sampler, 'claims["f"]', value, None)
+    if label not in sampler.entries:
+        first, last = next(iter(sampler.entries)), next(reversed(sampler.entries))
+        raise CheckError(f"there is no `{label}` to check; there is f, and its entries {first}, …, {last}.")
+    number = _array(f"claims[{label!r}]", value)
+    if number.ndim:
+        raise CheckError(f"the claim on `{label}` has shape {number.shape}; it is about one number.")
+    return [Claim(label, float(number))]
+
+
+def _entries(sampler: OutputSampler, what: str, value: Any, error: Any) -> list[Claim]:
+    """A claim for every entry after the start."""
+    f = _array(what, value)
+    if f.shape != sampler.path:
+        raise CheckError(f"`{what}` has shape {f.shape}; it needs {sampler.path}, (steps + 1, inputs, *outputs).")
+    if sampler.start is not None and not numpy.allclose(f[0], sampler.start[0], rtol=1e-6, atol=1e-9):
+        raise CheckError(f"`{what}` starts elsewhere than the networks do: give f0={what}[0].")
+    errors = numpy.zeros_like(f) if error is None else numpy.abs(_array(f"{what}, stderr", error))
+    sizes = numpy.abs(f - f[0]).reshape(len(f), -1).max(axis=1)
+    return [
+        Claim(label, float(f[index]), float(errors[index]), size=float(sizes[index[0]]) or None)
+        for label, index in sampler.entries.items()
+    ]
+
+
+def _array(what: str, value: Any) -> Array:
+    try:
+        return real_array(what, value)
+    except EvaluationError as error:
+        raise CheckError(str(error)) from None
