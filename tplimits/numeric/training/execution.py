@@ -24,10 +24,20 @@ from tplimits.program.given import width_ratios
 from tplimits.program.gradient_rows import flat_index, gradient_rows, network_outputs
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.program import Program
 from tplimits.program.total import TotalProgram
 
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150
+
+
+def _sized(total: TotalProgram, X: Mapping[str, Array]) -> Program:
+    """The total program with the sizes that data have."""
+    sizes = {total.axis: len(next(iter(X.values())))}
+    for position in total.network.inputs:
+        s = total.network[position]
+        sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
+    return total.program.bind(**{a: size for a, size in sizes.items() if total.program.size(a) is None})
 
 
 class TrainingExecution(ParticleExecution):
@@ -45,7 +55,7 @@ class TrainingExecution(ParticleExecution):
         ratios: Mapping[str, float] | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        program = total.program
+        program = _sized(total, X)
         draws, columns = rng.spawn(2)
         super().__init__(program, particles, draws, white, ratios, {**(given or {}), **X})
         self.total = total
