@@ -325,7 +325,7 @@ def test_interrupts_end_with_one_line_and_status_130(run, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "derive_limit", interrupted)
+    monkeypatch.setattr(limits, "derive_limit", interrupted)
     assert fails(run, "derive", "tied_relu", status=130) == "tplimits: interrupted.\n"
 
 
@@ -505,9 +505,9 @@ def trained(folder):
 
 def test_training_derives_with_an_optimizer(run, trained, folder):
     for regime, kind in (("maximal", tp.MaximalUpdate), ("tangent", tp.NeuralTangent)):
-        options = ("--optimizer", "adam:eps=1/20,beta1=0.5", "--weight-decay", "0.25")
+        options = ("--optimizer", "adam:eps=1/16,beta1=0.5", "--weight-decay", "0.25")
         status, out, _ = run("derive", "nets.py:net", "--regime", regime, *options, "--latex", "a.tex", "--steps")
-        limit = tp.derive(trained, kind(tp.Adam(0.5, eps=0.05), weight_decay=0.25))
+        limit = tp.derive(trained, kind(tp.Adam(0.5, eps=0.0625), weight_decay=0.25))
         assert status == 0 and repr(limit) in out and str(limit.steps[-1]) in out
         assert (folder / "a.tex").read_text(encoding="utf-8") == limit.latex() + "\n"
 
@@ -563,6 +563,6 @@ def test_classify_prints_inequalities_and_the_table_for_a_script(run, trained):
     found = tp.classify(trained, tp.MUP, tp.Adam())
     assert status == 0 and out == f"{found!r}\n\n{found.multipliers!r}\n"
     _, out, _ = run("classify", "2", "--parametrization", "sp", "--exponents", "hidden=0,1/2,1/2,0")
-    found = tp.classify(2, tp.ABCD({"hidden": (0, "1/2", "1/2", 0)}), tp.SGD())
+    found = tp.classify(2, tp.ABCD({"hidden": (0, "1/2", "1/2", 0)}, name="SP with other exponents"), tp.SGD())
     assert found.breaks and all(line in out for line in found.breaks)
     assert out.endswith(f"nearest maximal update parametrization\n{found.nearest}\n")

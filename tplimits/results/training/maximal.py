@@ -148,7 +148,7 @@ class MaximalLimit:
         particles: samples of every ket, at least four for each input, step and use of a matrix.
         block: nonlinear updates of a matrix are averaged over so many particles (`particles` × `block` numbers).
         record: names of vectors whose samples and Gram matrices are kept at every step.
-        checkpoint: a file that is written after every step; the same call goes on from there.
+        checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
         Scalar parameters and constants go by name, or in `constants`.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that

@@ -138,7 +138,7 @@ class TangentLimit:
         f0: outputs at the start (N, *outputs), drawn from their Gaussian law with `seed` if left out; with weight decay
             also the whole path of f^dec, (steps + 1, N, *outputs).
         particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
-        checkpoint: a file that keeps finished replicates; the same call goes on from there.
+        checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
         are not finite.
