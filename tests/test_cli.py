@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -507,7 +508,7 @@ def test_training_derives_with_an_optimizer(run, trained, folder):
     for regime, kind in (("maximal", tp.MaximalUpdate), ("tangent", tp.NeuralTangent)):
         options = ("--optimizer", "adam:eps=1/16,beta1=0.5", "--weight-decay", "0.25")
         status, out, _ = run("derive", "nets.py:net", "--regime", regime, *options, "--latex", "a.tex", "--steps")
-        limit = tp.derive(trained, kind(tp.Adam(0.5, eps=0.0625), weight_decay=0.25))
+        limit = tp.derive(trained, kind(tp.Adam(0.5, eps=Fraction(1, 16)), weight_decay=0.25))
         assert status == 0 and repr(limit) in out and str(limit.steps[-1]) in out
         assert (folder / "a.tex").read_text(encoding="utf-8") == limit.latex() + "\n"
 

@@ -18,7 +18,7 @@ from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
 from tplimits.limit.training.unrolled import exact_rates, unrolled
 from tplimits.limit.width import derive_width
 from tplimits.program.data import inputs_of
-from tplimits.program.given import named_once, whole_from
+from tplimits.program.given import named_once, sent_to, whole_from
 from tplimits.program.loss import exact_signal
 from tplimits.program.program import Program
 from tplimits.progress import Progress
@@ -158,6 +158,7 @@ class MaximalLimit:
             raise EvaluationError(
                 "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
             )
+        sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.maximal()
         asked = stages.maximal_request().request(

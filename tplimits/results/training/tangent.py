@@ -16,7 +16,7 @@ from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kets import Step
 from tplimits.limit.training.tangent import TangentOperator, derive_tangent
-from tplimits.program.given import exact_number, named_once
+from tplimits.program.given import exact_number, named_once, sent_to
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
 from tplimits.progress import Progress
@@ -155,6 +155,7 @@ class TangentLimit:
             raise EvaluationError(
                 "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
             )
+        sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
         given = named_once(constants, named, "evaluate()", EvaluationError)
         asked = stages.tangent_request().tangent_request(
             self.operator,
