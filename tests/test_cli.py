@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy
 import pytest
 
 import tplimits as tp
 from tplimits import cli, zoo
+from tplimits.commands import limits
 from tplimits.loading import load
 
 FILE = """
@@ -210,12 +212,32 @@ def test_a_full_device_is_named(run):
         (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
         (
             ("derive", "tied_relu", "--regime", "nonsense"),
-            "this version knows the regimes width, proportional, kernels",
+            "this version knows the regimes width, proportional, kernels, maximal, tangent",
         ),
         (("derive", "tied_relu", "--regime", "kernels"), "is no network"),
         (("derive", "tied_relu", "--infinite", "head"), "--regime kernels"),
         (("derive", "mlp"), "tplimits derive --regime kernels"),
         (("derive", "transformer_blok"), "near names are transformer_block"),
+        (("derive", "mlp", "--regime", "maximal", "--optimizer", "adm"), "the optimizers are sgd, signsgd, adam"),
+        (("derive", "mlp", "--regime", "maximal", "--optimizer", "adam:ep=1"), "`ep` is none of adam's β1, β2, eps"),
+        (("derive", "mlp", "--regime", "maximal", "--infinite", "d"), "--regime kernels or --regime tangent"),
+        (("derive", "mlp", "--regime", "maximal", "--html", "a.html"), "--regime maximal writes --latex"),
+        (("derive", "mlp", "--regime", "tangent", "--train", "v"), "--train goes with --regime kernels"),
+        (("derive", "mlp", "--regime", "tangent", "--weight-decay", "2"), "a step keeps 1 − weight_decay"),
+        (
+            ("derive", "mlp", "--regime", "kernels", "--weight-decay", "0.1"),
+            "--weight-decay goes with --regime maximal",
+        ),
+        (("evaluate", "mlp", "--regime", "proportional"), "numbers are those of width, kernels, maximal, tangent"),
+        (("evaluate", "mlp", "--lr", "1"), "--lr goes with --regime maximal or --regime tangent"),
+        (("evaluate", "mlp", "--regime", "maximal"), "takes its inputs from --data FILE"),
+        (("check", "mlp", "--regime", "tangent", "--data", "x.npy"), "add --targets FILE"),
+        (("check", "mlp", "--regime", "tangent", "--data", "x.npy", "--targets", "y.npy"), "add --lr 0.1"),
+        (("check", "mlp", "--regime", "width", "--data", "x.npy"), "are for networks, not for --regime width"),
+        (("classify", "mlp", "--parametrization", "npt"), "it is one of sp, ntp, mup and up:S"),
+        (("classify", "mlp", "--parametrization", "up:2"), "s is between 0"),
+        (("classify", "mlp", "--exponents", "W=1,2"), "W"),
+        (("classify", "tied_relu"), "is no network"),
         (("evaluate", "mlp"), "with --data"),
         (("evaluate", "mlp", "--train", "v"), "--data FILE: one batch, or two"),
         (("check", "mlp"), "with --data"),
@@ -279,7 +301,7 @@ def test_a_defect_shows_its_traceback_and_has_a_status_of_its_own(run, monkeypat
     def defect(*_):
         raise ZeroDivisionError("of our own")
 
-    monkeypatch.setattr(cli, "derive_limit", defect)
+    monkeypatch.setattr(limits, "derive_limit", defect)
     status, _, err = run("derive", "tied_relu")
     assert status == 70
     assert "Traceback" in err and err.splitlines()[-1].startswith("tplimits: this is a defect")
@@ -304,7 +326,7 @@ def test_interrupts_end_with_one_line_and_status_130(run, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "derive_limit", interrupted)
+    monkeypatch.setattr(limits, "derive_limit", interrupted)
     assert fails(run, "derive", "tied_relu", status=130) == "tplimits: interrupted.\n"
 
 
@@ -457,3 +479,91 @@ def test_data_that_is_no_array_is_told_in_a_line(run, folder):
     assert "one batch" in fails(run, "evaluate", "nets.py:mlp", *(3 * ("--data", "x.npy")))
     (folder / "x.npz").write_bytes(b"PK\x03\x04 and no more")
     assert "numpy.savez" in fails(run, "evaluate", "nets.py:mlp", "--data", "x.npz")
+
+
+# -- networks in training -------------------------------------------------------------------------
+
+TRAINED = """
+import tplimits as tp
+
+@tp.network
+def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return v * tp.tanh(W @ tp.tanh(tp.sum(U * ξ, over="d")))
+"""
+X = numpy.array([[0.9, -0.4], [-0.2, 1.3], [1.1, 0.8]])
+Y = numpy.array([1.0, -0.8, numpy.nan])
+ASKED = ("--data", "x.npy", "--targets", "y.npy", "--lr", "0.1", "--steps", "2", "--optimizer", "adam:eps=0.1")
+
+
+@pytest.fixture
+def trained(folder):
+    """A network in a file, its data, targets with one input that is not trained on, and a start."""
+    (folder / "nets.py").write_text(TRAINED, encoding="utf-8")
+    for name, array in (("x", X), ("y", Y), ("start", numpy.zeros(3))):
+        numpy.save(folder / f"{name}.npy", array)
+    return load("nets.py:net")
+
+
+def test_training_derives_with_an_optimizer(run, trained, folder):
+    for regime, kind in (("maximal", tp.MaximalUpdate), ("tangent", tp.NeuralTangent)):
+        options = ("--optimizer", "adam:eps=1/16,beta1=0.5", "--weight-decay", "0.25")
+        status, out, _ = run("derive", "nets.py:net", "--regime", regime, *options, "--latex", "a.tex", "--steps")
+        limit = tp.derive(trained, kind(tp.Adam(0.5, eps=Fraction(1, 16)), weight_decay=0.25))
+        assert status == 0 and repr(limit) in out and str(limit.steps[-1]) in out
+        assert (folder / "a.tex").read_text(encoding="utf-8") == limit.latex() + "\n"
+
+
+def test_outputs_in_training_are_printed_written_and_go_on_from_a_file(run, trained, folder):
+    signal = tp.squared_error(Y, train=[0, 1])
+    for regime, kind, start in (
+        ("maximal", tp.MaximalUpdate, {}),
+        ("tangent", tp.NeuralTangent, {"f0": numpy.zeros(3)}),
+    ):
+        few = ("--particles", "256", "--replicates", "2", "--seed", "3")
+        more = (*few, *(("--f0", "start.npy") if start else ()), "--json", "n.json", "--checkpoint", f"{regime}.npz")
+        status, out, _ = run("evaluate", "nets.py:net", "--regime", regime, *ASKED, *more)
+        assert status == 0
+        limit = tp.derive(trained, kind(tp.Adam(eps=0.1)))
+        found = limit.evaluate(X, error=signal, lr=0.1, steps=2, particles=256, replicates=2, seed=3, **start)
+        lines = [line.split() for line in out.splitlines()]
+        assert lines[0] == ["output", "value", "error"] and tuple(line[0] for line in lines[1:]) == found.labels
+        assert [float(line[1]) for line in lines[1:]] == pytest.approx(found.f.ravel(), rel=1e-5)
+        written = json.loads((folder / "n.json").read_text(encoding="utf-8"))["training"]
+        assert numpy.array_equal(written["f"], found.f) and numpy.array_equal(written["stderr"], found.stderr)
+        assert run("evaluate", "nets.py:net", "--regime", regime, *ASKED, *more)[1] == out
+        assert "another run" in fails(run, "evaluate", "nets.py:net", "--regime", regime, *ASKED, *more, "--seed", "4")
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("regime", ["maximal", "tangent"])
+def test_outputs_in_training_are_checked(run, trained, regime):
+    options = ("check", "nets.py:net", "--regime", regime, *ASKED, "--widths", "16,32,64", "--draws", "400")
+    status, out, _ = run(*options, "--level", "0.001")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()[3:]] == [f"f[{t},{i}]" for t in (1, 2) for i in range(3)]
+    status, out, _ = run(*options, "--claim", "f[2,0]=0.5")
+    assert status == 1 and out.startswith("Rejected by the intercept")
+
+
+def test_files_of_training_that_do_not_fit(run, trained, folder):
+    options = ("evaluate", "nets.py:net", "--regime")
+    assert "--f0 goes with --regime tangent" in fails(run, *options, "maximal", *ASKED, "--f0", "start.npy")
+    numpy.save(folder / "y.npy", numpy.zeros(2))
+    assert "targets have shape (2,)" in fails(run, *options, "maximal", *ASKED)
+    numpy.save(folder / "y.npy", numpy.full(3, numpy.nan))
+    assert "selects no input" in fails(run, *options, "maximal", *ASKED)
+    numpy.save(folder / "y.npy", numpy.array(["a", "b", "c"]))
+    assert "targets are an array of numbers" in fails(run, *options, "maximal", *ASKED)
+    numpy.savez(folder / "two.npz", a=Y, b=Y)
+    changed = tuple("two.npz" if a == "y.npy" else a for a in ASKED)
+    assert "it holds 2 arrays" in fails(run, *options, "maximal", *changed)
+
+
+def test_classify_prints_inequalities_and_the_table_for_a_script(run, trained):
+    status, out, _ = run("classify", "nets.py:net", "--parametrization", "mup", "--optimizer", "adam")
+    found = tp.classify(trained, tp.MUP, tp.Adam())
+    assert status == 0 and out == f"{found!r}\n\n{found.multipliers!r}\n"
+    _, out, _ = run("classify", "2", "--parametrization", "sp", "--exponents", "hidden=0,1/2,1/2,0")
+    found = tp.classify(2, tp.ABCD({"hidden": (0, "1/2", "1/2", 0)}, name="SP with other exponents"), tp.SGD())
+    assert found.breaks and all(line in out for line in found.breaks)
+    assert out.endswith(f"nearest maximal update parametrization\n{found.nearest}\n")

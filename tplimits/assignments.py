@@ -1,13 +1,27 @@
-"""Numbers on the command line: NAME=VALUE pairs and lists of whole numbers."""
+"""What is written on the command line: NAME=VALUE pairs, whole numbers, optimizers and parametrizations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
 from typer.exceptions import TyperException
+
+from tplimits.program.optimizers.adaptive import Adagrad, Adam, NAdam, RMSProp
+from tplimits.program.optimizers.joint import Adafactor
+from tplimits.program.optimizers.linear import SGD, SignSGD
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.table import ABCD, MUP, NTP, SP, UP, Parametrization
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    kind.__name__.lower(): kind for kind in (SGD, SignSGD, Adam, NAdam, RMSProp, Adagrad, Adafactor)
+}
+PARAMETRIZATIONS = {"sp": SP, "ntp": NTP, "mup": MUP, "μp": MUP}
+#: how names with Greek letters may be written
+_PLAIN = {"beta1": "β1", "beta2": "β2"}
 
 
 def assigned(option: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -44,3 +58,38 @@ def wholes(option: str, text: str | None) -> tuple[int, ...] | None:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise TyperException(f"{option} {text}: write whole numbers with commas between.") from None
+
+
+def optimizer_named(text: str) -> Optimizer:
+    """NAME or NAME:KEY=VALUE,KEY=VALUE.
+
+    >>> str(optimizer_named("adam:eps=0.5,beta1=3/4"))
+    'Adam(β1=3/4, β2=999/1000, eps=1/2)'
+    """
+    name, _, written = text.partition(":")
+    kind = OPTIMIZERS.get(name.lower())
+    if kind is None:
+        raise TyperException(f"--optimizer {text}: the optimizers are {', '.join(OPTIMIZERS)}.")
+    given = assigned("--optimizer", written.split(",") if written else ())
+    given = {_PLAIN.get(key, key): value for key, value in given.items()}
+    known = [f.name for f in fields(kind) if f.init]
+    for key in given:
+        if key not in known:
+            raise TyperException(f"--optimizer {text}: `{key}` is none of {name}'s {', '.join(known)}.")
+    return kind(**given)
+
+
+def parametrization_named(text: str, changed: Mapping[str, Any]) -> Parametrization:
+    """sp, ntp, mup or up:S, with other exponents for some kinds or parameters.
+
+    >>> parametrization_named("up:1/4", {}).name
+    'UP(1/4)'
+    """
+    name, _, s = text.lower().partition(":")
+    if name == "up" and s:
+        base = UP(s)
+    elif text.lower() in PARAMETRIZATIONS:
+        base = PARAMETRIZATIONS[text.lower()]
+    else:
+        raise TyperException(f"--parametrization {text}: it is one of sp, ntp, mup and up:S with S such as 1/4.")
+    return ABCD(changed, base, f"{base.name} with other exponents") if changed else base

@@ -17,6 +17,7 @@ import numpy
 from tplimits import zoo
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError
 from tplimits.program import fields
+from tplimits.program.loss import SquaredError, squared_error
 from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.serial import from_json
@@ -91,6 +92,25 @@ def batch(path: Path) -> numpy.ndarray | dict[str, numpy.ndarray]:
             return found if isinstance(found, numpy.ndarray) else {name: found[name] for name in found.files}
     except (ValueError, EOFError, zipfile.BadZipFile):
         raise EvaluationError(f"{path}: no arrays of numbers as numpy.save and numpy.savez write them.") from None
+
+
+def array(path: Path) -> numpy.ndarray:
+    """The array of a .npy file, or the only one of a .npz file."""
+    found = batch(path)
+    if isinstance(found, dict):
+        if len(found) != 1:
+            raise EvaluationError(f"{path}: it holds {len(found)} arrays; give a file with one.")
+        (found,) = found.values()
+    return found
+
+
+def targets_in(path: Path) -> SquaredError:
+    """The squared error of targets in a file, (inputs, *outputs); inputs with a NaN are not trained on."""
+    found = array(path)
+    if found.dtype.kind not in "biuf" or not found.ndim:
+        raise EvaluationError(f"{path}: targets are an array of numbers, one row for each input.")
+    numbers = found.astype(numpy.float64)
+    return squared_error(numbers, ~numpy.isnan(numbers.reshape(len(numbers), -1)).any(axis=1))
 
 
 def _from_json(path: Path) -> Program:

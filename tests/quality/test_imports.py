@@ -13,7 +13,7 @@ from source import MODULES, ROOT
 #: a stage may import itself and what stands before it
 ORDER = (
     *("errors", "stages", "progress", "program", "limit", "numeric"),
-    *("check", "report", "results", "zoo", "loading", "assignments", "terminal", "output", "cli"),
+    *("check", "report", "results", "zoo", "loading", "assignments", "terminal", "output", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
 ONLY = {"errors": (), "stages": (), "progress": (), "zoo": ("errors", "program")}

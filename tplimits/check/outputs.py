@@ -28,6 +28,7 @@ from tplimits.check.verdict import Verdict, checked_level, concluded
 from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.check.work import batch_size, member_count, update_work, work
 from tplimits.errors import CheckError, EvaluationError
+from tplimits.limit.training.labels import output_labels
 from tplimits.limit.unroll import size_of
 from tplimits.program.data import inputs_of
 from tplimits.program.given import by_name, real_array, sent_to, whole_from, working_executor
@@ -87,17 +88,10 @@ class OutputSampler:
         sampler = self.recipe.sampler
         return sampler.program.bind(**{sampler.axis: self.count})
 
-    def label(self, index: tuple[int, ...]) -> str:
-        """How claims call one entry, given its (t, input, *outputs)."""
-        t, i, *rest = index
-        if not self.shape[1:]:
-            return f"f[{t},{i}]"
-        return f"f[{t},{i};{int(numpy.ravel_multi_index(rest, self.shape[1:]))}]"
-
     @cached_property
     def entries(self) -> dict[str, tuple[int, ...]]:
         """The place of every entry after the start, by label."""
-        return {self.label(index): index for index in numpy.ndindex(*self.path) if index[0]}
+        return {label: index for label, index in output_labels(self.path).items() if index[0]}
 
     @cached_property
     def starts_at_zero(self) -> bool:
@@ -108,8 +102,8 @@ class OutputSampler:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """All entries, and those of f_0 where they are control variates."""
-        first = (self.label((0, *index)) for index in numpy.ndindex(*self.shape))
-        return (*self.entries, *(first if self.starts_at_zero else ()))
+        first = output_labels((1, *self.shape)) if self.starts_at_zero else ()
+        return (*self.entries, *first)
 
     def prepare(self) -> None:
         """What every batch needs, once: copies of the sampler go to other processes."""

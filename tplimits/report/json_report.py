@@ -109,6 +109,12 @@ def kernel_numbers(program: Program, pair: KernelPair, version: str) -> str:
     return _text({"format": NUMBERS, "tplimits": version, "program": program.name, "kernels": values})
 
 
+def training_numbers(program: Program, f: Any, stderr: Any, version: str) -> str:
+    """Outputs at every step with their standard errors, (steps + 1, inputs, *outputs) as nested lists."""
+    values = {"f": f.tolist(), "stderr": stderr.tolist()}
+    return _text({"format": NUMBERS, "tplimits": version, "program": program.name, "training": values})
+
+
 def _item(outline: Outline, item: Equation | Layers) -> dict[str, Any]:
     printer, typeset = kernels_text.Printer(outline), kernels_latex.Printer(outline)
     if isinstance(item, Equation):

@@ -1,8 +1,9 @@
-"""Runs that are interrupted go on from their checkpoint with the numbers they would have had, bit for bit."""
+"""Long runs: interrupted, they go on from their checkpoint with the numbers they would have had, bit for bit."""
 
 from __future__ import annotations
 
 import os
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -169,6 +170,14 @@ def test_files_of_other_runs_and_damaged_ones_are_refused(name, tmp_path):
     for nowhere in (tmp_path / "none" / "run.npz", tmp_path):
         with pytest.raises(tp.EvaluationError, match="checkpoint="):
             evaluated(name, checkpoint=nowhere)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_functions_that_cannot_be_sent_to_processes_are_named(name):
+    with ProcessPoolExecutor(1) as executor:
+        for changed in ({"error": lambda f: f}, {"lr": lambda t: 0.1}):
+            with pytest.raises(tp.EvaluationError, match=f"{next(iter(changed))}= cannot be sent to the processes"):
+                evaluated(name, executor=executor, **changed)
 
 
 def test_writing_takes_a_small_part_of_a_run(tmp_path, monkeypatch):

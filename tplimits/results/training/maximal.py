@@ -18,7 +18,7 @@ from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
 from tplimits.limit.training.unrolled import exact_rates, unrolled
 from tplimits.limit.width import derive_width
 from tplimits.program.data import inputs_of
-from tplimits.program.given import named_once, whole_from
+from tplimits.program.given import named_once, sent_to, whole_from
 from tplimits.program.loss import exact_signal
 from tplimits.program.program import Program
 from tplimits.progress import Progress
@@ -149,7 +149,7 @@ class MaximalLimit:
         particles: samples of every ket, at least four for each input, step and use of a matrix.
         block: nonlinear updates of a matrix are averaged over so many particles (`particles` × `block` numbers).
         record: names of vectors whose samples and Gram matrices are kept at every step.
-        checkpoint: a file that is written after every step; the same call goes on from there.
+        checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
         Scalar parameters and constants go by name, or in `constants`.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
@@ -159,6 +159,7 @@ class MaximalLimit:
             raise EvaluationError(
                 "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
             )
+        sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
         given = named_once(constants, named, "evaluate()", EvaluationError)
         numbers = stages.maximal()
         asked = stages.maximal_request().request(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits import stages
 from tplimits.errors import EvaluationError
+from tplimits.limit.training.labels import output_labels
 
 Array = NDArray[numpy.float64]
 
@@ -36,6 +37,11 @@ class TrainingRun:
     def steps(self) -> int:
         """The number of steps."""
         return len(self.f) - 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the entries of `f` are called in a check, in row order: f[t,i], or f[t,i;a] of several outputs."""
+        return tuple(output_labels(self.f.shape))
 
     def gram(self, name: str, t: int = -1) -> Array:
         """The feature kernel ⟨x|x′⟩ of a recorded vector after step t, between all inputs."""

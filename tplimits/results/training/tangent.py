@@ -16,7 +16,7 @@ from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kets import Step
 from tplimits.limit.training.tangent import TangentOperator, derive_tangent
-from tplimits.program.given import exact_number, named_once
+from tplimits.program.given import exact_number, named_once, sent_to
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
 from tplimits.progress import Progress
@@ -139,7 +139,7 @@ class TangentLimit:
         f0: outputs at the start (N, *outputs), drawn from their Gaussian law with `seed` if left out; with weight decay
             also the whole path of f^dec, (steps + 1, N, *outputs).
         particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
-        checkpoint: a file that keeps finished replicates; the same call goes on from there.
+        checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
         are not finite.
@@ -156,6 +156,7 @@ class TangentLimit:
             raise EvaluationError(
                 "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
             )
+        sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
         given = named_once(constants, named, "evaluate()", EvaluationError)
         asked = stages.tangent_request().tangent_request(
             self.operator,

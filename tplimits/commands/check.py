@@ -1,0 +1,105 @@
+"""tplimits check"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from tplimits.assignments import assigned, wholes
+from tplimits.commands import limits
+from tplimits.commands.options import (
+    AskedRegime,
+    Data,
+    Decay,
+    Infinite,
+    Method,
+    Optimizer,
+    Particles,
+    Rate,
+    Ratios,
+    Replicates,
+    Seed,
+    Sets,
+    Sizes,
+    Start,
+    Target,
+    Targets,
+    Times,
+    Train,
+)
+from tplimits.output import drawable, picture, write
+from tplimits.results.check import check as check_limit
+from tplimits.terminal import show
+
+REJECTED = 1
+
+
+def check(
+    target: Target,
+    widths: Annotated[str | None, typer.Option(metavar="N,N,…", help="widths to sample at")] = None,
+    draws: Annotated[str | None, typer.Option(metavar="D|D,D,…", help="networks at each width")] = None,
+    seed: Seed = 0,
+    level: Annotated[float, typer.Option(help="the probability to reject a true limit")] = 1e-2,
+    claim: Annotated[list[str], typer.Option(metavar="NAME=VALUE", help="judge this value instead")] = [],  # noqa: B006
+    set_: Sets = [],  # noqa: B006
+    size: Sizes = [],  # noqa: B006
+    ratio: Ratios = [],  # noqa: B006
+    data: Data = [],  # noqa: B006
+    regime: AskedRegime = None,
+    infinite: Infinite = [],  # noqa: B006
+    train: Train = [],  # noqa: B006
+    optimizer: Optimizer = None,
+    weight_decay: Decay = None,
+    targets: Targets = None,
+    lr: Rate = None,
+    steps: Times = None,
+    f0: Start = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="write a picture: .png, .pdf or .svg")] = None,
+    method: Method = "auto",
+    particles: Particles = None,
+    replicates: Replicates = None,
+) -> None:
+    """Run the program at finite widths and judge the limit, of a network and --data its kernels, or its outputs in
+    training; exit status 1 when it is rejected."""
+    drawable(plot)
+    constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
+    claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
+    asked = limits.Training(optimizer, weight_decay, targets, lr, steps, f0)
+    chosen = limits.regime_of(regime, bool(data or infinite or train))
+    asked.refuse_without(chosen)
+    inputs: dict[str, Any] = {}
+    limit: Any
+    if chosen in limits.TRAINING:
+        if train:
+            raise TyperException("--train goes with --regime kernels; in training all parameters move.")
+        inputs = asked.run(chosen, data)
+        limit = limits.training(chosen, target, size, (), infinite, asked)
+    elif chosen == "kernels":
+        inputs = dict(zip(("X1", "X2"), limits.batches(data), strict=False))
+        limit = limits.kernels(target, size, (), train, infinite)
+    else:
+        if data or infinite or train:
+            raise TyperException("--data, --infinite and --train are for networks, not for --regime width.")
+        limit = limits.width(target, size, given=constants)
+    verdict = check_limit(
+        limit,
+        at,
+        counts[0] if counts and len(counts) == 1 else counts,
+        seed,
+        level,
+        claims or None,
+        ratios=ratios,
+        constants=constants,
+        method=method,
+        particles=particles,
+        replicates=replicates,
+        **inputs,
+    )
+    show(verdict.sentence, verdict.table, style="green" if verdict.accepted else "red")
+    if plot:
+        write(plot, picture(verdict, plot.suffix.lower()[1:]))
+    if not verdict.accepted:
+        raise typer.Exit(REJECTED)

@@ -1,0 +1,41 @@
+"""Arguments and options that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Target = Annotated[str, typer.Argument(help="a zoo name, file.py:name, or a .json program")]
+Sets = Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="a constant or given scalar")]
+Sizes = Annotated[list[str], typer.Option("--size", metavar="AXIS=SIZE", help="the size of a finite axis")]
+Ratios = Annotated[list[str], typer.Option("--ratio", metavar="WIDTH=RATIO", help="a width relative to n")]
+Method = Annotated[str, typer.Option(help="auto, exact, quadrature or particles")]
+Particles = Annotated[int | None, typer.Option(help="particles of one replicate")]
+Replicates = Annotated[int | None, typer.Option(help="independent runs of particles, for the error")]
+Infinite = Annotated[
+    list[str], typer.Option("--infinite", metavar="AXIS", help="kernels, tangent: infinitely many of it")
+]
+Train = Annotated[list[str], typer.Option("--train", metavar="NAME", help="kernels: what is trained; all if left out")]
+Data = Annotated[
+    list[Path],
+    typer.Option("--data", metavar="FILE", help="inputs of a network, .npy or .npz; for kernels one batch or two"),
+]
+Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same numbers")]
+AskedRegime = Annotated[
+    str | None, typer.Option("--regime", help="width, kernels, maximal or tangent; kernels of a network with --data")
+]
+#: of networks in training
+Optimizer = Annotated[
+    str | None, typer.Option(metavar="NAME[:KEY=VALUE,…]", help="training: sgd (if left out), adam:eps=0.01, …")
+]
+Decay = Annotated[float | None, typer.Option("--weight-decay", help="training: λ of w ← (1 − λ) w − lr Q")]
+Targets = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="training: targets, .npy; inputs with NaN are not trained on")
+]
+Rate = Annotated[float | None, typer.Option("--lr", help="training: the learning rate")]
+Times = Annotated[int | None, typer.Option("--steps", help="training: the number of steps")]
+Start = Annotated[
+    Path | None, typer.Option("--f0", metavar="FILE", help="tangent: outputs at the start, .npy; drawn if left out")
+]
