@@ -29,6 +29,7 @@ def outer(state: State, key: Key, instruction: OuterNonlin) -> None:
     body = without_n(state, key, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes)
+    state.engine.effort.read(body.xreplace(kets))
     value = _substituted(state, key, body, kets)
     growth = classify(value, state.gaussians)
     if boxed:
