@@ -85,6 +85,8 @@ trained, dec = (
 derived = limit_of(two, tp.SGD(), lr, λ, STEPS, f0=dec).f
 kept = limit_of(two, tp.SGD(), lr, λ, STEPS, f0=np.broadcast_to(dec[0], dec.shape)).f
 off = [float(np.sqrt(((f - trained) ** 2).mean())) for f in (derived, kept, as_printed(dec[0]))]
-work.holds(f"off by {off[0]:.3f} < 0.03; with f_0 in the place of f^dec by {off[1]:.3f} > 0.1", off[0] < 0.03 < 0.1 < off[1])
+work.holds(
+    f"off by {off[0]:.3f} < 0.03; with f_0 in the place of f^dec by {off[1]:.3f} > 0.1", off[0] < 0.03 < 0.1 < off[1]
+)
 work.holds(f"Thm 2.10.3 as printed is off by {off[2]:.3f} > 0.1", off[2] > 0.1)
 work.finish()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sympy import Expr
 
 
-#: bits of a fraction that count as one node more
-_BITS = 1000
+#: a fraction with a denominator of so many bits counts as one node more
+_BITS = 4096
 
 
 class TooMuch(Exception):
@@ -43,8 +43,8 @@ class Effort:
         while stack:
             node = stack.pop()
             self.spent += 1
-            if node.is_Rational:  # long fractions have costly sums
-                self.spent += (node.p.bit_length() + node.q.bit_length()) // _BITS
+            if node.is_Rational:  # long fractions: their common divisors take time like the square of their length
+                self.spent += (node.q.bit_length() // _BITS) ** 2
             if self.spent > self.most:
                 raise TooMuch
             stack.extend(node.args)

@@ -29,8 +29,8 @@ def outer(state: State, key: Key, instruction: OuterNonlin) -> None:
     body = without_n(state, key, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes)
-    state.engine.effort.read(body.xreplace(kets))
     value = _substituted(state, key, body, kets)
+    state.engine.effort.read(value)
     growth = classify(value, state.gaussians)
     if boxed:
         value = state.engine.mean(value, over=boxed)

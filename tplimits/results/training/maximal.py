@@ -31,7 +31,7 @@ from tplimits.results.width import WidthLimit
 
 
 #: nodes of expressions that `exact` reads before it refuses
-_MOST = 1_000_000
+_MOST = 200_000
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class MaximalLimit:
         [0, 3/2]
 
         Linear updates are fast.  Nonlinear ones of a matrix put kets inside one another: one step is fast, what follows
-        is refused when `most` nodes of expressions have been read, after about half a minute; numbers are then those
+        is refused when `most` nodes of expressions have been read, after seconds; numbers are then those
         of `evaluate`.  `progress` tells how many instructions have been read.
 
         Raises ProgramError as `unrolled` does, and when `most` is not enough.
