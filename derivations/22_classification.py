@@ -34,7 +34,7 @@ def by_hand(at):
     R = {k: Fraction(v) for k, v in at.items()}
     s1, s2, s3 = R[c1], R[c2] - 1, R[c3] - 1
     r, A = min(s1, s2), R[b3]
-    stable = R[b1] == 0 and R[b2] == Fraction(1, 2) and A >= Fraction(1, 2)
+    stable = R[b1] == 0 and R[b2] * 2 == 1 and A * 2 >= 1
     stable &= min(s1, s2, s3) >= 0 and A + r >= 1 and R[b3] <= R[c3]
     faithful = R[d1] == A and R[d2] == A and R[d3] == 0
     nontrivial = s3 == 0 or A + r == 1

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from sympy import Expr
 
-
 #: a fraction with a denominator of so many bits counts as one node more
-_BITS = 4096
+_BITS = 1024
 
 
 class TooMuch(Exception):

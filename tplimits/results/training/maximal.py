@@ -29,9 +29,8 @@ from tplimits.report.training import maximal as report
 from tplimits.results.training.runs import TrainingRun
 from tplimits.results.width import WidthLimit
 
-
 #: nodes of expressions that `exact` reads before it refuses
-_MOST = 200_000
+_MOST = 300_000
 
 
 @dataclass(frozen=True)
