@@ -1,9 +1,10 @@
 """Perceptrons of finite width trained with their true matrices, in plain NumPy: the oracle of training limits.
 
-    h¹ = U ξ,  xˡ = φ(hˡ),  hˡ⁺¹ = Wˡ xˡ,  f = v·x^L/n,   U, v ~ N(0, 1),  W ~ N(0, 1/n)
+    h¹ = U ξ,  xˡ = φ(hˡ),  hˡ⁺¹ = Wˡ xˡ,  f = v·x^L/n^(1−s),   U, v ~ N(0, 1),  W ~ N(0, 1/n)
 
-in the maximal update parametrization: gradients are multiplied by n, so that their entries are of order 1, and a matrix
-moves by 1/n of what the optimizer says.  Nothing here comes from the package.
+Gradients are multiplied so that their entries are of order 1, a vector moves by n^(−s) of what the optimizer says, a
+matrix by 1/n of that: the maximal update parametrization for s = 0, the neural tangent one for s = ½, where W = w/√n, and
+n ∂f/∂w = dh ⊗ x.  Nothing here comes from the package.
 """
 
 from __future__ import annotations
@@ -80,9 +81,35 @@ def train(X, y, n, optimizer, lr, steps, rng, depth=2, decay=0.0, batch=None, ti
     return np.mean([train_from(U, Ws, s * v, X, y, optimizer, lr, steps, **more) for s in signs], axis=0)
 
 
-def train_from(U, Ws, v, X, y, optimizer, lr, steps, trained, depth=2, decay=0.0, tied=False):
-    """f (steps + 1, inputs) from given weights, with χ = (f − y)/B on the inputs that `trained` marks by 1."""
+def forward(U, Ws, v, X, s=0.0):
+    """f of a network with one matrix a layer."""
+    x = np.tanh(U @ X.T)
+    for W in Ws:
+        x = np.tanh(W @ x)
+    return v @ x / len(v) ** (1 - s)
+
+
+def train_apart(X, y, n, optimizer, lr, steps, rng, depth=2, decay=0.0, batch=None, s=0.0):
+    """f − f^dec (steps + 1, inputs), f^dec the outputs at (1 − λ)^t times the initial weights, which χ does not see."""
+    U = rng.standard_normal((n, X.shape[1]))
+    Ws = [rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(depth - 1)]
+    v = rng.standard_normal(n)
+    kept = [(1 - decay) ** t for t in range(steps + 1 if decay else 1)]
+    without = np.array([forward(k * U, [k * W for W in Ws], k * v, X, s) for k in kept])
+    if not decay:
+        without = np.repeat(without, steps + 1, axis=0)
+    marks = (np.arange(len(X)) < (len(X) if batch is None else batch)).astype(float)
+    more = {"depth": depth, "decay": decay, "trained": marks, "s": s, "without": without}
+    return train_from(U, Ws, v, X, y, optimizer, lr, steps, **more) - without
+
+
+def train_from(U, Ws, v, X, y, optimizer, lr, steps, trained, depth=2, decay=0.0, tied=False, s=0.0, without=None):
+    """f (steps + 1, inputs) from given weights, with χ = (f − y)/B on the inputs that `trained` marks by 1.
+
+    `without` (steps + 1, inputs) is taken from the f that χ sees.
+    """
     n = len(v)
+    lr = lr / n**s
     inputs = _Weights(U.copy(), optimizer)
     hidden = [_Weights(W.copy(), optimizer, 1 / n) for W in Ws]
     readout = _Weights(v[:, None].copy(), optimizer)
@@ -92,9 +119,10 @@ def train_from(U, Ws, v, X, y, optimizer, lr, steps, trained, depth=2, decay=0.0
         x = [np.tanh(inputs.value @ X.T)]
         for W in layers:
             x.append(np.tanh(W.value @ x[-1]))
-        f = readout.value[:, 0] @ x[-1] / n
+        f = readout.value[:, 0] @ x[-1] / n ** (1 - s)
         out.append(f)
-        χ = trained * (f - np.nan_to_num(y)) / trained.sum()
+        seen = f if without is None else f - without[t]
+        χ = trained * (seen - np.nan_to_num(y)) / trained.sum()
         dx = np.repeat(readout.value, len(X), axis=1)
         gradients = {id(W): ([], []) for W in hidden}
         for W, below, above in zip(reversed(layers), reversed(x[:-1]), reversed(x[1:]), strict=True):

@@ -16,6 +16,7 @@ from sympy import Expr, S, Symbol
 from tplimits.limit.closed_forms.integrand import Law, NotClosed, step_products, tidy
 from tplimits.limit.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.limit.combinations import Combinations
+from tplimits.limit.effort import Effort
 from tplimits.limit.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, OpenMoment
@@ -33,9 +34,11 @@ class Expectations(Combinations):
         gaussians: Gaussians,
         table: Sequence[ClosedForm] = CLOSED_FORMS,
         moments: dict[Symbol, Moment] | None = None,
+        effort: Effort | None = None,
     ) -> None:
         super().__init__(gaussians, moments)
         self.table = table
+        self.effort = effort or Effort()
         self.used_rows: dict[str, None] = {}
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
 
@@ -104,6 +107,7 @@ class Expectations(Combinations):
         return self._atom_means[key]
 
     def _compute(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
+        self.effort.read(atom)
         merged, boxed, copies = self._merge_boxes(atom)
         if boxed:
             wider = None if scope is None else scope | boxed

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sympy import S
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.closed_forms.table import CLOSED_FORMS, ClosedForm
 from tplimits.limit.closed_forms.tilting import InfiniteMoment
+from tplimits.limit.effort import Effort
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.kets import Ket
@@ -32,14 +33,22 @@ from tplimits.program.nodes import (
 from tplimits.program.program import Program
 
 
-def derive_width(program: Program, table: Sequence[ClosedForm] = CLOSED_FORMS, with_dots: bool = True) -> State:
+def derive_width(
+    program: Program,
+    table: Sequence[ClosedForm] = CLOSED_FORMS,
+    with_dots: bool = True,
+    effort: Effort | None = None,
+    reading: Callable[[int], None] = lambda position: None,
+) -> State:
     """Kets of all vectors and limits of all scalars (Yang & Littwin, Def. 2.6.5 and Thm 2.6.10).
 
     `table=()` leaves every mean beyond polynomials unevaluated; `with_dots=False` drops the dot-kets,
-    which gives the (wrong) limit one would get by treating W and Wᵀ as independent.
+    which gives the (wrong) limit one would get by treating W and Wᵀ as independent.  `reading` is told each
+    instruction before it is read, and TooMuch raised when `effort` is spent.
     """
-    state = State(program, Expectations(Gaussians(), table), with_dots)
+    state = State(program, Expectations(Gaussians(), table, effort=effort), with_dots)
     for position, instruction in enumerate(program.instructions):
+        reading(position)
         for index in indices(program, instruction.axes):
             try:
                 _apply(state, position, instruction, index)

@@ -130,3 +130,28 @@ def test_what_cannot_be_unrolled_is_refused():
             limit.unrolled([[1.0, 2.0]], error=lambda f: f, lr=1, steps=1)
     with pytest.raises(tp.EvaluationError, match="0 or more"):
         tp.derive(linear, tp.MaximalUpdate(tp.SGD())).unrolled([[1.0]], error=lambda f: f, lr=-1, steps=1)
+
+
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_kets_inside_one_another_are_refused_before_anybody_waits(inputs):
+    """Two steps of Adam put kets of hundreds of thousands of nodes inside one another; one step is open means."""
+    limit = tp.derive(two, tp.MaximalUpdate(tp.Adam(eps=0.05)))
+    asked = {"error": tp.squared_error(Y[:inputs]), "lr": 0.1}
+    told = []
+    with pytest.raises(tp.ProgramError, match=r"more than 300,000 nodes at .* evaluate\(…\), or give exact\(most=…\)"):
+        limit.exact(X[:inputs], **asked, steps=2, progress=lambda done, total, text: told.append((done, total, text)))
+    assert 10 < told[-1][0] < told[-1][1]
+    assert told[-1][2] == "the limit of two trained"
+    one = limit.exact(X[:inputs], **asked, steps=1)
+    assert one[1, 0].has(sympy.tanh) or one[1, 0].free_symbols
+    with pytest.raises(tp.EvaluationError, match="most=0"):
+        limit.exact(X[:inputs], **asked, steps=1, most=0)
+    with pytest.raises(tp.ProgramError, match="more than 100 nodes"):
+        limit.exact(X[:inputs], **asked, steps=1, most=100)
+
+
+def test_long_fractions_are_refused_too():
+    """Every step multiplies the digits of what data in floating point give: sums of fractions of 10⁵ digits."""
+    limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))
+    with pytest.raises(tp.ProgramError, match="nodes at"):
+        limit.exact(X[:1], error=tp.squared_error(Y[:1]), lr=0.1, steps=6)

@@ -41,8 +41,6 @@ CASES = {
     "SGD, L=2": (two, tp.SGD(), finite.SGD(), 0.5, 0, {}),
     "momentum, L=3": (three, tp.SGD(momentum=0.5), finite.SGD(0.5), 0.3, 0, {"depth": 3}),
     "Adam, L=2": (two, *ADAM, 0, {}),
-    "Adam, L=3": (three, *ADAM, 0, {"depth": 3}),
-    "AdamW, L=2": (two, *ADAM, 0.1, {"decay": 0.1}),
     "Adam, tied": (tied, *ADAM, 0, {"depth": 3, "tied": True}),
 }
 

@@ -30,6 +30,7 @@ def outer(state: State, key: Key, instruction: OuterNonlin) -> None:
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes)
     value = _substituted(state, key, body, kets)
+    state.engine.effort.read(value)
     growth = classify(value, state.gaussians)
     if boxed:
         value = state.engine.mean(value, over=boxed)

@@ -11,9 +11,11 @@ from typing import Any
 import numpy
 
 from tplimits import stages
-from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.limit.effort import Effort, TooMuch
 from tplimits.limit.kets import Step
 from tplimits.limit.recursion import deep
+from tplimits.limit.state import State
 from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
 from tplimits.limit.training.unrolled import exact_rates, unrolled
 from tplimits.limit.width import derive_width
@@ -21,11 +23,14 @@ from tplimits.program.data import inputs_of
 from tplimits.program.given import named_once, sent_to, whole_from
 from tplimits.program.loss import exact_signal
 from tplimits.program.program import Program
-from tplimits.progress import Progress
+from tplimits.progress import Progress, Report, reporting
 from tplimits.report import citations
 from tplimits.report.training import maximal as report
 from tplimits.results.training.runs import TrainingRun
 from tplimits.results.width import WidthLimit
+
+#: nodes of expressions that `exact` reads before it refuses
+_MOST = 300_000
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class MaximalLimit:
         rates = exact_rates(lr, names)
         return unrolled(self.recursion, data, exact_signal(error), rates, times)
 
-    def exact(self, X: Any, *, error: Any, lr: Any, steps: int) -> Any:
+    def exact(self, X: Any, *, error: Any, lr: Any, steps: int, most: int = _MOST, progress: Progress = None) -> Any:
         """f_0, …, f_steps as expressions, (steps + 1, inputs, *outputs); what is not closed is a mean left open.
 
         >>> import tplimits as tp
@@ -112,11 +117,15 @@ class MaximalLimit:
         >>> limit.exact([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=1).ravel().tolist()
         [0, 3/2]
 
-        Raises ProgramError as `unrolled` does.
+        Linear updates are fast.  Nonlinear ones of a matrix put kets inside one another: one step is fast, what follows
+        is refused when `most` nodes of expressions have been read, after seconds; numbers are then those
+        of `evaluate`.  `progress` tells how many instructions have been read.
+
+        Raises ProgramError as `unrolled` does, and when `most` is not enough.
         """
         program = self.unrolled(X, error=error, lr=lr, steps=steps)
-        with deep(program.name, NoLimitError):
-            limit = WidthLimit(program, derive_width(program))
+        with deep(program.name, NoLimitError), reporting(progress) as report:
+            limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
         return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
 
     # -- numbers ------------------------------------------------------------------------------
@@ -183,6 +192,25 @@ class MaximalLimit:
         f, stderr = numbers.mean_and_error(runs)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, runs, grams, found[0].kets)
+
+
+def _derived(program: Program, most: int, report: Report) -> State:
+    """The width limit of a program of steps, refused when it gets too long."""
+    report.plan(len(program), f"the limit of {program.name}")
+    at = [0]
+
+    def reading(position: int) -> None:
+        report.advance(position - at[0])
+        at[0] = position
+
+    try:
+        return derive_width(program, effort=Effort(most), reading=reading)
+    except TooMuch:
+        name = program[at[0]].name
+        raise ProgramError(
+            f"`{program.name}`: the kets put inside one another have more than {most:,} nodes at `{name}`, instruction "
+            f"{at[0] + 1} of {len(program)}. Take fewer steps or inputs, numbers by evaluate(…), or give exact(most=…)."
+        ) from None
 
 
 def _entries(limit: WidthLimit, name: str) -> Any:
