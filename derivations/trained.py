@@ -118,8 +118,6 @@ def networks(
     for n, count in counts.items():
         chunk = max(1, 2**20 // n**2)  # what stays in the cache
         asked = [(first, min(chunk, count - first)) for first in range(0, count, chunk)]
-        if weight_decay:
-            asked = [(k, 1) for k in range(count)]
         runs = [_trained(net, parametrization, optimizer, lr, steps, n, k, weight_decay, data, more) for k in asked]
         found[n] = np.concatenate(runs)
     return Networks(found)
