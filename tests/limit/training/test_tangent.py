@@ -63,10 +63,15 @@ def test_random_logits():
 
 
 def test_updates_that_see_more_than_one_entry():
-    refused(
-        plain, "`U` of `plain`: the operator is offered for updates entry by entry", tp.Normalized(tp.Adam(eps=0.1))
-    )
-    refused(plain, "entry by entry", tp.Clipped(tp.SGD(), 1.0))
+    refused(many_heads, "linear in the gradients", tp.Normalized(tp.SGD()), infinite=("head",))
+    for optimizer, by_kernel in (
+        (tp.Normalized(tp.SGD()), True),
+        (tp.Clipped(tp.SGD(momentum=0.5), 1.0), True),
+        (tp.Clipped(tp.Adam(eps=0.1)), False),
+        (tp.Adafactor(eps=0.1), False),
+    ):
+        operator = derive_tangent(plain, optimizer)
+        assert operator.is_by_kernel == by_kernel and not operator.is_linear
 
 
 def test_the_regime_is_checked():

@@ -92,8 +92,6 @@ def test_a_scalar_needs_a_start():
     ("regime", "what"),
     [
         (tp.MaximalUpdate("adam"), "no optimizer"),
-        (tp.MaximalUpdate(tp.Normalized(tp.SGD())), "entry by entry"),
-        (tp.MaximalUpdate(tp.Adafactor(eps=0.1)), "entry by entry"),
         (tp.MaximalUpdate({"U": tp.SGD()}), "is not given"),
         (tp.MaximalUpdate(tp.SGD(), weight_decay=1), "below 1"),
         (tp.MaximalUpdate(tp.SGD(), weight_decay=-0.1), "below 1"),

@@ -7,10 +7,10 @@ In the maximal update parametrization every vector of every step has a ket and e
     |W_{t+1}| = (1 − λ)|W_t| − η Q_t(Σ_{h=Wx} |dh_s⟩_{χ_s}⟨x_s| + Σ_{h=Wᵀz} |z_s⟩_{χ_s}⟨dh_s|, s ≤ t)
      c_{t+1}  = (1 − λ) c_t − η Q_t(Σ χ_s dc_s, s ≤ t)
 
-with sums over inputs, outputs and uses inside Q.  Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2), ν_t a norm of
-Q_t or of the weights (`tplimits.limit.training.norms`); Adafactor's Q_t has kets of its own, the means of squared
-gradients over rows and over columns (Sec. 2.10.3).  Hypotheses: the network has a limit at order 1, without √n anywhere;
-Q is pseudo-Lipschitz (what an optimizer loses of this is remarked).
+with sums over inputs, outputs and uses inside Q.  Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2), ν_t a norm
+of Q_t or of the weights (`tplimits.limit.training.norms`); Adafactor's Q_t has kets of its own, the means of squared
+gradients over rows and over columns (Sec. 2.10.3).  Hypotheses: the network has a limit at order 1, without √n
+anywhere; Q is pseudo-Lipschitz (what an optimizer loses of this is remarked).
 """
 
 from __future__ import annotations

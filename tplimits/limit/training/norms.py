@@ -8,7 +8,8 @@ out.  Divided by these powers they tend to
     scalars    |Q|² = Σ_axes Q²,                          |w|² = Σ_axes w_t²,
 
 by the law of large numbers for what updates are averages of.  Updates of a matrix are smaller than W_0 by a power of
-n in this norm, so that W_0 alone counts.  Hypothesis: the norm does not vanish in the limit, unless it does at finite width.
+n in this norm, so that W_0 alone counts.  Hypothesis: the norm does not vanish in the limit, unless it does at finite
+width.
 """
 
 from __future__ import annotations

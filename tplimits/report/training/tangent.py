@@ -109,7 +109,7 @@ def text(operator: TangentOperator) -> str:
         lines.append(
             "  Q is linear in the gradients: 𝒦 = Σ_w Θ_w q_t/ν_t[w], q_t = Σ_s c_s χ_s, with the kernel Θ_w of each "
         )
-        lines.append("  parameter w, and E[Q_t(G_w)²] = q_t·Θ_w q_t")
+        lines.append("  parameter w, and (at equal widths) E[Q_t(G_w)²] = q_t·Θ_w q_t")
     norms = list(_norms(shown))
     if norms:
         lines += [*(f"  {line}" for _, line in norms), f"  {SIDES}"]
