@@ -1,6 +1,7 @@
 """Training at infinite width beside the average of finite networks: CPU time to a given standard error, and growth.
 
-A perceptron with two hidden layers (tanh, inputs in R^10) takes 20 steps of Adam (ε = η = 0.05) in μP on B samples.  Where PyTorch is installed, its gradients must give the same networks.
+A perceptron with two hidden layers (tanh, inputs in R^10) takes 20 steps of Adam (ε = η = 0.05) in μP on B samples.
+Where PyTorch is installed, its gradients must give the same networks.
 
 Cost.  A standard error σ of f at step 5 takes cost = CPU seconds × variance / σ² of a method, so methods are compared
 by CPU seconds × variance of one unit: one network of width 4096 trained with its true matrices (`check.training`, and
@@ -163,10 +164,10 @@ def limit_run(net: tp.Program, B: int, M: int, K: int, steps: int, replicates: i
 
 def cost(B: int, torch: Any, quick: bool) -> dict[str, Any]:
     """CPU seconds and variances of one unit of every method, and ratios of their products."""
-    n, steps, repeats, networks, replicates = (
-        (NARROW, AT + 1, 1, 8, 4) if quick else (WIDTH, STEPS, REPEATS, NETWORKS, REPLICATES)
+    n, narrow, steps, repeats, networks, replicates = (
+        (512, 256, AT + 1, 1, 8, 4) if quick else (WIDTH, NARROW, STEPS, REPEATS, NETWORKS, REPLICATES)
     )
-    M, K = UNITS[B]
+    M, K = (3072, 128) if quick else UNITS[B]
     train_one: dict[str, Callable[[int], Any]] = {"networks": lambda k: own_networks(B, n, 1, steps, k)}
     if torch is not None:
         train_one["PyTorch"] = lambda k: torch_network(torch, B, n, steps, k)
@@ -180,10 +181,10 @@ def cost(B: int, torch: Any, quick: bool) -> dict[str, Any]:
     variances, powers = {"limit": variance(run.replicates)}, {}
     for kind, subtracted in (("plain", False), ("f − f_0", True)):
         by_width = {
-            m: variance(own_networks(B, m, networks * NARROW // m, AT, 7, subtracted)) for m in (NARROW // 4, NARROW)
+            m: variance(own_networks(B, m, networks * narrow // m, AT, 7, subtracted)) for m in (narrow // 4, narrow)
         }
-        variances[kind] = by_width[NARROW] * NARROW / n
-        powers[kind] = round(float(np.log(by_width[NARROW] / by_width[NARROW // 4]) / np.log(4)), 3)
+        variances[kind] = by_width[narrow] * narrow / n
+        powers[kind] = round(float(np.log(by_width[narrow] / by_width[narrow // 4]) / np.log(4)), 3)
     ours = min(seconds["limit"]) * variances["limit"]
     theirs = {name: min(seconds[name]) for name in train_one}
     ratios = {f"{name}, {kind}": round(s * variances[kind] / ours, 2) for name, s in theirs.items() for kind in powers}
@@ -209,11 +210,11 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 def growth(quick: bool) -> dict[str, Any]:
     """CPU seconds of runs in which one size changes, and the fitted powers."""
-    scale = 1 if quick else 2
+    scale = 1 if quick else 4
     repeats = 1 if quick else REPEATS
-    base = {"net": perceptron, "B": 12, "M": 4096 * scale, "K": 256, "steps": 5}
+    base = {"net": perceptron, "B": 12, "M": 2048 * scale, "K": 256, "steps": 5}
     changed: dict[str, tuple[str, Mapping[float, Any]]] = {
-        "particles": ("M", {m: m for m in (4096 * scale, 8192 * scale, 16384 * scale)}),
+        "particles": ("M", {m: m for m in (2048 * scale, 4096 * scale, 8192 * scale)}),
         "layers": ("net", {layers: LAYERS[layers] for layers in LAYERS}),
         "steps": ("steps", {t: t for t in (4, 8, 16)}),
         "batch": ("B", {b: b for b in (8, 16, 32)}),

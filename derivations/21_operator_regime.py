@@ -6,7 +6,8 @@ Gradient descent by the tangent kernel.  Then Adam, SGD and Adam with decay in n
 layers, against networks of widths 128, 512 and 2048 trained with their true matrices: their mean and its intercept are
 the limit, and one of them is off it by n^(−1/2).  Weight decay is Thm 2.10.3 as corrected: the outputs at the start
 give way to f^dec, those of the network at (1 − λ)^t times its initial weights, and the kets of all layers shrink; the
-theorem as printed is rejected.  --full trains more networks, for ten steps, and takes all optimizers for three layers, too.
+theorem as printed is rejected.  --full trains more networks, for ten steps, and takes all
+optimizers for three layers, too.
 """
 
 import numpy as np

@@ -3,8 +3,8 @@
     h¹ = U ξ,  xˡ = φ(hˡ),  hˡ⁺¹ = Wˡ xˡ,  f = v·x^L/n^(1−s),   U, v ~ N(0, 1),  W ~ N(0, 1/n)
 
 Gradients are multiplied so that their entries are of order 1, a vector moves by n^(−s) of what the optimizer says, a
-matrix by 1/n of that: the maximal update parametrization for s = 0, the neural tangent one for s = ½, where W = w/√n, and
-n ∂f/∂w = dh ⊗ x.  Nothing here comes from the package.
+matrix by 1/n of that: the maximal update parametrization for s = 0, the neural tangent one for s = ½, where W = w/√n
+and n ∂f/∂w = dh ⊗ x.  Nothing here comes from the package.
 """
 
 from __future__ import annotations

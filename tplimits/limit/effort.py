@@ -1,4 +1,4 @@
-"""How much a derivation has read, counted and not timed: kets inside one another can grow beyond what anybody waits for."""
+"""How much a derivation has read, counted and not timed: kets inside one another outgrow what anybody waits for."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_kets_inside_one_another_are_refused_before_anybody_waits(inputs):
     limit = tp.derive(two, tp.MaximalUpdate(tp.Adam(eps=0.05)))
     asked = {"error": tp.squared_error(Y[:inputs]), "lr": 0.1}
     told = []
-    with pytest.raises(tp.ProgramError, match=r"more than 300,000 nodes at .* evaluate\(…\), or give exact\(most=…\)"):
+    with pytest.raises(tp.ProgramError, match=r"more than 200,000 nodes at .* evaluate\(…\), or give exact\(most=…\)"):
         limit.exact(X[:inputs], **asked, steps=2, progress=lambda done, total, text: told.append((done, total, text)))
     assert 10 < told[-1][0] < told[-1][1]
     assert told[-1][2] == "the limit of two trained"

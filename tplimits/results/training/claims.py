@@ -49,8 +49,11 @@ def training_verdict(
         recursion = result.recursion
         optimizers, growing, start = recursion.optimizers, (), None
         decay = {name: float(λ) for name, λ in recursion.weight_decay.items()}
-    parametrization = NTP if isinstance(result, TangentLimit) else MUP
-    recipe = stages.recipe().recipe(result.program, parametrization, optimizers, asked["lr"], decay)
+    table = NTP if isinstance(result, TangentLimit) else MUP
+    parametrization = table.adjusted(result.program, optimizers)
+    recipe = stages.recipe().recipe(
+        result.program, parametrization, optimizers, asked["lr"], decay, only=tuple(optimizers)
+    )
     sampler = stage.output_sampler(recipe, X, error, steps, start, seed, ratios, numbers, growing)
     f = stderr = None
     if claims is None:

@@ -30,7 +30,7 @@ from tplimits.results.training.runs import TrainingRun
 from tplimits.results.width import WidthLimit
 
 #: nodes of expressions that `exact` reads before it refuses
-_MOST = 300_000
+_MOST = 200_000
 
 
 @dataclass(frozen=True)
