@@ -28,7 +28,7 @@ from tplimits.results.training.runs import TrainingRun
 
 @dataclass(frozen=True)
 class NeuralTangent:
-    """The operator regime: the neural tangent parametrization, trained by an entrywise optimizer.
+    """The operator regime: the neural tangent parametrization, trained by an optimizer.
 
     `optimizer` is one for all parameters, or a mapping that names every parameter.
     `weight_decay` is the decoupled decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).

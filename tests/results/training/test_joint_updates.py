@@ -1,0 +1,133 @@
+"""Normalised, clipped and factored updates as a user meets them: printed, refused, resumed, invariant."""
+
+import re
+
+import numpy as np
+import pytest
+import sympy
+from latex2mathml.converter import convert
+
+import tplimits as tp
+
+X, Y = np.random.default_rng(0).standard_normal((3, 2)), np.array([1.0, -0.5, 0.3])
+ERROR = tp.squared_error(Y)
+ADAM = tp.Adam(eps=0.05)
+SMALL = {"steps": 2, "particles": 256, "replicates": 2, "block": 64}
+
+
+@tp.network
+def net(
+    ξ: tp.Input["d"], U: tp.Vector["d"], A: tp.Matrix["k", "n"], B: tp.Matrix["n", "k"], v: tp.Vector, c: tp.Scalar
+):
+    h = B @ tp.tanh(A @ tp.tanh(tp.sum(U * ξ, over="d")))
+    return tp.readout(v * tp.tanh(h)) + c
+
+
+@tp.network
+def tied(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return v * tp.tanh(W @ tp.tanh(W.T @ tp.sum(U * ξ, over="d")))
+
+
+REGIMES = (tp.MaximalUpdate, tp.NeuralTangent)
+OPTIMIZERS = {
+    "normalised": tp.Normalized(tp.SGD(momentum=0.5)),
+    "by weight": tp.Normalized(ADAM, by="weight"),
+    "clipped": tp.Clipped(ADAM, 0.5),
+    "as printed": tp.Clipped(tp.SGD(), 0.5, reading="printed"),
+    "factored": tp.Adafactor(decay=0.9, eps=0.05),
+}
+
+
+def evaluated(regime, optimizer, error=ERROR, lr=0.1, **settings):
+    limit = tp.derive(net, regime(optimizer))
+    return limit.evaluate(X, error=error, lr=lr, ratios={"k": 0.5}, **{**SMALL, "c": 0.2, **settings})
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_normalised_descent_does_not_see_the_size_of_the_error(regime):
+    start = {"f0": np.zeros(3)} if regime is tp.NeuralTangent else {}
+    found = evaluated(regime, tp.Normalized(tp.SGD()), **start).f
+    scaled = evaluated(regime, tp.Normalized(tp.SGD()), lambda f: 1000 * ERROR(f), **start).f
+    np.testing.assert_allclose(found, scaled, atol=1e-10)
+    assert np.abs(found[1] - found[0]).max() > 0.05
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_a_threshold_that_is_never_reached_divides_by_itself(regime):
+    start = {"f0": np.zeros(3)} if regime is tp.NeuralTangent else {}
+    large = evaluated(regime, tp.Clipped(tp.SGD(), 50), lr=5.0, **start)
+    np.testing.assert_allclose(large.f, evaluated(regime, tp.SGD(), lr=0.1, **start).f, atol=1e-10)
+    small = evaluated(regime, tp.Clipped(tp.SGD(), 1e-9), lr=0.1, **start)
+    np.testing.assert_allclose(small.f, evaluated(regime, tp.Normalized(tp.SGD()), lr=0.1, **start).f, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("regime", REGIMES)
+def test_formulas_are_closed_and_set_by_another_reader_of_latex(regime, kind):
+    for network in (net, tied):
+        limit = tp.derive(network, regime(OPTIMIZERS[kind], weight_decay=0.1))
+        source = limit.latex()
+        assert source.isascii() and source.count("{") == source.count("}")
+        assert not re.search(r"\^\{[^{}]*\}_(\w|\{[^{}]*\})\^", source), "a superscript twice"
+        convert(source.replace("align*", "aligned"))
+        assert all(str(step) for step in limit.steps) and "yang2023tensor" in limit.citation()
+        assert any("do not vanish" in a for a in limit.assumptions) == (kind != "factored")
+
+
+def test_divisors_are_printed():
+    shown = repr(tp.derive(net, tp.MaximalUpdate(tp.Normalized(ADAM, by="weight"), weight_decay=0.1)))
+    for line in ("ν_t[A]      = 0.9^t √(k/n)", "ν_t[B]      = 0.9^t\n", "ν_t[v]      = √E[|v_t⟩²]", ")/ν_t[B]\n"):
+        assert line in shown, shown
+    shown = repr(tp.derive(tied, tp.MaximalUpdate(tp.Clipped(ADAM, 0.5))))
+    assert re.search(r"ν_t\[W\] += max\(1/2, √E\[Q_t\(\S+ \+ \S+\)²\]\)", shown), shown
+    assert ")ᵀ/ν_s[W] |" in shown
+    limit = tp.derive(net, tp.NeuralTangent(tp.Normalized(tp.SGD())))
+    shown = repr(limit)
+    assert "ν_t[A] = √(k/n E[" in shown and "∂f/∂c Q_t(∂f/∂c Σ_b χ^b)/ν_t[c]" in shown and "q_t·Θ_w q_t" in shown
+    assert limit.is_exact and any("2.10.4" in str(s) for s in limit.steps)
+    shown = repr(tp.derive(net, tp.NeuralTangent(tp.Adafactor(decay=0.9, eps=0.05))))
+    assert "r ← ρ*r" in shown and "E□" in shown and "ρ = 0.9, ε = 0.05" in shown
+
+
+@pytest.mark.parametrize("kind", ["normalised", "by weight", "factored"])
+def test_an_interrupted_run_goes_on_from_its_checkpoint(kind, tmp_path):
+    whole = evaluated(tp.MaximalUpdate, OPTIMIZERS[kind], steps=3)
+    calls = []
+
+    def interrupt(done, total, text):
+        calls.append(done)
+        if done >= 3:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "run.npz"
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(tp.MaximalUpdate, OPTIMIZERS[kind], steps=3, checkpoint=file, progress=interrupt)
+    assert (evaluated(tp.MaximalUpdate, OPTIMIZERS[kind], steps=3, checkpoint=file).f == whole.f).all()
+
+
+def test_optimizers_by_name():
+    mixed = {"U": tp.SGD(), "A": OPTIMIZERS["normalised"], "B": OPTIMIZERS["factored"], "v": ADAM, "c": tp.SGD()}
+    for regime in REGIMES:
+        assert np.isfinite(evaluated(regime, mixed).f).all()
+
+
+def test_what_is_refused():
+    limit = tp.derive(tied, tp.MaximalUpdate(OPTIMIZERS["clipped"]))
+    with pytest.raises(tp.ProgramError, match="all entries of a parameter at once: steps are unrolled"):
+        limit.exact(X, error=ERROR, lr=1, steps=1)
+    κ = sympy.Symbol("κ", positive=True)
+    for optimizer in (tp.Normalized(tp.SGD(momentum=κ)), tp.Adafactor(decay=κ, eps=0.1)):
+        with pytest.raises(tp.EvaluationError, match="κ has no value"):
+            evaluated(tp.MaximalUpdate, optimizer)
+    by_weight = tp.derive(net, tp.NeuralTangent(tp.Normalized(tp.SGD(), by="weight")))
+    with pytest.raises(tp.EvaluationError, match="divides by its size: give its value at the start, c="):
+        by_weight.evaluate(X, error=ERROR, lr=0.1, ratios={"k": 0.5}, **SMALL)
+
+
+def test_parametrizations_with_norms():
+    weight = tp.Normalized(tp.SGD(), by="weight")
+    adjusted = tp.MUP.adjusted(net, {"A": weight, "B": tp.Normalized(tp.SGD()), "U": tp.SGD()}).of(net)
+    half = sympy.Rational(1, 2)
+    assert [adjusted[name].c for name in ("U", "A", "B", "v", "c")] == [0, half, 0, 0, 0]
+    assert tp.NTP.adjusted(net, weight).of(net)["A"].c == 0
+    assert tp.classify(net, tp.MUP.adjusted(net, weight), weight).regime == "feature"
