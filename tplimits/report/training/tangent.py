@@ -83,6 +83,11 @@ class Shown:
         return f"Σ_b χ^b {inner}" if len(terms) == 1 else f"Σ_b χ^b ({inner})"
 
     @property
+    def step(self) -> str:
+        """The step of the updates inside the operator: with weight decay every one has kets of its own."""
+        return "s" if self.operator.weight_decay else "t"
+
+    @property
     def rest(self) -> str:
         """What stands before the operator: f_t, or the decayed outputs."""
         return "f_t" if not self.operator.weight_decay else "f^dec_{t+1}"
@@ -129,16 +134,16 @@ def _terms(shown: Shown) -> Iterator[str]:
         family = _sum(shown.summed(parameter))
         before, after = (" ", divided) if matrix else ("", "")
         for number, term in enumerate(terms):
-            update = f"Q_t({gradient})" if len(terms) == 1 else f"Q_t({name})"
+            update = f"Q_{shown.step}({gradient if len(terms) == 1 else name})"
             ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
             yield f"{family}{_sum(term.sums)}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
-        yield f"∂f/∂{bias} Q_t(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
+        yield f"∂f/∂{bias} Q_{shown.step}(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
 
 
 def _divided(shown: Shown, parameter: str) -> str:
-    return "" if shown.norm(parameter) is None else f"/ν_t[{parameter}]"
+    return "" if shown.norm(parameter) is None else f"/ν_{shown.step}[{parameter}]"
 
 
 def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
