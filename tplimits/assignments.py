@@ -64,7 +64,7 @@ def optimizer_named(text: str) -> Optimizer:
     """NAME or NAME:KEY=VALUE,KEY=VALUE.
 
     >>> str(optimizer_named("adam:eps=0.5,beta1=3/4"))
-    'Adam(β1=3/4, β2=999/1000, eps=1/2)'
+    'Adam(β1=3/4, β2=0.999, eps=0.5)'
     """
     name, _, written = text.partition(":")
     kind = OPTIMIZERS.get(name.lower())
