@@ -59,6 +59,9 @@ JOBS = (
     Job("relu, depth 5", 2000, 5, faster=2),
     Job("tanh, depth 5", 500, 5, "tanh", faster=20, apart=2e-2),
 )
+#: own later calls at depths that double: what a layer costs must not grow
+DEPTHS = tuple(Job(f"relu, depth {depth}", 2000, depth, features=8) for depth in (10, 20, 40, 80))
+STEEPER = 1.25
 QUICK = (Job("relu, depth 20", 200, 20), Job("tanh, depth 5", 50, 5, "tanh", apart=2e-2))
 
 
@@ -123,6 +126,22 @@ def judged(job: Job, own: list[dict[str, Any]], peer: list[dict[str, Any]]) -> t
     return content, within
 
 
+def by_depth(rounds: int, repeats: int) -> tuple[dict[str, Any], bool]:
+    """CPU nanoseconds of a layer for one pair between two depths, printed, and whether the cost is linear."""
+    times = []
+    for job in DEPTHS:
+        times.append(summary([measured(sys.executable, "own", job, repeats) for _ in range(rounds)])["again"])
+    pairs = DEPTHS[0].inputs * (DEPTHS[0].inputs + 1) / 2
+    depths = [job.depth for job in DEPTHS]
+    layer = [1e9 * (b - a) / pairs / (n - m) for a, b, m, n in zip(times, times[1:], depths, depths[1:], strict=False)]
+    good = max(layer) <= STEEPER * min(layer)
+    print(f"\nown time by depth, {DEPTHS[0].inputs} inputs with {DEPTHS[0].features} features")
+    rows = [[str(d), f"{t:.3f}", f"{n:.1f}"] for d, t, n in zip(depths[1:], times[1:], layer, strict=True)]
+    print(record.table(["depth", "CPU s", "ns a layer and pair"], rows))
+    print(f"largest over smallest {max(layer) / min(layer):.2f}, asked ≤ {STEEPER}: {record.verdict(good)}")
+    return {"depths": depths, "again": times, "ns a layer and pair": [round(x, 2) for x in layer]}, good
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, judge, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -148,6 +167,9 @@ def main(arguments: Sequence[str]) -> int:
         else:
             content[job.name], good = judged(job, own, peer)
             within &= good
+    if not (options.quick or options.peer_only):
+        content["by depth"], good = by_depth(rounds, repeats)
+        within &= good
     if not options.quick:
         name = "kernels_peer.json" if options.peer_only else "kernels.json"
         record.save(record.RESULTS / name, {"jobs": content, "peer": versions}, time.time() - begun)

@@ -125,6 +125,16 @@ def test_loop_tables_and_many_digits(name, σb, monkeypatch):
         np.testing.assert_allclose(two, three, rtol=1e-13, atol=1e-14 * size)
 
 
+def test_networks_may_be_deep(monkeypatch):
+    """150 layers that keep ⟨x|x⟩: no limit of the interpreter on frames is in the way."""
+    X = dyadic(8, 3, 4)
+    found = tp.derive(mlp(150, "abs", 1, 0), tp.Kernels())
+    with mpmath.workdps(50):
+        wanted = R.floats(mlp_kernels(R.high(X), 150, "abs", 1, 0))
+    for one, two in zip(tables_alone(found, X, None, monkeypatch), wanted, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-10)
+
+
 def test_the_compiled_loop_is_the_interpreted_one(monkeypatch):
     X = np.concatenate([ladder(), dyadic(5, 4, 6)])
     found = limit("relu", 1, 0.5)

@@ -35,6 +35,8 @@ from tplimits.program.entries import ArrayEntry, AxisSum, GaussMean, Lookup, axi
 from tplimits.program.evaluate import ARRAY_FUNCTIONS, evaluate
 
 Array = NDArray[numpy.float64]
+#: number of a table and of its inputs
+Key = tuple[int, int, int]
 
 
 @dataclass
@@ -47,7 +49,7 @@ class Tables:
     draws: LogitDraws | None = None
     places: tuple[int, int] = (1, 2)
     conditional: bool = False
-    known: dict[tuple[int, int, int], Labelled] = field(default_factory=dict)
+    known: dict[Key, Labelled] = field(default_factory=dict)
     error: float = 0.0
     extended: bool = False
     #: where nearly singular laws are noted; None where nobody asks
@@ -55,13 +57,31 @@ class Tables:
 
     def value(self, number: int, left: int, right: int) -> Labelled:
         """A table between inputs `left` and `right` (1 or 2)."""
-        table = self.derivation.tables[number]
-        if table.single:
-            right = left
-        key = (number, left, right)
+        wanted = self._key(number, left, right)
+        waiting = [wanted]
+        while waiting:  # what stands in a definition first, without a recursion through all layers
+            key = waiting[-1]
+            missing = [k for k in self._read_by(key) if k not in self.known] if key not in self.known else []
+            if not missing:
+                waiting.pop()
+                self._find(key)
+            waiting += missing
+        return self.known[wanted]
+
+    def _key(self, number: int, left: int, right: int) -> Key:
+        return number, left, left if self.derivation.tables[number].single else right
+
+    def _read_by(self, key: Key) -> list[Key]:
+        """The tables in the definition of a table."""
+        number, *inputs = key
+        leaves = self.derivation.tables[number].definition.atoms(TableEntry)
+        return [self._key(leaf.table, *(inputs[s - 1] for s in leaf.sides)) for leaf in leaves]
+
+    def _find(self, key: Key) -> None:
         if key not in self.known:
+            number, left, right = key
+            table = self.derivation.tables[number]
             self.known[key] = _complete(self.frame(left, right).mean(table.definition), self, table, left, right)
-        return self.known[key]
 
     def frame(self, left: int, right: int) -> Frame:
         """Where expressions are evaluated for two of the inputs."""
