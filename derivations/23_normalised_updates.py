@@ -81,7 +81,7 @@ def networks(table, optimizer, lr=0.1, decay=0.0):
     """Means over trained networks of what was learned, and their errors."""
     n, count = WIDTHS[table]
     setting = smooth, table.adjusted(smooth, optimizer), optimizer, X, error, lr, STEPS, n, SEED
-    f = train(*setting, draws=count, weight_decay=decay, subtract_initial=table is tp.NTP).f
+    f = train(*setting, draws=count, weight_decay=decay, start=0 if table is tp.NTP else None).f
     moved = (f - f[:, :1])[:, 1:]
     return moved.mean(axis=0), moved.std(axis=0, ddof=1) / np.sqrt(count)
 

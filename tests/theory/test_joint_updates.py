@@ -87,19 +87,10 @@ def trained(case, regime):
     network, optimizer, lr, decay, ratios = CASES[case]
     settings = {"ratios": ratios, "weight_decay": decay, "n": WIDTH[regime] * (2 if ratios else 1)}
     setting = (network, REGIMES[regime][0].adjusted(network, optimizer), optimizer, X)
-    if regime == "NTP" and decay:
-        moved = np.array([_learned(setting, lr, seed, settings) for seed in range(NETWORKS[regime])])
-    else:
-        settings |= {"draws": NETWORKS[regime], "subtract_initial": regime == "NTP"}
-        f = train(*setting, ERROR, lr, STEPS, seed=3, **settings).f
-        moved = f - f[:, :1]
+    settings |= {"draws": NETWORKS[regime], "start": 0 if regime == "NTP" else None}
+    f = train(*setting, ERROR, lr, STEPS, seed=3, **settings).f
+    moved = f - f[:, :1]
     return moved[:, 1:].mean(axis=0), moved[:, 1:].std(axis=0, ddof=1) / np.sqrt(len(moved))
-
-
-def _learned(setting, lr, seed, settings):
-    """f − f^dec of one network."""
-    without = train(*setting, ERROR, 0.0, STEPS, seed=seed, **settings).f[0]
-    return train(*setting, lambda f, t: ERROR(f - without[t]), lr, STEPS, seed=seed, **settings).f[0] - without
 
 
 def limit(case, regime, optimizer=None):

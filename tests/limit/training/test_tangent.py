@@ -89,7 +89,7 @@ def test_the_regime_is_checked():
     def no_network(x: tp.Vector):
         return tp.avg(x)
 
-    with pytest.raises(tp.ProgramError, match=r"is no network: tp\.NeuralTangent takes"):
+    with pytest.raises(tp.ProgramError, match=r"is no network: tp\.NeuralTangent\(\) takes"):
         tp.derive(no_network, tp.NeuralTangent(tp.SGD()))
 
 
