@@ -12,6 +12,7 @@ from tplimits.report.latex_formulas import Formula, environment
 from tplimits.report.text import formula
 from tplimits.report.training.notation import LatexNotation, NamedLatex, TextNotation
 from tplimits.report.training.outline import Equation, Outline
+from tplimits.report.training.ratios import text_factor
 from tplimits.report.training.update_functions import (
     NOT_ZERO,
     SIDES,
@@ -45,6 +46,10 @@ def text(recursion: MaximalRecursion) -> str:
         if rows:
             lines += [f" {title}", *(f"  {e.left:<{width}} = {e.right}" for e in rows)]
     legend = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
+    ratios = [
+        f"both parts of |{n}_0ᵀ y⟩ are {text_factor(r)}times these" for n, r in outline.larger_transposes().items()
+    ]
+    legend = (*legend, *ratios)
     lines += [" where", *(f"  {line}" for line in legend), *(f"  {line}" for line in _optimizers(recursion))]
     return "\n".join([*lines, *(f"  lost: {line}" for line in recursion.lost)])
 
@@ -89,6 +94,12 @@ def _latex_rows(recursion: MaximalRecursion) -> list[Formula]:
         right = e.right.replace("−", "-").replace("·", r"\cdot ")
         first, *rest = right.split(r" - \eta ")
         rows.append(Formula(e.left, "=", (first, *(rf"- \eta {part}" for part in rest))))
+    for name, ratio in outline.larger_transposes().items():
+        matrix = rf"{outline.write.timed(name, '0')}^{{\top}}"
+        covariance = rf"{outline.write.number(ratio)}\,\langle y|y'\rangle"
+        rows.append(
+            Formula(rf"\operatorname{{Cov}}\big(\hat{{{matrix} y}}, \hat{{{matrix} y'}}\big)", "=", (covariance,))
+        )
     return [*rows, *_latex_optimizers(recursion)]
 
 

@@ -22,6 +22,7 @@ from tplimits.program.nodes import (
     ScalarNonlin,
 )
 from tplimits.report.training.notation import Notation
+from tplimits.report.training.ratios import of_image
 
 FORWARD = Reference(f"{MASTER}, Thm 2.9.25, Eqs. (2.42)–(2.43)", "yang2023tensor")
 BACKWARD = Reference(f"{MASTER}, Def. 2.9.14", "yang2023tensor")
@@ -110,6 +111,12 @@ class Outline:
             "forward", write.timed("χ", "t"), f"{write.timed('ε', 't')}({write.timed('f', 't')})", ("f",), FORWARD
         )
 
+    def larger_transposes(self) -> dict[str, Expr]:
+        """Matrices between two widths whose transposes are applied, and rows/columns."""
+        images = [s for s in self.program if isinstance(s, MatMul)]
+        found = {self.program[s.matrix].name: of_image(self.program, s) for s in images if s.transposed}
+        return {name: ratio for name, ratio in found.items() if ratio != 1}
+
     # -- updates ------------------------------------------------------------------------------
 
     def _kept(self, λ: Expr, old: str) -> str:
@@ -184,6 +191,8 @@ class Outline:
         if base:
             first = f"{write.power(base, 't')} {first}"
         bar = self._bar(name, "s", write.transpose if s.transposed else "")
-        action = f"{bar} {write.ket(self._label(s.operand, 't'))}"
+        ratio = of_image(self.program, s)
+        more = "" if ratio == 1 else f"{write.number(ratio)} "
+        action = f"{more}{bar} {write.ket(self._label(s.operand, 't'))}"
         past = write.past(f"{write.power(base, 't−1−s')} " if base else "", action)
         return Equation("unrolled", write.ket(write.timed(s.name, "t")), f"{first} {past}", (name, s.name), UNROLLED)

@@ -16,6 +16,7 @@ from tplimits.program.nodes import InitialMatrix, InitialVector, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.render import body_text, number_text, right_hand_side
 from tplimits.report.training.outline import FACTORED, NORM
+from tplimits.report.training.ratios import of_image, of_parameter, text_factor
 from tplimits.report.training.update_functions import (
     NOT_ZERO,
     SIDES,
@@ -69,6 +70,10 @@ class Shown:
         """The axes of a parameter: every member has its own update."""
         s = self.total[self.total.initial_names[parameter]]
         return s.axes
+
+    def weight(self, parameter: str) -> Expr:
+        """The width of a parameter over that of the readout, which its part of the operator has as a factor."""
+        return of_parameter(self.total, parameter, self.total[self.operator.whole.returns[0]].width or "n")
 
     def norm(self, parameter: str) -> Norm | None:
         """The norm that divides the updates of a parameter."""
@@ -137,7 +142,8 @@ def _terms(shown: Shown) -> Iterator[str]:
             update = f"Q_{shown.step}({gradient if len(terms) == 1 else name})"
             ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
-            yield f"{family}{_sum(term.sums)}⟨{term.left}|{before}{update}{after}{ket}{where}"
+            weight = text_factor(shown.weight(parameter))
+            yield f"{weight}{family}{_sum(term.sums)}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
         yield f"∂f/∂{bias} Q_{shown.step}(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
 
@@ -212,7 +218,7 @@ def _law(shown: Shown, position: int) -> str:
         return ""
     assert s.operand is not None
     inside = body_text(shown.total, s.operand)
-    gaussian = f"Gaussian with covariance ⟨{inside}|{inside}′⟩"
+    gaussian = f"Gaussian with covariance {text_factor(of_image(shown.total, s))}⟨{inside}|{inside}′⟩"
     if not shown.operator.has_dot_part(position):
         return f",   {gaussian}: no dot part"
     return f",   its hat part {gaussian}, and a dot part"

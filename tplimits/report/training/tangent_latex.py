@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tplimits.limit.training.tangent import TangentOperator
-from tplimits.report.latex_formulas import Formula, environment
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
 from tplimits.report.latex_names import name as latex_name
 from tplimits.report.training.notation import NamedLatex
 from tplimits.report.training.tangent import Shown, Term, by_optimizer
@@ -52,7 +52,14 @@ def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
         matrix = any(t.right is not None for t in terms)
         gradient, divided = _latex_gradient(terms), _latex_divided(shown, parameter, update)
         for term in terms:
-            bra = _latex_sum(shown.summed(parameter)) + _latex_sum(term.sums) + rf"\langle {_latex(term.left)}|^a\,"
+            ratio = shown.weight(parameter)
+            weight = "" if ratio == 1 else FormulaPrinter().doprint(ratio) + r"\,"
+            bra = (
+                weight
+                + _latex_sum(shown.summed(parameter))
+                + _latex_sum(term.sums)
+                + rf"\langle {_latex(term.left)}|^a\,"
+            )
             ket = rf"{divided}\,|{_latex(term.right or '')}\rangle^a" if matrix else rf"{divided}\rangle"
             bra = bra if matrix else bra.removesuffix(r"\,")
             yield ("" if first else "+ ") + rf"{bra}{update}\Big({gradient}\Big){ket}"
