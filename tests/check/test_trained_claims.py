@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 import tplimits as tp
-from tplimits.check.outputs import check_outputs, output_sampler
+from tplimits.check.outputs import output_sampler
 from tplimits.check.recipe import recipe
 from tplimits.check.training import train
 
@@ -113,7 +113,7 @@ def test_the_operator_regime_given_the_start(λ, seed):
 
 
 def test_outputs_that_start_elsewhere_than_at_zero(seed):
-    """f_0 = E tanh(Uξ)² is no random number in the limit, and no control variate."""
+    """f_0 = E tanh(Uξ)² is no random number in the limit: networks are shifted there."""
     limit = tp.derive(own_readout, tp.MaximalUpdate(tp.SGD()))
     asked = {"X": X[:2], "error": lambda f: f, "lr": 0.5, "steps": 1, "seed": seed, "particles": 4096}
     verdict = tp.check(limit, **asked, **SMALL)
@@ -223,16 +223,23 @@ def small_sampler(**changed):
     return output_sampler(how, X, ERROR, 2, **changed)
 
 
-def test_a_control_variate_changes_the_noise_and_not_the_mean():
-    """f_0 has mean 0 at every width; taking it out leaves Var(f_1) far below."""
-    sampler = small_sampler()
-    assert sampler.starts_at_zero and sampler.labels[-3:] == ("f[0,0]", "f[0,1]", "f[0,2]")
-    assert not small_sampler(start=0.0).starts_at_zero
-    plain = sampler.run(32, 0, 4000).values
-    verdict = check_outputs(sampler, claims={"f[1,2]": 0.02}, widths=(16, 32), draws=4000)
-    moments = verdict.rows[0].moments
-    assert moments.variances[1] < 0.5 * plain[:, 2].var()
-    assert abs(moments.means[1] - plain[:, 2].mean()) < 4 * plain[:, 2].std() / 4000**0.5
+@tp.network
+def normed(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, g: tp.Vector, b: tp.Vector, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    h = W @ tp.tanh(x)
+    h = h - tp.avg(h)
+    return v * (x + tp.tanh(g * h / tp.sqrt(tp.avg(h * h) + 0.01) + b))
+
+
+def test_noise_at_the_start_moves_no_intercept():
+    """An error signal smaller than f_0 is at width 512 changes its sign there, and NAdam's updates with it."""
+    X = np.array([[2.04, -2.56], [0.42, -0.57], [-0.45, -0.22]])
+    asked = {"error": tp.squared_error([-0.18, 0.54, 1.94]), "lr": 0.05, "steps": 2}
+    limit = tp.derive(normed, tp.MaximalUpdate(tp.NAdam(eps=0.05)))
+    verdict = tp.check(limit, X=X, widths=(32, 64, 128, 256), draws=(1600, 800, 400, 200), **asked)
+    assert verdict.accepted, verdict
+    wrong = tp.derive(normed, tp.MaximalUpdate(tp.Adam(eps=0.05))).evaluate(X, **asked).f
+    assert not tp.check(limit, X=X, claims={"f": wrong}, widths=(32, 64, 128), draws=(1600, 800, 400), **asked).accepted
 
 
 def test_the_numbers_do_not_depend_on_who_runs_them():

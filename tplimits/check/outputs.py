@@ -1,9 +1,10 @@
 """Outputs of networks in training judged at finite widths: f[t,i] for the output on input i after t steps.
 
 A draw is a network whose true matrices are trained (`tplimits.check.training`); the mean over draws of each entry of
-f_1, …, f_steps is what is fitted.  Where outputs are random at the start, in the operator regime, they are shifted to a
-given start, which the error sees too.  Where their mean is 0 at every width, f_0 is a control variate.  A network with
-output axes has `f[t,i;a]`, outputs numbered in row order.
+f_1, …, f_steps is what is fitted.  Outputs are shifted to a given start, which the error sees too: in the operator
+regime they are random there, and in the feature-learning limit, where they are not, what is left of their noise at
+finite width would move all that follows, by more than powers of 1/n tell.  A network with output axes has `f[t,i;a]`,
+outputs numbered in row order.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from tplimits.check.adaptive import Inquiry
 from tplimits.check.claims import Claim
-from tplimits.check.parity import is_odd, layer_series
+from tplimits.check.parity import layer_series
 from tplimits.check.recipe import Recipe
 from tplimits.check.sample import Draws
 from tplimits.check.training import Networks
@@ -33,7 +34,6 @@ from tplimits.limit.unroll import size_of
 from tplimits.program.data import inputs_of
 from tplimits.program.given import by_name, real_array, sent_to, whole_from, working_executor
 from tplimits.program.loss import error_signal
-from tplimits.program.network import parameters
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
 from tplimits.progress import Progress
@@ -45,14 +45,14 @@ Array = NDArray[numpy.float64]
 class OutputSampler:
     """Trains networks and reads their outputs on the inputs `X` (data by name).
 
-    `start` is None, or a path (steps + 1, inputs, *outputs) that the outputs are shifted to.
+    `start` is the path (steps + 1, inputs, *outputs) that the outputs are shifted to.
     """
 
     recipe: Recipe
     X: Mapping[str, Array]
     error: Any
     steps: int
-    start: Array | None = None
+    start: Array
     seed: int = 0
     ratios: Mapping[str, float] | None = None
     given: Mapping[str, Any] | None = None
@@ -93,25 +93,17 @@ class OutputSampler:
         """The place of every entry after the start, by label."""
         return {label: index for label, index in output_labels(self.path).items() if index[0]}
 
-    @cached_property
-    def starts_at_zero(self) -> bool:
-        """Whether the mean of f_0 is 0 at every width, so that f_0 may serve as a control variate."""
-        drawn = frozenset(parameters(self.recipe.net)) - set(self.given or {})
-        return self.start is None and is_odd(self.recipe.net, drawn)
-
-    @cached_property
+    @property
     def labels(self) -> tuple[str, ...]:
-        """All entries, and those of f_0 where they are control variates."""
-        first = output_labels((1, *self.shape)) if self.starts_at_zero else ()
-        return (*self.entries, *first)
+        """All entries."""
+        return tuple(self.entries)
 
     def prepare(self) -> None:
         """What every batch needs, once: copies of the sampler go to other processes."""
         if not self.growing:
             _ = (
                 self.program,
-                self.labels,
-                self.starts_at_zero,
+                self.entries,
                 self.recipe.exponents,
                 self.recipe.kinds,
                 self.recipe.steppers,
@@ -124,7 +116,7 @@ class OutputSampler:
     def work(self, n: int) -> float:
         """The work of one draw at width n."""
         program, steps = self.at(n).program, self.steps
-        forward = 2 if self.recipe.decaying and self.start is not None else 1
+        forward = 2 if self.recipe.decaying else 1
         moved = sum(
             update_work(program, name, _operations(optimizer), n, self.ratios)
             for name, optimizer in self.recipe.optimizers.items()
@@ -143,38 +135,7 @@ class OutputSampler:
         except EvaluationError as error:
             raise CheckError(f"a network of width {n} could not be trained: {error}") from None
         values, squares = f[:, 1:].reshape(draws, -1), numpy.repeat(_squares(f)[1:], f[0, 0].size)
-        if self.starts_at_zero:
-            first = f[:, 0].reshape(draws, -1)
-            values, squares = numpy.hstack([values, first]), numpy.hstack([squares, (first**2).mean(axis=0)])
         return Draws(n, values, squares)
-
-
-@dataclass(frozen=True)
-class OutputInquiry(Inquiry):
-    """An inquiry into outputs, whose noise at the start is taken out where its mean is known."""
-
-    def measured(self, samples: Sequence[Draws]) -> tuple[Draws, ...]:
-        assert isinstance(self.sampler, OutputSampler)
-        if not self.sampler.starts_at_zero:
-            return tuple(samples)
-        count = len(self.sampler.entries)
-        return tuple(replace(s, values=_without_start(s.values, count)) for s in samples)
-
-
-def _without_start(values: Array, count: int) -> Array:
-    """f_t − β f_0 in place of f_t, the same in the mean; β of one half of the draws from the other half.
-
-    The first `count` columns are f_1, f_2, …, the others f_0.
-    """
-    later, first = values[:, :count].copy(), values[:, count:]
-    first = numpy.tile(first, count // first.shape[1])
-    half = numpy.arange(len(values)) % 2 == 1
-    for mine in (half, ~half):
-        y, c = (x[~mine] - x[~mine].mean(axis=0) for x in (values[:, :count], first))
-        size = (c**2).sum(axis=0)
-        β = numpy.divide((y * c).sum(axis=0), size, out=numpy.zeros_like(size), where=size > 0)
-        later[mine] -= β * first[mine]
-    return numpy.hstack([later, values[:, count:]])
 
 
 def _operations(optimizer: Optimizer) -> int:
@@ -197,7 +158,7 @@ def output_sampler(
     X: Any,
     error: Any,
     steps: Any,
-    start: Any = None,
+    start: Any = 0.0,
     seed: int = 0,
     ratios: Mapping[str, float] | None = None,
     given: Mapping[str, Any] | None = None,
@@ -205,7 +166,7 @@ def output_sampler(
 ) -> OutputSampler:
     """The sampler of a recipe on some inputs, all sizes fixed by these and by what is given.
 
-    `start` is what outputs are shifted to (None: they are not): one number, outputs, or a path of them.
+    `start` is what outputs are shifted to: one number, outputs, or a path of them.
     """
     error_signal(error)
     net, given = recipe.net, dict(given or {})
@@ -216,8 +177,9 @@ def output_sampler(
     bound = net.bind(**{a: size for a, size in sizes.items() if net.size(a) is None})
     open_axes = tuple(a for a in growing if bound.size(a) is None)
     times = whole_from("steps", steps, 1, CheckError)
-    sampler = OutputSampler(replace(recipe, net=bound), data, error, times, None, seed, ratios, given, open_axes)
-    return sampler if start is None else replace(sampler, start=_path(sampler, start))
+    still = numpy.empty(0)
+    sampler = OutputSampler(replace(recipe, net=bound), data, error, times, still, seed, ratios, given, open_axes)
+    return replace(sampler, start=_path(sampler, start))
 
 
 def _path(sampler: OutputSampler, start: Any) -> Array:
@@ -244,22 +206,26 @@ def check_outputs(
     level: float = 1e-2,
     executor: Executor | None = None,
     progress: Progress = None,
+    starts_there: bool = True,
 ) -> Verdict:
     """Train networks of several widths, and judge what is claimed about the means of their outputs.
 
     `stated` is the limit at all times, (steps + 1, inputs, *outputs), with its standard errors; `claims` replace it:
     {"f": array} or single entries, {"f[2,0]": 0.6}.  Errors of an array that have to be found are relative to the
-    largest change |f_t − f_0| of any entry at that time.
+    largest change |f_t − f_0| of any entry at that time.  `starts_there`: stated arrays have to start at the networks'
+    own start.
 
     Raises CheckError where this cannot be done as asked, or where networks diverge.
     """
     began = time.perf_counter()
     working_executor(executor, CheckError)
     if claims is None:
-        found = _entries(sampler, "f", stated, stated_error)
+        found = _entries(sampler, "f", stated, stated_error, starts_there)
     else:
         found = [
-            c for label, value in by_name(claims, "claims", CheckError).items() for c in _claim(sampler, label, value)
+            c
+            for label, value in by_name(claims, "claims", CheckError).items()
+            for c in _claim(sampler, label, value, starts_there)
         ]
     if not found:
         raise CheckError('there is no claim to judge; claim "f" or single entries.')
@@ -267,13 +233,13 @@ def check_outputs(
     some = sampler.at(WIDTHS[0])
     form = layer_series(some.recipe.net, sampler.given)
     taken, remarks = sampled_widths(some.program, MORE_WIDTHS if widths is None else widths, form, sampler.ratios)
-    inquiry = OutputInquiry(sampler, taken, tuple(found), (form,) * len(found), checked_level(level), remarks)
+    inquiry = Inquiry(sampler, taken, tuple(found), (form,) * len(found), checked_level(level), remarks)
     return concluded(inquiry, draws, executor, progress, began)
 
 
-def _claim(sampler: OutputSampler, label: str, value: Any) -> list[Claim]:
+def _claim(sampler: OutputSampler, label: str, value: Any, starts_there: bool) -> list[Claim]:
     if label == "f":
-        return _entries(sampler, 'claims["f"]', value, None)
+        return _entries(sampler, 'claims["f"]', value, None, starts_there)
     if label not in sampler.entries:
         first, last = next(iter(sampler.entries)), next(reversed(sampler.entries))
         raise CheckError(f"there is no `{label}` to check; there is f, and its entries {first}, …, {last}.")
@@ -283,12 +249,12 @@ def _claim(sampler: OutputSampler, label: str, value: Any) -> list[Claim]:
     return [Claim(label, float(number))]
 
 
-def _entries(sampler: OutputSampler, what: str, value: Any, error: Any) -> list[Claim]:
+def _entries(sampler: OutputSampler, what: str, value: Any, error: Any, starts_there: bool) -> list[Claim]:
     """A claim for every entry after the start."""
     f = _array(what, value)
     if f.shape != sampler.path:
         raise CheckError(f"`{what}` has shape {f.shape}; it needs {sampler.path}, (steps + 1, inputs, *outputs).")
-    if sampler.start is not None and not numpy.allclose(f[0], sampler.start[0], rtol=1e-6, atol=1e-9):
+    if starts_there and not numpy.allclose(f[0], sampler.start[0], rtol=1e-6, atol=1e-9):
         raise CheckError(f"`{what}` starts elsewhere than the networks do: give f0={what}[0].")
     errors = numpy.zeros_like(f) if error is None else numpy.abs(_array(f"{what}, stderr", error))
     sizes = numpy.abs(f - f[0]).reshape(len(f), -1).max(axis=1)

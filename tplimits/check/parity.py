@@ -18,7 +18,7 @@ from sympy import Expr
 
 from tplimits.check.estimate import Series
 from tplimits.program.entries import Entry, constant_symbol
-from tplimits.program.nodes import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 
 WHOLE, HALVES = Series(), Series((Fraction(1, 2), Fraction(1)))
@@ -64,41 +64,7 @@ def _with_other_roots(body: Expr, program: Program) -> Expr:
 
 def _even(program: Program, bodies: Mapping[int, Expr], flipped: Mapping[int, Expr], matrix: int | None) -> bool:
     """Whether the program returns the same with the other sign of all roots of widths and of one matrix."""
-    odd = _changed(program, bodies, flipped, matrix, None)
-    return odd is not None and not odd & set(program.returns)
-
-
-def is_odd(program: Program, drawn: frozenset[str]) -> bool:
-    """Whether all that a program returns changes its sign with one of the vectors or matrices that are `drawn`.
-
-    These have symmetric laws, so that the means vanish at every width.
-
-    >>> import tplimits as tp
-    >>> @tp.network
-    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
-    >>> is_odd(shallow, frozenset({"U", "v"})), is_odd(shallow, frozenset({"U"}))
-    (True, False)
-    """
-    bodies = {p: s.body for p, s in enumerate(program) if isinstance(s, (OuterNonlin, ScalarNonlin))}
-    for position, s in enumerate(program):
-        if not isinstance(s, (InitialMatrix, InitialVector)) or s.name not in drawn:
-            continue
-        if isinstance(s, InitialVector) and s.law.mean != 0:
-            continue
-        odd = _changed(
-            program, bodies, bodies, *((position, None) if isinstance(s, InitialMatrix) else (None, position))
-        )
-        if odd is not None and odd.issuperset(program.returns):
-            return True
-    return False
-
-
-def _changed(
-    program: Program, bodies: Mapping[int, Expr], flipped: Mapping[int, Expr], matrix: int | None, vector: int | None
-) -> set[int] | None:
-    """What changes its sign with one matrix or vector; None where something changes in another way."""
-    odd: set[int] = set() if vector is None else {vector}
+    odd: set[int] = set()
     for position, s in enumerate(program):
         if isinstance(s, MatMul):
             assert s.operand is not None
@@ -111,11 +77,11 @@ def _changed(
             other = flipped[position].xreplace({e: -e for e in body.atoms(Entry) if e.source in odd})
             changes = not _equal(other, body)
             if changes and not _equal(other, -body):
-                return None
+                return False
         else:
             changes = False
         odd |= {position} if changes else set()
-    return odd
+    return not odd & set(program.returns)
 
 
 def _equal(first: Expr, second: Expr) -> bool:

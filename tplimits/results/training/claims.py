@@ -47,7 +47,8 @@ def training_verdict(
         start = 0.0 if asked.get("f0") is None else asked["f0"]
     else:
         recursion = result.recursion
-        optimizers, growing, start = recursion.optimizers, (), None
+        optimizers, growing = recursion.optimizers, ()
+        start = _start(result, asked, settings, seed, ratios, given)
         decay = {name: float(λ) for name, λ in recursion.weight_decay.items()}
     table = NTP if isinstance(result, TangentLimit) else MUP
     parametrization = table.adjusted(result.program, optimizers)
@@ -57,7 +58,7 @@ def training_verdict(
     sampler = stage.output_sampler(recipe, X, error, steps, start, seed, ratios, numbers, growing)
     f = stderr = None
     if claims is None:
-        if sampler.start is not None:
+        if isinstance(result, TangentLimit):
             settings["f0"] = sampler.start if recipe.decaying else sampler.start[0]
         run = result.evaluate(
             X,
@@ -72,8 +73,28 @@ def training_verdict(
             **settings,
         )
         f, stderr = run.f, run.stderr
-    verdict: Verdict = stage.check_outputs(sampler, f, stderr, claims, widths, draws, level, executor, progress)
+    given_start = isinstance(result, TangentLimit)
+    verdict: Verdict = stage.check_outputs(
+        sampler, f, stderr, claims, widths, draws, level, executor, progress, given_start
+    )
     return verdict
+
+
+def _start(
+    result: MaximalLimit,
+    asked: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    seed: int,
+    ratios: Mapping[str, float] | None,
+    given: Mapping[str, Any],
+) -> Any:
+    """The outputs of the feature-learning limit without training, which are sure: f_0, with weight decay a path."""
+    decaying = any(result.recursion.weight_decay.values())
+    steps = asked["steps"] if decaying else 0
+    run = result.evaluate(
+        asked["X"], error=asked["error"], lr=0.0, steps=steps, seed=seed, ratios=ratios, constants=given, **settings
+    )
+    return run.f if decaying else run.f[0]
 
 
 def _refuse(result: MaximalLimit | TangentLimit, asked: Mapping[str, Any]) -> None:
