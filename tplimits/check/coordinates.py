@@ -33,13 +33,17 @@ TOLERANCE = 1 / 8
 
 @dataclass(frozen=True)
 class Coordinate:
-    """One value: its power of n at the start (t = 0), or of its change after t steps, counted and measured."""
+    """One value: its power of n at the start (t = 0), or of its change after t steps, counted and measured.
+
+    `scale` is the power that it has where all is of order 1: 0 but for values that the program multiplies by powers.
+    """
 
     name: str
     t: int
     counted: Power
     measured: float
     sizes: tuple[float, ...]
+    scale: Power = 0.0
 
     @property
     def difference(self) -> float:
@@ -149,7 +153,11 @@ def _rows(counting: Counting, runs: Sequence[Trained], kept: Mapping[str, int], 
             values = [run.f if name == "f" else run.kept[name] for run in runs]
             found = tuple(_size(v[:, t] - (v[:, 0] if t else 0.0)) for v in values)
             power = size.change if t else size.start
-            rows.append(Coordinate(name, t, power, _slope([run.n for run in runs], found), found))
+            rows.append(
+                Coordinate(
+                    name, t, power, _slope([run.n for run in runs], found), found, counting.scales.get(name, 0.0)
+                )
+            )
     return rows
 
 
@@ -183,10 +191,10 @@ def _slope(widths: Sequence[int], sizes: Sequence[float]) -> float:
 
 
 def _regime(rows: Sequence[Coordinate], measured: bool) -> str:
-    """The regime that powers stand for; which of them are 0 is judged within `TOLERANCE`."""
+    """The regime that powers stand for, next to scales; which of them are 0 is judged within `TOLERANCE`."""
 
     def power(row: Coordinate) -> float:
-        return row.measured if measured else float(row.counted)
+        return (row.measured if measured else float(row.counted)) - float(row.scale)
 
     for row in rows:
         if power(row) > TOLERANCE or (row.t == 0 and row.name != "f" and power(row) < -TOLERANCE):

@@ -9,6 +9,8 @@ import typer
 from tplimits.assignments import assigned, optimizer_named, parametrization_named
 from tplimits.commands import limits
 from tplimits.commands.options import Sets, Sizes
+from tplimits.errors import NoLimitError
+from tplimits.results.classification import Classification
 from tplimits.results.classification import classify as classified
 from tplimits.terminal import show
 
@@ -32,4 +34,12 @@ def classify(
     found = classified(network, table, optimizer_named(optimizer))
     show(repr(found), "", repr(found.multipliers))
     if found.regime != "feature":
-        show("", "nearest maximal update parametrization", str(found.nearest))
+        show("", "nearest maximal update parametrization", _nearest(found))
+
+
+def _nearest(found: Classification) -> str:
+    """The proposal, or why there is none."""
+    try:
+        return str(found.nearest)
+    except NoLimitError as refused:
+        return f"none: {refused}"

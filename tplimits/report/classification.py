@@ -22,6 +22,7 @@ def text(verdict: Verdict, optimizer: Any) -> str:
     """The verdict, every inequality, and what breaks."""
     by = ", ".join(f"{k}: {o}" for k, o in optimizer.items()) if isinstance(optimizer, dict) else str(optimizer)
     lines = [f"{verdict.network.name} in {verdict.parametrization!r}, trained by {by}: {_regime(verdict)}"]
+    lines += [f"  {line}" for line in _about_powers(verdict)]
     for group, rows in verdict.groups.items():
         if rows:
             lines.append(f"  {TITLES[group]}")
@@ -32,6 +33,16 @@ def text(verdict: Verdict, optimizer: Any) -> str:
     return "\n".join(lines)
 
 
+def _about_powers(verdict: Verdict) -> list[str]:
+    """What factors of n in the program mean for the inequalities."""
+    if not verdict.readable:
+        return ["powers of n are counted: the inequalities are for programs without powers of n"]
+    if verdict.scaling is None or not verdict.scaling.shifts:
+        return []
+    shifts = ", ".join(f"{name}: a {'−' if s < 0 else '+'} {abs(s)}" for name, s in verdict.scaling.shifts.items())
+    return [f"powers of n in the program count as part of a: {shifts}"]
+
+
 def _regime(verdict: Verdict) -> str:
     if verdict.regime:
         return verdict.regime
@@ -40,7 +51,7 @@ def _regime(verdict: Verdict) -> str:
 
 def latex(verdict: Verdict) -> str:
     """Every inequality on a line."""
-    lines = []
+    lines = [rf"&\text{{{line}}}" for line in _about_powers(verdict)]
     for group, rows in verdict.groups.items():
         for row in rows:
             sign = {"=": "=", "≥": r"\ge", "≤": r"\le"}[row.relation]

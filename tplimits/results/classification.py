@@ -72,7 +72,11 @@ class Classification:
 
     @cached_property
     def nearest(self) -> Parametrization:
-        """The maximal update parametrization with the same a, and the same d where the optimizer allows it."""
+        """The maximal update parametrization with the same a, and the same d where the optimizer allows it.
+
+        It is classified before it is returned.  a_out is 1 where a term of the output has no readout, and all is as
+        in μP where nothing else learns features.  Raises NoLimitError, with what breaks, where that does not either.
+        """
         return nearest_maximal_update(self.program, self.parametrization, self.optimizer)
 
     @cached_property
@@ -137,7 +141,11 @@ def classify(target: Any, parametrization: Parametrization, optimizer: Any) -> C
     >>> classify(2, tp.ABCD(rate), tp.SignSGD()).stable
     3/2 <= c
 
-    Raises ProgramError for what is no network, parametrization or optimizer.
+    Powers of n in a program count as part of the a of the parameter whose image they multiply.  Where they multiply
+    anything else, powers are counted alone, without inequalities.
+
+    Raises ProgramError for what is no network, parametrization or optimizer, and for exponents with symbols where a
+    program has powers of n that are not those of one parameter's image.
     """
     verdict = verdict_on(target, parametrization, optimizer)
     return Classification(verdict.network, verdict.parametrization, optimizer, verdict)

@@ -17,6 +17,7 @@ import networkx
 import sympy
 from sympy import Expr
 
+from tplimits.limit.classification.scaling import Scaling, multiplied_by_powers, scaling_of
 from tplimits.limit.classification.sizes import CONSTANT, HALF, NOTHING, Power, Size, size_of
 from tplimits.program.backward import Backward, backpropagation
 from tplimits.program.entries import NO_NEURON, Entry
@@ -94,6 +95,18 @@ class Counting:
                 found.append(position)
         return tuple(p for p in found if p not in self.network.returns)
 
+    @cached_property
+    def scaling(self) -> Scaling:
+        """The powers of n that the program holds."""
+        return scaling_of(self.network, self.parametrization)
+
+    @cached_property
+    def scales(self) -> dict[str, Fraction]:
+        """The size of a feature where everything nonlinear and all that is read is of order 1: n^0 but for factors."""
+        powers = self.scaling.positions
+        found = {self.name(p): _fraction(powers[p]) for p in self.hidden}
+        return found | {self.reading(r): -_fraction(self.scaling.parameters[r]) for r in self.steps[0].reads}
+
     @property
     def widths(self) -> frozenset[sympy.Symbol]:
         """The symbols that grow like n."""
@@ -101,19 +114,25 @@ class Counting:
 
     @property
     def features_move(self) -> Power:
-        """The largest power of n by which features move, late in training."""
-        last = self.steps[-1]
-        moves = [last.sizes[p].change for p in self.hidden] + [size.change for size in last.reads.values()]
-        return max(moves, default=NOTHING)
+        """The largest power of n by which features move, next to their scale, late in training."""
+        moves = self.moves(len(self.steps) - 1)
+        return max((moves[name] - scale for name, scale in self.scales.items()), default=NOTHING)
 
     @cached_property
     def starts(self) -> list[tuple[str, Power, Power]]:
-        """Name, power at the start, and power with a + b = ½ in matrices and 0 elsewhere, of features and scalars."""
+        """Name, power at the start, and power in a natural one, of features, and of vectors and scalars themselves.
+
+        A natural start has a + b = ½ in matrices and 0 elsewhere, but for powers of n that the program multiplies by.
+        """
         natural = replace(self, parametrization=_natural(self))
         pairs = [(self.name(p), self.steps[0].sizes[p], natural.steps[0].sizes[p]) for p in self.hidden]
         pairs += [(self.reading(r), size, natural.steps[0].reads[r]) for r, size in self.steps[0].reads.items()]
         pairs += [
-            (name, self.steps[0].sizes[self.network.initial_names[name]], CONSTANT)
+            (
+                name,
+                self.steps[0].sizes[self.network.initial_names[name]],
+                natural.steps[0].sizes[self.network.initial_names[name]],
+            )
             for name in self.roles.named("vector", "scalar")
         ]
         return [(name, now.start, then.start) for name, now, then in pairs]
@@ -193,7 +212,7 @@ class Counting:
         return Size(kept.start, max(kept.move, matrix.move + 1 + x.total), kept.loose)
 
     def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
-        grown = _multiplied_by_powers(body, self.widths)
+        grown = multiplied_by_powers(body, self.widths)
 
         def of_entry(entry: Entry) -> Size:
             size = sizes[entry.source]
@@ -242,27 +261,13 @@ def updated(optimizer: Optimizer, scaled: Power) -> Power:
 
 
 def _natural(counting: Counting) -> Parametrization:
-    """The parametrization with starts of order 1."""
+    """The parametrization with starts of order 1, next to the powers of n that the program multiplies them by."""
+    shifts = counting.scaling.parameters
     starts = {
-        name: Exponents(sympy.S.Zero, sympy.S.Half if kind == "matrix" else sympy.S.Zero, *(sympy.S.Zero,) * 2)
+        name: Exponents(-shifts[name], sympy.S.Half if kind == "matrix" else sympy.S.Zero, *(sympy.S.Zero,) * 2)
         for name, kind in counting.roles.kinds.items()
     }
     return replace(counting.parametrization, by_name=starts)
-
-
-def _multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> set[Entry]:
-    """Entries that stand in a product with a positive power of a width."""
-    found: set[Entry] = set()
-    for node in sympy.preorder_traversal(body):
-        if isinstance(node, sympy.Mul):
-            growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
-            if any(_exponent(f, widths) > 0 for f in growing):
-                found |= {e for f in node.args if f not in growing for e in f.atoms(Entry)}
-    return found
-
-
-def _exponent(factor: Expr, widths: frozenset[sympy.Symbol]) -> Power:
-    return size_of(factor, lambda _: CONSTANT, widths).start
 
 
 def _fraction(value: Expr) -> Fraction:

@@ -23,7 +23,7 @@ NOTHING = float("-inf")
 HALF = Fraction(1, 2)
 
 #: f(λx) = λ f(x), so that powers pass
-_HOMOGENEOUS = (functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
+HOMOGENEOUS = (functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
 #: f(x) ~ x at 0, bounded at infinity
 _SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
 #: linear at 0 and at infinity
@@ -132,7 +132,7 @@ def _function(node: Expr, parts: list[Size]) -> Size:
     start = max(p.start for p in parts)
     changes = max(p.move for p in parts), max(p.loose for p in parts)
     zero = Fraction(0)
-    if isinstance(node, (*_HOMOGENEOUS, functions.where, *_LINEAR_AT_BOTH_ENDS)):
+    if isinstance(node, (*HOMOGENEOUS, functions.where, *_LINEAR_AT_BOTH_ENDS)):
         return Size(start, *changes)
     if isinstance(node, _SATURATING):
         return Size(min(start, zero), *(min(c, zero) for c in changes))

@@ -13,6 +13,7 @@ from tplimits.errors import ProgramError
 from tplimits.limit.classification.counting import Counting
 from tplimits.limit.classification.inequalities import Inequality, Parameter, Table, real_symbols
 from tplimits.limit.classification.perceptron import on_layers, perceptron
+from tplimits.limit.classification.scaling import Scaling, scaling_of
 from tplimits.limit.classification.sizes import NOTHING
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
@@ -32,10 +33,18 @@ class Verdict:
     parametrization: Parametrization
     table: Table
     counting: Counting | None
+    scaling: Scaling | None = None
+
+    @property
+    def readable(self) -> bool:
+        """Whether the inequalities hold: not where the program has powers of n that no parameter takes."""
+        return self.scaling is None or self.scaling.readable
 
     @cached_property
     def groups(self) -> dict[str, tuple[Inequality, ...]]:
-        """The inequalities by what they decide."""
+        """The inequalities by what they decide; none where they do not hold for the program."""
+        if not self.readable:
+            return {}
         t = self.table
         return {
             "start": tuple(t.initial()),
@@ -98,7 +107,7 @@ class Verdict:
         """What breaks, and at which power of n; nothing for symbols."""
         if self.counting is not None:
             return (*self._growing(), *self._unfaithful())
-        rows = (i for g in ("start", "gradients", "training") for i in self.groups[g])
+        rows = (i for g in ("start", "gradients", "training") for i in self.groups.get(g, ()))
         return tuple(f"{i.about} {i.breaks}" for i in rows if i.holds is False)
 
     def _growing(self) -> Iterable[str]:
@@ -112,17 +121,16 @@ class Verdict:
             yield f"f starts like n^({counting.steps[0].output.start})"
         seen = set()
         for t, step in enumerate(counting.steps):
-            moving = [(counting.name(p), step.sizes[p].change) for p in counting.hidden] + [("f", step.output.move)]
-            moving += [(counting.reading(r), step.reads[r].change) for r in step.reads]
+            moving = [(name, power, counting.scales.get(name, 0)) for name, power in counting.moves(t).items()]
             moving += [  # growth that a bounded function hides
-                (f"what {counting.name(p)} is a function of", move)
+                (f"what {counting.name(p)} is a function of", move, 0)
                 for p, move in step.arguments.items()
-                if step.sizes[p].change <= 0
+                if step.sizes[p].change <= counting.scales.get(counting.name(p), 0)
             ]
-            for name, power in moving:
-                if power > 0 and name not in seen:
+            for name, power, scale in moving:
+                if power > scale and name not in seen:
                     seen.add(name)
-                    yield f"{name} moves like n^({power}) in step {t}"
+                    yield f"{name} moves like n^({power}) in step {t}" + (f", next to n^({scale})" if scale else "")
 
     def _unfaithful(self) -> Iterable[str]:
         """Scaled gradients that are not of order 1, of optimizers that see this."""
@@ -169,9 +177,17 @@ def verdict_on(target: Any, parametrization: Any, optimizer: Any) -> Verdict:
 
 def _on_program(network: Program, parametrization: Parametrization, optimizer: Any) -> Verdict:
     exponents, found = parametrization.of(network), roles(network)
-    table = _table(found.kinds, exponents, parametrization, optimizer, found.read_out_everywhere, network)
-    symbolic = bool(parametrization.symbols)
-    return Verdict(network, parametrization, table, None if symbolic else Counting(network, parametrization, optimizer))
+    scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
+    if symbolic and not (scaling.readable and scaling.unique):
+        raise ProgramError(
+            f"classify({network.name}, {parametrization!r}): exponents with symbols are decided by inequalities, which "
+            "do not hold for this program: it holds powers of n that are not those of one parameter's image. Give "
+            "numbers, .substituted({…}), for which powers of n are counted, or write the program without powers of n."
+        )
+    moved = scaling.moved(exponents)
+    table = _table(found.kinds, moved, parametrization, optimizer, found.read_out_everywhere, network)
+    counting = None if symbolic else Counting(network, parametrization, optimizer)
+    return Verdict(network, parametrization, table, counting, scaling)
 
 
 def _table(
