@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from fractions import Fraction
 
 import numpy
@@ -221,7 +222,6 @@ def test_a_full_device_is_named(run):
         (("derive", "mlp", "--regime", "maximal", "--optimizer", "adm"), "the optimizers are sgd, signsgd, adam"),
         (("derive", "mlp", "--regime", "maximal", "--optimizer", "adam:ep=1"), "`ep` is none of adam's β1, β2, eps"),
         (("derive", "mlp", "--regime", "maximal", "--infinite", "d"), "--regime kernels or --regime tangent"),
-        (("derive", "mlp", "--regime", "maximal", "--html", "a.html"), "--regime maximal writes --latex"),
         (("derive", "mlp", "--regime", "tangent", "--train", "v"), "--train goes with --regime kernels"),
         (("derive", "mlp", "--regime", "tangent", "--weight-decay", "2"), "a step keeps 1 − weight_decay"),
         (
@@ -400,6 +400,29 @@ def test_kernels_of_a_network_print_go_to_files_and_become_numbers(run, folder):
     limit = tp.derive(tp.from_json(json.dumps(document["program"])), tp.Kernels())
     nngp, ntk = limit.evaluate(X)
     assert numpy.array_equal(found["nngp"], nngp) and numpy.array_equal(found["ntk"], ntk)
+
+
+@pytest.mark.parametrize(("regime", "start"), [("maximal", "|x_t⟩"), ("tangent", "f_{t+1} = f_t")])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam:eps=0.1", "adafactor:eps=0.1"])
+def test_limits_of_training_go_to_files(regime, start, optimizer, run, folder):
+    (folder / "nets.py").write_text(NETWORK, encoding="utf-8")
+    asked = ("derive", "nets.py:mlp", "--regime", regime, "--optimizer", optimizer)
+    status, out, _ = run(*asked, "--html", "t.html", "--json", "t.json")
+    assert status == 0
+    page = (folder / "t.html").read_text(encoding="utf-8")
+    assert "<title>mlp in training</title>" in page
+    formulas = re.findall(r"<math.*?</math>", page, re.DOTALL)
+    assert len(formulas) >= 3 * 3
+    for formula in formulas:
+        ElementTree.fromstring(formula)  # refuses what is no XML
+        assert not re.search(r"\\\\|[<>]&[<>]|\\[A-Za-z]", formula)
+    document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
+    assert document["format"] == "tplimits training limit" and document["regime"] == regime
+    assert set(document["optimizers"]) == {"U", "W", "v"}
+    assert any(start in line for line in document["text"]) and "\n".join(document["text"]) in out
+    assert len(document["steps"]) >= 3 and all(step["conclusion"] for step in document["steps"])
+    status, again, _ = run("derive", "t.json", *asked[2:])  # the file stands for the program
+    assert status == 0 and "\n".join(document["text"]) in again
 
 
 def test_training_some_parameters_changes_what_is_printed(run, folder):

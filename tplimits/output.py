@@ -12,8 +12,11 @@ from typer.exceptions import TyperException
 
 from tplimits import __version__
 from tplimits.errors import CheckError
-from tplimits.report import files
+from tplimits.report import files, html
+from tplimits.report.training import written
 from tplimits.results.kernels import KernelLimit
+from tplimits.results.training.maximal import MaximalLimit
+from tplimits.results.training.tangent import TangentLimit
 from tplimits.terminal import say
 
 PICTURES = (".png", ".pdf", ".svg")
@@ -40,10 +43,17 @@ def drawable(plot: Path | None) -> None:
 
 def report(kind: Any, limit: Any) -> str:
     """The page or the JSON of a limit; `kind` is the module that writes it."""
+    if isinstance(limit, TangentLimit | MaximalLimit):
+        return _of_training(kind, limit)
     citation = limit.citation()
     if isinstance(limit, KernelLimit):
         return str(kind.kernel_limit(limit.outline, citation, __version__))
     return str(kind.width_limit(limit.program, limit.state, citation, __version__))
+
+
+def _of_training(kind: Any, limit: TangentLimit | MaximalLimit) -> str:
+    of = limit.operator if isinstance(limit, TangentLimit) else limit.recursion
+    return (written.page if kind is html else written.document)(limit, of, __version__)
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.special
+import sympy
 
 import tplimits as tp
 from tplimits.zoo.networks.recurrent import recurrent
@@ -261,6 +262,9 @@ BAD = {
     "lr": ({"lr": -0.1}, "lr=-0.1: a learning rate is 0 or more"),
     "later lr": ({"lr": lambda t: 0.1 - t}, r"lr\(1\)=-0.9: a learning rate"),
     "mask": ({"error": [1.0]}, "error=.*give a function"),
+    "lr of nothing": ({"lr": lambda: 0.1}, r"lr= is called as lr\(t\)"),
+    "error of three": ({"error": lambda f, t, y: f}, r"called as error\(f\) or error\(f, t\)"),
+    "vector b": ({"b": [1.0, 2.0]}, r"`b` has shape \(2,\); it needs \(\)"),
     "f0": ({"f0": np.zeros(2)}, r"f0 has shape \(2,\); the outputs of 3 inputs have \(3,\)"),
     "NaN": ({"f0": [0, np.nan, 0]}, "`f0` has NaN"),
     "steps": ({"steps": -1}, "steps=-1: give a whole number"),
@@ -281,6 +285,42 @@ def test_settings_that_make_no_sense(case):
     settings, message = BAD[case]
     with pytest.raises(tp.EvaluationError, match=message):
         run(biased, tp.SGD(), **settings)
+
+
+def test_shapes_of_biases_and_axes_without_a_size_are_refused():
+    sized = outputs.bind(out=2)
+    for optimizer in (tp.SGD(), tp.Adam(eps=0.1)):
+        for value in ([1.0, 2.0, 3.0], [[1.0, 2.0]]):
+            with pytest.raises(tp.EvaluationError, match=r"`b` has shape .*; it needs \(2,\)"):
+                run(sized, optimizer, error=lambda f: f, b=value, particles=64, replicates=2)
+        with pytest.raises(tp.EvaluationError, match=r"`out` of `outputs` has no size: .*\.bind\(out=…\)"):
+            run(outputs, optimizer, error=lambda f: f)
+
+
+@pytest.mark.parametrize("optimizer", [tp.SGD(), tp.Adam(eps=0.1)])
+def test_what_is_learned_does_not_move(optimizer):
+    """Error signals that are all 0."""
+    f0 = np.array([0.2, 0.1, -0.3])
+    found = run(biased, optimizer, error=np.zeros_like, f0=f0, particles=64, block=16, replicates=2).f
+    assert (found == f0).all()
+
+
+def test_symbols_and_decays_by_name_are_refused():
+    with pytest.raises(tp.EvaluationError, match="κ has no value"):
+        run(biased, tp.Adam(eps=sympy.Symbol("κ")))
+    with pytest.raises(tp.ProgramError, match="one decay for all parameters"):
+        run(biased, tp.SGD(), decay={"U": 0.1, "β": 0, "W": 0, "v": 0, "b": 0})
+
+
+@pytest.mark.parametrize("regime", [tp.NeuralTangent, tp.MaximalUpdate])
+def test_poles_of_updates_have_no_numbers(regime):
+    with pytest.warns(UserWarning, match="not bounded where gradients vanish"):
+        pole = tp.Entrywise(lambda g: 1 / g)
+    for optimizer in (pole, tp.Clipped(pole)):
+        limit = tp.derive(shallow, regime(optimizer))
+        assert "not bounded where gradients vanish" in " ".join(limit.assumptions)
+        with pytest.raises(tp.EvaluationError, match=r"moment not established: .* for `U` is not bounded"):
+            limit.evaluate(X, error=SIGNAL, lr=0.1, steps=1)
 
 
 def test_too_few_particles_are_refused():

@@ -41,7 +41,7 @@ def derive(
     """Derive the infinite-width limit and print it."""
     if regime not in limits.REGIMES:
         raise TyperException(f"--regime {regime}: this version knows the regimes {', '.join(limits.REGIMES)}.")
-    if regime not in ("width", "kernels") and (html or json):
+    if regime == "proportional" and (html or json):
         raise TyperException(f"--regime {regime} writes --latex; pages and JSON are for the other regimes.")
     if fixed and regime != "proportional":
         raise TyperException("--fixed goes with --regime proportional.")

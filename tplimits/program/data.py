@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy
@@ -47,3 +47,21 @@ def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:
     if counts == {0}:
         raise EvaluationError(f"{name} holds no input.")
     return found
+
+
+def with_sizes(
+    network: Program,
+    X: Mapping[str, Array],
+    given: Mapping[str, Any],
+    infinite: Collection[str] = (),
+) -> Program:
+    """The network with the sizes of the data and those given by name; EvaluationError for an axis without one."""
+    sizes = {a: given[a] for a in given if a in network.all_axes}
+    for position in network.inputs:
+        s = network[position]
+        sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
+    bound = network.bind(**{a: size for a, size in sizes.items() if network.size(a) is None})
+    for axis in bound.all_axes:
+        if bound.size(axis) is None and axis not in infinite:
+            raise EvaluationError(f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…).")
+    return bound

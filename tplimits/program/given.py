@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import pickle
@@ -135,6 +136,21 @@ def sent_to(executor: Any, values: Mapping[str, Any], error: type[TplimitsError]
                 f"{name}= cannot be sent to the processes of the executor ({type(problem).__name__}): define the "
                 "function at the top of a module, not as a lambda, or give a ThreadPoolExecutor, or none."
             ) from None
+
+
+def can_be_called(function: Any, *arguments: Any) -> bool:
+    """Whether a function takes these arguments; of built-in functions without a signature, whether it is one.
+
+    >>> can_be_called(lambda t: t, 0), can_be_called(lambda: 1, 0), can_be_called(lambda f, t=0: f, None, 0)
+    (True, False, True)
+    """
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # built-in functions without a signature take one argument
+        return len(arguments) == 1
+    return True
 
 
 def real_array(name: str, value: Any) -> NDArray[numpy.float64]:

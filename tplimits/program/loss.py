@@ -16,6 +16,7 @@ import sympy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.program.given import can_be_called
 from tplimits.program.tracing import exact
 
 Array = NDArray[numpy.float64]
@@ -139,12 +140,19 @@ def error_signal(error: Any) -> Callable[[Array, int], Array]:
     [-1.0, -1.0]
     >>> error_signal(lambda f, t: t * f)(numpy.ones(2), 3).tolist()
     [3.0, 3.0]
+    >>> error_signal(lambda f, y=1: f - y)(numpy.ones(2), 3).tolist()
+    [0.0, 0.0]
 
     Raises EvaluationError for what is no function, and later for values of another shape or that are not finite.
     """
     if not callable(error):
         raise EvaluationError(
             f"error={error!r:.60}: give a function of the outputs, such as tp.squared_error(y), or lambda f: f - y."
+        )
+    if not (can_be_called(error, None, 0) or can_be_called(error, None)):
+        raise EvaluationError(
+            "error= is called as error(f) or error(f, t), with the outputs f and the number t of the step: "
+            "give a function of one or two arguments."
         )
     timed = _takes_time(error)
 
@@ -163,11 +171,8 @@ def error_signal(error: Any) -> Callable[[Array, int], Array]:
 
 
 def _takes_time(error: ErrorSignal) -> bool:
-    """Whether an error signal has a place for the number of the step."""
-    try:
-        inspect.signature(error).bind(None, 0)
-    except TypeError:
+    """Whether an error signal asks for the number of the step; a default of another name is no place for it."""
+    if not can_be_called(error, None, 0):
         return False
-    except ValueError:  # built-in functions without a signature
-        return False
-    return True
+    second = list(inspect.signature(error).parameters.values())[:2][-1]
+    return second.name == "t" or second.kind is second.VAR_POSITIONAL or not can_be_called(error, None)

@@ -36,11 +36,18 @@ def evaluated(name, **changed):
     return limit.evaluate(X, **{**SMALL, "error": TARGETS, **more, **changed})
 
 
+#: how often a function of the user's is called before training, so that the file knows it again
+PROBES = 6
+
+
 def interrupting(at):
-    """The error signal, interrupted in its call number `at`, and the calls."""
-    calls = []
+    """The error signal, interrupted in its call number `at` of training, and these calls."""
+    before, calls = [], []
 
     def error(f):
+        if len(before) < PROBES:
+            before.append(1)
+            return TARGETS(f)
         calls.append(1)
         if len(calls) == at:
             raise KeyboardInterrupt
@@ -170,6 +177,67 @@ def test_files_of_other_runs_and_damaged_ones_are_refused(name, tmp_path):
     for nowhere in (tmp_path / "none" / "run.npz", tmp_path):
         with pytest.raises(tp.EvaluationError, match="checkpoint="):
             evaluated(name, checkpoint=nowhere)
+
+
+class Shifted:
+    def __init__(self, y):
+        self.y = y
+
+    def __call__(self, f):
+        return f - self.y
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize(
+    "made",
+    [
+        Shifted,
+        lambda y: lambda f: f - y,
+        lambda y: lambda f: Shifted([y])(f),
+        lambda y: lambda f, t: f - y * (t == 3),
+        lambda y: lambda f: np.where(np.abs(f) > 5, y, 1.0) * f,
+    ],
+    ids=["object", "closure", "inside", "at the last step", "large outputs"],
+)
+def test_files_know_what_error_functions_do(name, made, tmp_path):
+    """By values, so that the same function from another process, with other names and addresses, goes on."""
+    file = tmp_path / "run.npz"
+    f = evaluated(name, error=made(1.0), checkpoint=file).f
+    assert (evaluated(name, error=made(1.0), checkpoint=file).f == f).all()
+    assert (evaluated(name, error=made(1.0)).f == f).all()
+    with pytest.raises(tp.EvaluationError, match="data, error function, optimizer"):
+        evaluated(name, error=made(1.1), checkpoint=file)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_functions_that_fail_at_outputs_training_never_has(name, tmp_path):
+    def error(f):
+        if (np.abs(f) > 5).any():
+            raise ValueError("far away")
+        return TARGETS(f)
+
+    file, whole = tmp_path / "run.npz", evaluated(name)
+    assert (evaluated(name, error=error, checkpoint=file).f == whole.f).all()
+    assert (evaluated(name, error=error, checkpoint=file).f == whole.f).all()
+
+    def interrupted(f):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(name, error=interrupted, checkpoint=file)
+    assert (evaluated(name, error=error, checkpoint=file).f == whole.f).all()
+
+
+@pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
+def test_files_know_where_states_start(regime, tmp_path):
+    def run(start):
+        root = tp.Entrywise(lambda g, v: g / tp.sqrt(v + 1), states={"v": lambda g, v: v + g**2}, initial={"v": start})
+        limit = tp.derive(mlp, regime(root))
+        return limit.evaluate(X, **SMALL, error=TARGETS, checkpoint=tmp_path / "run.npz").f
+
+    assert (run(1) == run(1)).all()
+    with pytest.raises(tp.EvaluationError, match="another run"):
+        run(100)
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -127,6 +127,12 @@ def test_without_eps_a_warning_names_the_hypothesis_and_zero_gradients_do_not_mo
         (lambda: tp.Entrywise(lambda g: sympy.Symbol("a") * g), "no value"),
         (lambda: tp.Entrywise(lambda g: g, states={"t": lambda g: g}), "other than g and t"),
         (lambda: tp.Entrywise(lambda g: g, initial={"m": 1}), "no such state"),
+        (lambda: tp.Entrywise(lambda g: sympy.I * g), "no real number at g = 5/7"),
+        (lambda: tp.Entrywise(lambda g: tp.sqrt(g)), "no real number at g = -5/7"),
+        (lambda: tp.Entrywise(lambda m: m, states={"m": lambda g, m: m + sympy.log(g)}), "no real number"),
+        (lambda: tp.Entrywise(lambda g: numpy.tanh(g)), "such as tp.tanh in place of numpy.tanh"),
+        (lambda: tp.Entrywise(lambda g: math.tanh(g)), "such as tp.tanh in place of numpy.tanh"),
+        (lambda: tp.Entrywise(lambda g: g if g > 0 else 0), "tp.where in place of if"),
         (lambda: tp.SGD().update([]), "at least one step"),
     ],
 )
@@ -140,3 +146,44 @@ def test_optimizers_are_values():
     assert hash(tp.Adam()) == hash(tp.Adam(β1=0.9))
     assert repr(tp.SGD(momentum=0.5)) == "SGD(momentum=0.5)"
     assert repr(tp.Entrywise(lambda m: m, states={"m": lambda g, m: m + g})) == "Entrywise(Q = m, m ← g + m)"
+    starting = tp.Entrywise(lambda m: m, states={"m": lambda g, m: m + g}, initial={"m": 2})
+    assert repr(starting) == "Entrywise(Q = m, m ← g + m, m = 2 at the start)"
+
+
+@pytest.mark.parametrize(
+    "function, lost",
+    [
+        (lambda g: 1 / g, "not bounded where gradients vanish"),
+        (lambda g: abs(g) ** sympy.Rational(-1, 4), "not bounded where gradients vanish"),
+        (lambda g: tp.sign(g), "jumps, or has no bounded slope"),
+        (lambda g: sympy.sqrt(abs(g)), "jumps, or has no bounded slope"),
+        (lambda g: tp.where(g, tp.tanh(1 / g), 0), "jumps, or has no bounded slope"),
+        (lambda g: sympy.exp(-g), "faster than any polynomial"),
+    ],
+)
+def test_updates_that_are_not_pseudo_lipschitz_are_remarked(function, lost):
+    with pytest.warns(UserWarning, match=lost) as told:
+        optimizer = tp.Entrywise(function)
+    assert told[0].filename == __file__
+    assert lost in optimizer.lost_hypothesis
+    assert optimizer.has_pole == ("bounded where" in lost)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda g: g,
+        lambda g: g**9 + 3,
+        lambda g: abs(g),
+        lambda g: tp.relu(g),
+        lambda g: tp.tanh(1000 * g),
+        lambda g: g / sympy.sqrt(g**2 + sympy.Rational(1, 10**16)),
+        lambda g: tp.maximum(-1, tp.minimum(1, g)),
+        lambda g, t: g / (t + 1),
+        lambda g: tp.gelu(g) * tp.sigmoid(g),
+        lambda g: sympy.sin(g) * sympy.exp(-(g**2)),
+    ],
+)
+def test_updates_that_are_pseudo_lipschitz_are_not(function):
+    optimizer = tp.Entrywise(function)
+    assert optimizer.lost_hypothesis is None and not optimizer.has_pole

@@ -40,7 +40,10 @@ SGD = tp.derive(two, tp.MaximalUpdate(tp.SGD()))
         ({"lr": -0.1}, "a learning rate is 0 or more"),
         ({"lr": float("nan")}, "finite number"),
         ({"lr": lambda t: -float(t)}, r"lr\(1\)=-1.0: a learning rate"),
+        ({"lr": lambda: 0.1}, r"lr= is called as lr\(t\)"),
         ({"lr": {"U": 1.0, "W": 1.0}}, "`v` is not given"),
+        ({"error": lambda f, t, y: f}, r"called as error\(f\) or error\(f, t\)"),
+        ({"error": lambda: 0.0}, r"called as error\(f\) or error\(f, t\)"),
         ({"steps": -1}, "steps=-1"),
         ({"steps": 1.5}, "steps=1.5"),
         ({"particles": 8}, "at least 4 particles|at least 16"),
@@ -101,6 +104,20 @@ def test_a_scalar_needs_a_start():
 def test_regimes_that_make_no_sense_are_refused(regime, what):
     with pytest.raises(tp.ProgramError, match=what):
         tp.derive(two, regime)
+
+
+def test_an_axis_without_a_size_is_called_by_its_name():
+    @tp.network
+    def several(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector["o"]):
+        return v * tp.tanh(tp.sum(U * ξ, over="d"))
+
+    asked = {**SMALL, "error": lambda f: f}
+    limit = tp.derive(several, tp.MaximalUpdate(tp.SGD()))
+    for numbers in (limit.evaluate, lambda X, **asked: limit.exact(X, error=asked["error"], lr=0.1, steps=1)):
+        with pytest.raises(tp.EvaluationError, match=r"`o` of `several` has no size: .*\.bind\(o=…\)"):
+            numbers(X, **asked)
+    sized = tp.derive(several.bind(o=2), tp.MaximalUpdate(tp.SGD()))
+    assert sized.evaluate(X, **asked).f.shape == (3, 3, 2)
 
 
 def test_symbols_have_no_numbers():
@@ -214,6 +231,11 @@ def test_kets_and_feature_kernels_of_all_times():
     np.testing.assert_allclose(K, K.T, atol=1e-12)
     np.testing.assert_allclose(run.gram("h", 0), K, atol=1e-10)  # white hats have the Gram matrix of their operands
     assert np.abs(run.gram("x", 2) - K).max() > 1e-3
+    for read in (run.ket, run.gram):
+        for t in (3, -4, 1.5):
+            with pytest.raises(tp.EvaluationError, match=f"t={t}: there are the steps 0, …, 2"):
+                read("x", t)
+        assert (read("x", -3) == read("x", np.int64(0))).all()
     with pytest.raises(tp.EvaluationError, match="not recorded"):
         run.gram("v")
 

@@ -22,6 +22,7 @@ from sympy import Expr, Integer
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.training.maximal import MaximalRecursion
 from tplimits.program.backward import Use
+from tplimits.program.data import with_sizes
 from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, Entry, axis_symbol, slot_symbol, width_symbol
 from tplimits.program.given import exact_number
 from tplimits.program.growing import Growing
@@ -54,6 +55,7 @@ def unrolled(
     Raises ProgramError for families of matrices, parameters that are read at selected entries, and optimizers that look
     at all entries of a parameter at once.
     """
+    with_sizes(recursion.network, X, {})  # refused here if an axis has none
     for name, optimizer in recursion.optimizers.items():
         if not optimizer.is_entrywise:
             raise ProgramError(

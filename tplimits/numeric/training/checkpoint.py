@@ -19,12 +19,14 @@ import numpy
 
 from tplimits.errors import EvaluationError
 from tplimits.numeric.training.columns import State
-from tplimits.program.loss import SquaredError
+from tplimits.program.loss import SquaredError, error_signal
 
 #: bytes of a state that is copied before a step; an interruption in it goes back to the last file for a larger one
 _COPIED = 1 << 22
 #: of the time of a run, writing takes one part in so many, but for the first and the last time
 _SHARE = 20
+#: sizes of the outputs at which error signals are looked at
+_PROBED = (0.1, 1.0, 10.0)
 
 
 class Replicate(Protocol):
@@ -140,18 +142,44 @@ class _File:
         self._due = ended + _SHARE * (ended - begun)
 
 
-def fingerprint(parts: Sequence[object], arrays: Mapping[str, Any], error: Any) -> str:
-    """What a run was asked for, as a short text; of error signals only those of `squared_error` are seen."""
+def fingerprint(
+    parts: Sequence[object], arrays: Mapping[str, Any], error: Any, shape: tuple[int, ...], steps: int
+) -> str:
+    """What a run was asked for, as a short text; `shape` is that of the outputs at one time.
+
+    Error signals of `squared_error` are seen with all targets.  Of other functions their values are seen, to nine
+    digits, at a few fixed outputs, at the first step and at the last; what they do elsewhere is not.
+    """
     digest = hashlib.sha256()
     for part in parts:
         digest.update(repr(part).encode())
     if isinstance(error, SquaredError):
         digest.update(repr((error.targets.tolist(), error.train.tolist())).encode())
+    else:
+        digest.update(repr(_at_probes(error, shape, steps)).encode())
     for name, array in sorted(arrays.items()):
         digest.update(name.encode())
         numbers = numpy.asarray(array, dtype=numpy.float64)
         digest.update(repr(numbers.shape).encode() + numpy.ascontiguousarray(numbers).tobytes())
     return digest.hexdigest()
+
+
+def _at_probes(error: Any, shape: tuple[int, ...], steps: int) -> list[list[str]]:
+    """What an error signal gives at the probes, or what it raises.
+
+    Last digits, in which sums differ between machines, are left out.
+    """
+    signal, rng = error_signal(error), numpy.random.Generator(numpy.random.PCG64(0))
+    probes = [size * rng.standard_normal(shape) for size in _PROBED]
+    found = []
+    for t in dict.fromkeys((0, max(steps - 1, 0))):
+        for f in probes:
+            try:
+                with numpy.errstate(all="ignore"):
+                    found.append([f"{value + 0.0:.8e}" for value in signal(f, t).ravel()])
+            except Exception as problem:  # training may never come to such outputs
+                found.append([type(problem).__name__])
+    return found
 
 
 def save(path: Path, state: State) -> None:
@@ -184,8 +212,8 @@ def load(path: Path, expected: str) -> State | None:
         raise _no_checkpoint(path) from None
     if found != expected:
         raise EvaluationError(
-            f"checkpoint={str(path)!r}: the file belongs to another run (another network, data, optimizer, seed or "
-            "number of particles); give another file, or delete it."
+            f"checkpoint={str(path)!r}: the file belongs to another run (another network, data, error function, "
+            "optimizer, seed or number of particles); give another file, or delete it."
         )
     return state
 

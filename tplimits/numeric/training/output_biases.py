@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.errors import EvaluationError
 from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.program.given import real_array
 from tplimits.program.gradient_rows import gradient_rows
@@ -90,7 +91,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         slopes.append(found)
         owners += [name] * members
         drawn.append(numpy.full(members, value is None))
-        start.append(numpy.broadcast_to(real_array(name, 0.0 if value is None else value), zeros[name].shape).ravel())
+        start.append(_values(name, 0.0 if value is None else value, zeros[name].shape))
     network = total.network
     shift, axes = run.arrays[network.returns[1]][0], network[network.returns[1]].axes
     wide = [sizes[a] if a in axes else 1 for a in network[network.returns[0]].axes]
@@ -98,3 +99,11 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     constant = numpy.broadcast_to(shift.transpose(order).reshape([int(w) for w in wide]), asked.outputs).ravel()
     values = numpy.concatenate(start)
     return OutputBiases(numpy.concatenate(slopes), values, numpy.concatenate(drawn), constant, tuple(owners))
+
+
+def _values(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """The values of a bias at the start, one for each member of a family or one for all."""
+    found = real_array(name, value)
+    if found.shape not in ((), shape):
+        raise EvaluationError(f"`{name}` has shape {found.shape}; it needs {shape}.")
+    return numpy.broadcast_to(found, shape).ravel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import numpy
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.training.maximal import MaximalRecursion
+from tplimits.limit.unroll import size_of
 from tplimits.numeric.particles import CONDITIONINGS
 from tplimits.numeric.training.columns import PER_COLUMN, Array
-from tplimits.program.data import inputs_of
+from tplimits.numeric.training.requirements import need_numbers
+from tplimits.program.data import inputs_of, with_sizes
 from tplimits.program.given import seed_number, whole_from, width_ratios
 from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialScalar, MatMul
+from tplimits.program.program import Program
 from tplimits.program.rates import Rate, rates
 
 
@@ -43,6 +47,16 @@ class Request:
     def inputs(self) -> int:
         """The number of inputs."""
         return len(next(iter(self.X.values())))
+
+    @cached_property
+    def bound(self) -> Program:
+        """The network with all sizes."""
+        return with_sizes(self.recursion.network, self.X, {})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the outputs at one time."""
+        return (self.inputs, *(size_of(self.bound, a) for a in self.recursion.total.output_axes))
 
     def rates_at(self, t: int) -> dict[str, float]:
         """The learning rate of every parameter at step t."""
@@ -96,19 +110,11 @@ def request(
         record=names,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )
-    _numbers_given(found)
+    need_numbers(recursion.optimizers)
+    assert found.bound  # refused here if an axis has no size
     _scalars_given(found)
     _enough_particles(found)
     return found
-
-
-def _numbers_given(asked: Request) -> None:
-    """Refuse optimizers with symbols among their hyperparameters."""
-    for name, optimizer in asked.recursion.optimizers.items():
-        if optimizer.open_symbols:
-            raise EvaluationError(
-                f"{optimizer} for `{name}`: {min(map(str, optimizer.open_symbols))} has no value; give numbers."
-            )
 
 
 def _scalars_given(asked: Request) -> None:

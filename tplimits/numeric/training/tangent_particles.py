@@ -80,8 +80,9 @@ class PairSums:
         signal, at = self.member.signal(χ, t), self.member.at(t)
         chosen = signal != 0
         left = self._left[at][chosen] * signal[chosen][:, None, None]
-        right = self._right[at][chosen]
-        self.update.step(t, left.reshape(len(left), -1), right.reshape(len(right), -1), lr, decay)
+        right, (blocks, rows, columns) = self._right[at][chosen], self.update.shape
+        flat = left.reshape(len(left), blocks * rows), right.reshape(len(right), blocks * columns)
+        self.update.step(t, *flat, lr, decay)
 
     def state(self) -> State:
         """What a checkpoint holds."""

@@ -16,7 +16,8 @@ from tplimits.errors import EvaluationError
 from tplimits.limit.training.tangent import TangentOperator
 from tplimits.limit.unroll import size_of
 from tplimits.numeric.particles import CONDITIONINGS
-from tplimits.program.data import inputs_of
+from tplimits.numeric.training.requirements import need_numbers
+from tplimits.program.data import inputs_of, with_sizes
 from tplimits.program.evaluate import evaluate
 from tplimits.program.given import real_array, seed_number, whole_from, width_ratios, working_executor
 from tplimits.program.loss import error_signal
@@ -93,7 +94,7 @@ class TangentRequest:
     @cached_property
     def bound(self) -> Program:
         """The readout with all sizes."""
-        return _bound(self.operator.network, self.X, self.given, self.operator.infinite)
+        return with_sizes(self.operator.network, self.X, self.given, self.operator.infinite)
 
     @cached_property
     def values(self) -> dict[str, Any]:
@@ -159,6 +160,7 @@ def tangent_request(
         raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
     working_executor(executor, EvaluationError)
     _known(operator.whole, given)
+    need_numbers(operator.optimizers)
     others = [w for w in network.widths if w != "n"]
     found = TangentRequest(
         operator=operator,
@@ -189,21 +191,6 @@ def _known(network: Program, given: Mapping[str, Any]) -> None:
         if name not in known:
             has = ", ".join(sorted({*network.constants, *scalars})) or "none"
             raise EvaluationError(f"`{name}` is no constant of `{network.name}`; it has {has}.")
-
-
-def _bound(
-    network: Program, X: Mapping[str, Array], given: Mapping[str, Any], infinite: tuple[str, ...] = ()
-) -> Program:
-    """The network with the sizes of the data and those given by name."""
-    sizes = {a: given[a] for a in given if a in network.all_axes}
-    for position in network.inputs:
-        s = network[position]
-        sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
-    bound = network.bind(**{a: size for a, size in sizes.items() if network.size(a) is None})
-    for axis in bound.all_axes:
-        if bound.size(axis) is None and axis not in infinite:
-            raise EvaluationError(f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…).")
-    return bound
 
 
 def _fits(asked: TangentRequest) -> None:

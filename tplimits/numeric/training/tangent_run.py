@@ -203,7 +203,7 @@ def _fingerprint(asked: TangentRequest) -> str:
     operator = asked.operator
     parts: list[object] = [to_json(operator.whole), sorted(operator.optimizers.items(), key=lambda item: item[0])]
     parts += [operator.weight_decay, operator.infinite, asked.particles, asked.block, asked.white, asked.seed]
-    parts += [asked.steps, sorted(asked.ratios.items())]
+    parts += [asked.steps, sorted(asked.ratios.items()), sorted(asked.sampling.items())]
     parts += [[(name, rate(t)) for name, rate in sorted(asked.rates.items()) for t in range(asked.steps)]]
     f0 = {} if asked.f0 is None else {"f0": asked.f0}
-    return checkpoint.fingerprint(parts, {**asked.X, **asked.given, **f0}, asked.error)
+    return checkpoint.fingerprint(parts, {**asked.X, **asked.given, **f0}, asked.error, asked.shape, asked.steps)

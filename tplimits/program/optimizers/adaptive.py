@@ -17,7 +17,7 @@ from tplimits.program.optimizers.recursion import (
     exact_of,
     need_range,
     state_symbol,
-    warn_without_eps,
+    warn_of_lost,
 )
 
 β1, β2, ε, ρ = sympy.symbols("β1 β2 ε ρ", real=True)
@@ -35,7 +35,7 @@ class _Adaptive(Optimizer):
     def __post_init__(self) -> None:
         for field, symbol in self.symbols_of.items():
             need_range(self.name, field, getattr(self, field), below=None if symbol == "ε" else 1)
-        warn_without_eps(self)
+        warn_of_lost(self)
 
     @property
     def lost_hypothesis(self) -> str | None:

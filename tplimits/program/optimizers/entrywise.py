@@ -13,7 +13,8 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.frozen import FrozenDict
-from tplimits.program.optimizers.recursion import TIME, G, Optimizer, State, exact_of, state_symbol
+from tplimits.program.optimizers import regularity
+from tplimits.program.optimizers.recursion import TIME, G, Optimizer, State, exact_of, state_symbol, warn_of_lost
 from tplimits.program.tracing import exact, plain
 
 
@@ -34,7 +35,8 @@ class Entrywise(Optimizer):
     >>> adam.update([G])
     g/(2*sqrt(g**2/2 + 1))
 
-    Raises ProgramError for arguments with other names and for what is no expression of them.
+    Raises ProgramError for arguments with other names, for what is no expression of them, and for updates that are not
+    real; warns of Q_0 that is not pseudo-Lipschitz, as far as its values near 0 and up to 10^4 tell.
     """
 
     Q: Callable[..., Any]
@@ -64,10 +66,28 @@ class Entrywise(Optimizer):
         for key, value in (("Q", Q), ("states_by", FrozenDict(names)), ("initial", FrozenDict(starts))):
             object.__setattr__(self, key, value)
         object.__setattr__(self, "_text", (text, output))
+        wrong = regularity.not_real_at(self._first, G)
+        if wrong is not None:
+            raise ProgramError(f"Entrywise: Q is no real number at g = {wrong}, in the first step; updates are real.")
+        warn_of_lost(self, stacklevel=3)
 
     @property
     def formula(self) -> tuple[tuple[State, ...], Expr]:
         return self._text
+
+    @cached_property
+    def _first(self) -> Expr:
+        """Q_0, in g."""
+        return self.update([G])
+
+    @cached_property
+    def has_pole(self) -> bool:
+        return regularity.has_pole(self._first, G)
+
+    @cached_property
+    def lost_hypothesis(self) -> str | None:
+        lost = regularity.lost_by(self._first, G)
+        return lost and f"{lost}; the limit theorems ask for a pseudo-Lipschitz update function."
 
     @cached_property
     def hyperparameters(self) -> dict[Symbol, Expr]:
@@ -75,7 +95,8 @@ class Entrywise(Optimizer):
 
     def __repr__(self) -> str:
         inner = "".join(f", {s.name} ← {s.update}" for s in self.states)
-        return f"Entrywise(Q = {self.output}{inner})"
+        starts = "".join(f", {s.name} = {s.initial} at the start" for s in self.states if s.initial != 0)
+        return f"Entrywise(Q = {self.output}{inner}{starts})"
 
     __str__ = __repr__
 
@@ -91,7 +112,13 @@ def _expression(function: Callable[..., Any], known: Mapping[str, Symbol], what:
     for name in names:
         if name not in known:
             raise ProgramError(f"Entrywise: {what} has the argument `{name}`; its arguments are {', '.join(known)}.")
-    result = plain(function(*(known[name] for name in names)))
+    try:
+        result = plain(function(*(known[name] for name in names)))
+    except (TypeError, AttributeError, ValueError) as problem:
+        raise ProgramError(
+            f"Entrywise: {what} cannot be written with symbols ({problem}). Use elementwise functions of tp or SymPy, "
+            "such as tp.tanh in place of numpy.tanh, and tp.where in place of if."
+        ) from problem
     try:
         found = result if isinstance(result, Expr) else exact(result)
     except (TypeError, ValueError, OverflowError, ProgramError):

@@ -73,6 +73,11 @@ class Optimizer:
         return None
 
     @property
+    def has_pole(self) -> bool:
+        """Whether Q_t is not bounded where gradients vanish; moments of updates may then not exist."""
+        return False
+
+    @property
     def is_entrywise(self) -> bool:
         """Whether every entry moves by its own gradients alone."""
         return True
@@ -99,7 +104,8 @@ class Optimizer:
     def open_symbols(self) -> set[Symbol]:
         """Symbols among the hyperparameters, which have no value."""
         own = {G, TIME, *(s.symbol for s in self.states)}
-        return set().union(*(e.free_symbols for e in (self.output, *(s.update for s in self.states)))) - own
+        held = [e for s in self.states for e in (s.initial, s.update)]
+        return set().union(*(e.free_symbols for e in (self.output, *held))) - own
 
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
         """The power of 1/n that a step has beyond n^(−c), for a "matrix", a "vector", a "scalar" or a "readout"."""
@@ -238,10 +244,10 @@ def need_range(owner: str, name: str, value: Any, below: int | None = None) -> N
         raise ProgramError(f"{owner}({name}={value!r}): give a number, {allowed}.")
 
 
-def warn_without_eps(optimizer: Optimizer) -> None:
-    """Say which hypothesis an optimizer without ε loses."""
+def warn_of_lost(optimizer: Optimizer, stacklevel: int = 4) -> None:
+    """Say which hypothesis an optimizer loses, such as one without ε."""
     if optimizer.lost_hypothesis:
-        warnings.warn(f"{optimizer}: {optimizer.lost_hypothesis}", UserWarning, stacklevel=4)
+        warnings.warn(f"{optimizer}: {optimizer.lost_hypothesis}", UserWarning, stacklevel=stacklevel)
 
 
 def _is_linear_form(expr: Expr, variables: Sequence[Symbol]) -> bool:

@@ -159,6 +159,7 @@ class MaximalLimit:
         block: nonlinear updates of a matrix are averaged over so many particles (`particles` × `block` numbers).
         record: names of vectors whose samples and Gram matrices are kept at every step.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
+            It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
         Scalar parameters and constants go by name, or in `constants`.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that

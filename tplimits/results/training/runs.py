@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.limit.training.labels import output_labels
+from tplimits.program.given import whole_number
 
 Array = NDArray[numpy.float64]
 
@@ -45,17 +46,23 @@ class TrainingRun:
 
     def gram(self, name: str, t: int = -1) -> Array:
         """The feature kernel ⟨x|x′⟩ of a recorded vector after step t, between all inputs."""
-        return self._recorded(self.grams, name)[t]
+        return self._recorded(self.grams, name)[self._time(t)]
 
     def ket(self, name: str, t: int = -1) -> Array:
         """Samples of a recorded vector after step t, (*axes, inputs, particles)."""
-        return self._recorded(self.kets, name)[t]
+        return self._recorded(self.kets, name)[self._time(t)]
 
     def _recorded(self, what: Mapping[str, Array], name: str) -> Array:
         if name not in what:
             known = ", ".join(what) or "none"
             raise EvaluationError(f"`{name}` was not recorded; ask for it by evaluate(record=…). Recorded: {known}.")
         return what[name]
+
+    def _time(self, t: Any) -> int:
+        number = whole_number(t)
+        if number is None or not -len(self.f) <= number <= self.steps:
+            raise EvaluationError(f"t={t!r}: there are the steps 0, …, {self.steps}, or −1 for the last one.")
+        return number
 
     def __repr__(self) -> str:
         shown = [0, 1, self.steps // 2, self.steps]

@@ -46,6 +46,11 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
         raise ProgramError(
             f"tp.NeuralTangent({regime.optimizer!r}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
         )
+    if isinstance(regime.weight_decay, Mapping):
+        raise ProgramError(
+            "tp.NeuralTangent(weight_decay={…}): the operator regime takes one decay for all parameters, a number; "
+            "tp.MaximalUpdate takes one for each."
+        )
     decay = exact_number("weight_decay", regime.weight_decay, ProgramError)
     if not (decay >= 0 and decay < 1):
         raise ProgramError(
@@ -140,6 +145,7 @@ class TangentLimit:
             also the whole path of f^dec, (steps + 1, N, *outputs).
         particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
+            It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
         are not finite.
