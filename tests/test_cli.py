@@ -590,3 +590,23 @@ def test_classify_prints_inequalities_and_the_table_for_a_script(run, trained):
     found = tp.classify(2, tp.ABCD({"hidden": (0, "1/2", "1/2", 0)}, name="SP with other exponents"), tp.SGD())
     assert found.breaks and all(line in out for line in found.breaks)
     assert out.endswith(f"nearest maximal update parametrization\n{found.nearest}\n")
+
+
+ROOT_ATTENTION = """
+import tplimits as tp
+
+@tp.network
+def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return tp.mean(v * tp.sum(A * x.rename(token="key"), over="key"), over="token")
+"""
+
+
+def test_classify_says_where_there_is_no_maximal_update(run, folder):
+    (folder / "nets.py").write_text(ROOT_ATTENTION, encoding="utf-8")
+    status, out, _ = run("classify", "nets.py:net", "--size", "token=3", "--parametrization", "sp")
+    assert status == 0
+    assert "powers of n are counted: the inequalities are for programs without powers of n" in out
+    last = out.splitlines()[-1]
+    assert last.startswith("none: no maximal update parametrization of `net` near SP was found: μP itself is unstable")

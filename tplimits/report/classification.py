@@ -35,8 +35,8 @@ def text(verdict: Verdict, optimizer: Any) -> str:
 
 def _about_powers(verdict: Verdict) -> list[str]:
     """What factors of n in the program mean for the inequalities."""
-    if not verdict.readable:
-        return ["powers of n are counted: the inequalities are for programs without powers of n"]
+    if verdict.doubt:
+        return [verdict.doubt]
     if verdict.scaling is None or not verdict.scaling.shifts:
         return []
     shifts = ", ".join(f"{name}: a {'−' if s < 0 else '+'} {abs(s)}" for name, s in verdict.scaling.shifts.items())

@@ -8,7 +8,7 @@ import sympy
 
 import tplimits as tp
 from tplimits.limit.classification.scaling import scaling_of
-from tplimits.limit.classification.verdict import Verdict, verdict_on
+from tplimits.limit.classification.verdict import verdict_on
 
 OPTIMIZERS = (tp.SGD(), tp.SignSGD(), tp.Adam())
 HALF = Fraction(1, 2)
@@ -97,8 +97,7 @@ def test_factors_of_n_and_exponents_that_make_up_for_them_change_no_verdict(netw
         assert bool(second.breaks) == bool(first.breaks)
         if first.stable and first.faithful:  # a start that is natural tells which parameters take which powers
             assert [str(i) for i in second.inequalities] == [str(i) for i in first.inequalities]
-            written = Verdict(second.program, second.parametrization, second.verdict.table, None)
-            assert written.regime == second.regime
+            assert second.verdict.written.regime == second.regime
     assert {"unstable", "feature", "operator"} <= met
 
 
@@ -175,5 +174,25 @@ def test_symbols_know_the_power_of_an_image():
 
 def test_verdicts_without_powers_are_those_of_before():
     verdict = verdict_on(plain, tp.MUP, tp.SGD())
-    assert verdict.readable and verdict.scaling.shifts == {}
+    assert not verdict.doubt and verdict.scaling.shifts == {}
     assert all(scale == 0 for scale in verdict.counting.scales.values())
+
+
+@tp.network
+def scaled(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, s: tp.Scalar, v: tp.Vector):
+    return v * tp.tanh(s * (W @ tp.sum(U * ξ, over="d")))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS[:2], ids=lambda o: o.name)
+def test_inequalities_that_are_printed_do_not_contradict_the_verdict(optimizer):
+    """r ≥ 0 of a scalar is enough, not necessary: where its gradient is small, the powers that are counted decide."""
+    frozen = {"matrix": (0, HALF, 3, 1), "vector": (0, 0, 2, 1), "readout": (1, 0, 3, 1), "out": 0}
+    rate = tp.ABCD(frozen | {"scalar": (0, 0, 0 if optimizer.degree == 0 else -HALF, 0)})
+    for network, table in ((scaled, rate), (scaled, tp.MUP), (plain, tp.SP), (residual, tp.MUP), (rooted, tp.NTP)):
+        found = tp.classify(network, table, optimizer)
+        if found.inequalities:
+            assert found.verdict.written.regime == found.regime
+        else:
+            assert "powers of n are counted" in repr(found)
+    assert bool(tp.classify(scaled, rate, optimizer).inequalities) == (optimizer.degree == 0)
+    assert tp.classify(scaled, tp.MUP, optimizer).inequalities

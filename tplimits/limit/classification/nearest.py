@@ -39,7 +39,7 @@ def nearest_maximal_update(network: Program, parametrization: Parametrization, o
             return found.renamed(f"μP nearest to {parametrization.name}")
         reason = f"is {verdict.regime or 'undecided'}" + (f" ({verdict.breaks[0]})" if verdict.breaks else "")
     raise NoLimitError(
-        f"`{network.name}` has no maximal update parametrization near {parametrization!r}: μP itself {reason}."
+        f"no maximal update parametrization of `{network.name}` near {parametrization!r} was found: μP itself {reason}."
     )
 
 

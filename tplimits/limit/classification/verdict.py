@@ -35,15 +35,24 @@ class Verdict:
     counting: Counting | None
     scaling: Scaling | None = None
 
+    @cached_property
+    def doubt(self) -> str:
+        """Why the inequalities are left out: no parameter takes a power of n, or the powers that are counted decide."""
+        if self.scaling is not None and not self.scaling.readable:
+            return "powers of n are counted: the inequalities are for programs without powers of n"
+        if self.counting is not None and self.faithful == sympy.true and self.written.regime != self.regime:
+            return "powers of n are counted: the inequalities, which know less of the program, do not decide here"
+        return ""
+
     @property
-    def readable(self) -> bool:
-        """Whether the inequalities hold: not where the program has powers of n that no parameter takes."""
-        return self.scaling is None or self.scaling.readable
+    def written(self) -> Verdict:
+        """The verdict of the inequalities alone."""
+        return Verdict(self.network, self.parametrization, self.table, None)
 
     @cached_property
     def groups(self) -> dict[str, tuple[Inequality, ...]]:
         """The inequalities by what they decide; none where they do not hold for the program."""
-        if not self.readable:
+        if self.doubt:
             return {}
         t = self.table
         return {
