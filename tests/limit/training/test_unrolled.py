@@ -124,7 +124,7 @@ def test_what_cannot_be_unrolled_is_refused():
     def selected(ξ: tp.Input["d"], U: tp.Vector["d"]):
         return U.sel(d=0) * ξ.sel(d=1)
 
-    for network, what in ((family, "family of matrices"), (selected, "selected entries")):
+    for network, what in ((family.bind(layer=2), "family of matrices"), (selected, "selected entries")):
         limit = tp.derive(network, tp.MaximalUpdate(tp.SGD()))
         with pytest.raises(tp.ProgramError, match=what):
             limit.unrolled([[1.0, 2.0]], error=lambda f: f, lr=1, steps=1)
