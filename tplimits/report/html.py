@@ -19,7 +19,8 @@ from tplimits.report.kernels.steps import assumptions, steps
 from tplimits.report.latex_formulas import Formula
 from tplimits.report.latex_names import name
 
-_TEMPLATES = jinja2.Environment(
+#: the pages
+TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("tplimits", "report/templates"),
     autoescape=True,
     trim_blocks=True,
@@ -54,10 +55,10 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
     """The page of a width limit: program, limits, kets, brackets, steps, LaTeX, BibTeX."""
     rows = latex.formulas(program, state)
     limits = [row for row in rows if row.relation == r"\to"]
-    return _TEMPLATES.get_template("width_limit.html").render(
+    return TEMPLATES.get_template("width_limit.html").render(
         program=program,
-        limits=[_cells(row) for row in limits],
-        kets=[_cells(row) for row in rows if row not in limits],
+        limits=[cells(row) for row in limits],
+        kets=[cells(row) for row in rows if row not in limits],
         tables=[_gram(state, table) for table in gram_tables(state)],
         steps=state.steps,
         latex=latex.width_limit(program, state),
@@ -68,9 +69,9 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
 
 def kernel_limit(outline: Outline, citation: str, version: str) -> str:
     """The page of a kernel limit: program, recursion, assumptions, steps, LaTeX, BibTeX."""
-    return _TEMPLATES.get_template("kernel_limit.html").render(
+    return TEMPLATES.get_template("kernel_limit.html").render(
         program=outline.derivation.network,
-        equations=[_cells(row) for row in kernels_latex.formulas(outline)],
+        equations=[cells(row) for row in kernels_latex.formulas(outline)],
         indices=", ".join(f"{letter} over {axis}" for axis, letter in outline.letters.items()),
         assumptions=assumptions(outline),
         steps=steps(outline),
@@ -80,7 +81,8 @@ def kernel_limit(outline: Outline, citation: str, version: str) -> str:
     )
 
 
-def _cells(row: Formula) -> tuple[markupsafe.Markup, markupsafe.Markup, markupsafe.Markup]:
+def cells(row: Formula) -> tuple[markupsafe.Markup, markupsafe.Markup, markupsafe.Markup]:
+    """One row of a table of formulas in MathML."""
     return mathml(row.left), mathml(row.relation), mathml(" ".join(row.right))
 
 

@@ -43,7 +43,7 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
         {"left": str(a), "right": str(b), "value": _expression(state, value)}
         for (a, b), value in state.covariances.items()
     ]
-    return _text(
+    return written_document(
         {
             "format": LIMIT,
             "tplimits": version,
@@ -52,7 +52,7 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
             "covariances": covariances,
             "kets": [_ket(state, ket) for ket in state.kets.values()],
             "constants": _constants(state),
-            "steps": [_step(step) for step in state.steps],
+            "steps": [step_document(step) for step in state.steps],
             "latex": latex.width_limit(program, state),
             "citation": citation,
         }
@@ -61,7 +61,7 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
 
 def numbers(program: Program, values: Mapping[str, Number], version: str) -> str:
     """The numbers of `evaluate` with their errors."""
-    return _text(
+    return written_document(
         {
             "format": NUMBERS,
             "tplimits": version,
@@ -84,7 +84,7 @@ def numbers(program: Program, values: Mapping[str, Number], version: str) -> str
 def kernel_limit(outline: Outline, citation: str, version: str) -> str:
     """Program, recursion (repeated layers once), named means, steps; expressions as text and as LaTeX."""
     derivation = outline.derivation
-    return _text(
+    return written_document(
         {
             "format": KERNELS,
             "tplimits": version,
@@ -95,7 +95,7 @@ def kernel_limit(outline: Outline, citation: str, version: str) -> str:
             "means": [_mean(outline, mean) for mean in outline.named_means],
             "indices": {letter: axis for axis, letter in outline.letters.items()},
             "assumptions": list(assumptions(outline)),
-            "steps": [_step(step) for step in steps(outline)],
+            "steps": [step_document(step) for step in steps(outline)],
             "latex": kernels_latex.kernel_limit(outline),
             "citation": citation,
         }
@@ -106,13 +106,13 @@ def kernel_numbers(program: Program, pair: KernelPair, version: str) -> str:
     """Gram matrices with their errors, as nested lists."""
     parts = {"nngp": pair.nngp, "ntk": pair.ntk, "nngp_error": pair.nngp_error, "ntk_error": pair.ntk_error}
     values = {name: getattr(value, "tolist", lambda value=value: value)() for name, value in parts.items()}
-    return _text({"format": NUMBERS, "tplimits": version, "program": program.name, "kernels": values})
+    return written_document({"format": NUMBERS, "tplimits": version, "program": program.name, "kernels": values})
 
 
 def training_numbers(program: Program, f: Any, stderr: Any, version: str) -> str:
     """Outputs at every step with their standard errors, (steps + 1, inputs, *outputs) as nested lists."""
     values = {"f": f.tolist(), "stderr": stderr.tolist()}
-    return _text({"format": NUMBERS, "tplimits": version, "program": program.name, "training": values})
+    return written_document({"format": NUMBERS, "tplimits": version, "program": program.name, "training": values})
 
 
 def _item(outline: Outline, item: Equation | Layers) -> dict[str, Any]:
@@ -143,7 +143,8 @@ def _mean(outline: Outline, mean: NamedMean) -> dict[str, Any]:
     }
 
 
-def _text(document: Mapping[str, Any]) -> str:
+def written_document(document: Mapping[str, Any]) -> str:
+    """The text of a file."""
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
@@ -171,7 +172,8 @@ def _ket(state: State, ket: Ket) -> dict[str, Any]:
     return found
 
 
-def _step(step: Step) -> dict[str, Any]:
+def step_document(step: Step) -> dict[str, Any]:
+    """One step of a derivation: rule, premises, conclusion, reference."""
     return {
         "rule": step.rule,
         "premises": list(step.premises),

@@ -87,7 +87,8 @@ def _conclusion(equation: Equation) -> str:
     return f"{equation.left} = {equation.right}"
 
 
-def _latex_rows(recursion: MaximalRecursion) -> list[Formula]:
+def formulas(recursion: MaximalRecursion) -> list[Formula]:
+    """The recursion row by row, then what its signs mean."""
     outline = Outline(recursion, LatexNotation(recursion.total.backward.program))
     rows = []
     for e in outline.equations():
@@ -126,12 +127,12 @@ def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:
 
 def latex(recursion: MaximalRecursion) -> str:
     """An align* environment."""
-    return environment(_latex_rows(recursion), "align*")
+    return environment(formulas(recursion), "align*")
 
 
 def notebook(recursion: MaximalRecursion) -> str:
     """The same for MathJax and KaTeX."""
-    return f"$$\n{environment(_latex_rows(recursion), 'aligned')}\n$$"
+    return f"$$\n{environment(formulas(recursion), 'aligned')}\n$$"
 
 
-__all__ = ["NOT_ZERO", "latex", "notebook", "steps", "text"]
+__all__ = ["NOT_ZERO", "formulas", "latex", "notebook", "steps", "text"]

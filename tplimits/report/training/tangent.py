@@ -15,7 +15,7 @@ from tplimits.program.backward import Use
 from tplimits.program.nodes import InitialMatrix, InitialVector, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.render import body_text, number_text, right_hand_side
-from tplimits.report.training.outline import FACTORED, NORM
+from tplimits.report.training.outline import BACKWARD, FACTORED, NORM
 from tplimits.report.training.ratios import of_image, of_parameter, text_factor
 from tplimits.report.training.update_functions import (
     NOT_ZERO,
@@ -27,7 +27,6 @@ from tplimits.report.training.update_functions import (
 )
 
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
-BACKWARD = Reference(f"{MASTER}, Def. 2.9.14", "yang2023tensor")
 OPERATOR = Reference(f"{MASTER}, Thms 2.4.7, 2.9.23; all uses of a matrix inside one update", "yang2023tensor")
 START = Reference(f"{MASTER}, Thm 2.9.19, with the hypothesis of fresh readout vectors", "yang2023tensor")
 DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")

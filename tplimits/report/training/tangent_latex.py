@@ -14,15 +14,16 @@ from tplimits.report.training.update_functions import entry_by_entry, factored_l
 
 def latex(operator: TangentOperator) -> str:
     """The evolution of the outputs and the operator, for amsmath."""
-    return environment(_formulas(operator), "align*")
+    return environment(formulas(operator), "align*")
 
 
 def notebook(operator: TangentOperator) -> str:
     """The same for a notebook, whose MathJax has no align of its own."""
-    return f"$${environment(_formulas(operator), 'aligned')}$$"
+    return f"$${environment(formulas(operator), 'aligned')}$$"
 
 
-def _formulas(operator: TangentOperator) -> list[Formula]:
+def formulas(operator: TangentOperator) -> list[Formula]:
+    """The evolution of the outputs, the operator, norms that divide, update functions."""
     shown, λ = Shown(operator), operator.weight_decay
     printer = NamedLatex()
     if λ:

@@ -10,10 +10,9 @@ from tplimits.limit.training.maximal import MaximalRecursion
 from tplimits.limit.training.tangent import TangentOperator
 from tplimits.program.program import Program
 from tplimits.program.serial import to_json
-from tplimits.report.html import _TEMPLATES, _cells
-from tplimits.report.json_report import _step, _text
-from tplimits.report.training.maximal import _latex_rows
-from tplimits.report.training.tangent_latex import _formulas
+from tplimits.report.html import TEMPLATES, cells
+from tplimits.report.json_report import step_document, written_document
+from tplimits.report.training import maximal, tangent_latex
 
 #: what the files say they are
 TRAINING = "tplimits training limit"
@@ -43,11 +42,11 @@ class Limit(Protocol):
 
 def page(limit: Limit, of: MaximalRecursion | TangentOperator, version: str) -> str:
     """The page of a limit of training: formulas, text, assumptions, steps, LaTeX, BibTeX."""
-    rows = _latex_rows(of) if isinstance(of, MaximalRecursion) else _formulas(of)
-    return _TEMPLATES.get_template("training_limit.html").render(
+    rows = maximal.formulas(of) if isinstance(of, MaximalRecursion) else tangent_latex.formulas(of)
+    return TEMPLATES.get_template("training_limit.html").render(
         program=limit.program,
         opening=str(limit).splitlines()[0],
-        equations=[_cells(row) for row in rows],
+        equations=[cells(row) for row in rows],
         text=str(limit),
         assumptions=limit.assumptions,
         steps=limit.steps,
@@ -59,7 +58,7 @@ def page(limit: Limit, of: MaximalRecursion | TangentOperator, version: str) -> 
 
 def document(limit: Limit, of: MaximalRecursion | TangentOperator, version: str) -> str:
     """Program, optimizers, formulas as text and as LaTeX, assumptions and steps."""
-    return _text(
+    return written_document(
         {
             "format": TRAINING,
             "tplimits": version,
@@ -68,7 +67,7 @@ def document(limit: Limit, of: MaximalRecursion | TangentOperator, version: str)
             "optimizers": {name: str(optimizer) for name, optimizer in of.optimizers.items()},
             "text": str(limit).splitlines(),
             "assumptions": list(limit.assumptions),
-            "steps": [_step(step) for step in limit.steps],
+            "steps": [step_document(step) for step in limit.steps],
             "latex": limit.latex(),
             "citation": limit.citation(),
         }
