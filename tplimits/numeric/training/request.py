@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -13,40 +12,21 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.limit.training.maximal import MaximalRecursion
 from tplimits.limit.unroll import size_of
-from tplimits.numeric.particles import CONDITIONINGS
 from tplimits.numeric.training.columns import PER_COLUMN, Array
 from tplimits.numeric.training.requirements import need_numbers
-from tplimits.program.data import inputs_of, with_sizes
-from tplimits.program.given import seed_number, whole_from, width_ratios
-from tplimits.program.loss import error_signal
+from tplimits.numeric.training.settings import Settings, checked
+from tplimits.program.data import with_sizes
 from tplimits.program.nodes import InitialScalar, MatMul
 from tplimits.program.program import Program
-from tplimits.program.rates import Rate, rates
+from tplimits.program.run_asked import RunAsked
 
 
 @dataclass(frozen=True)
-class Request:
-    """A training run on particles."""
+class Request(Settings):
+    """A training run on particles; `record` names the vectors that are kept."""
 
     recursion: MaximalRecursion
-    X: Mapping[str, Array]
-    error: Any
-    lr: Mapping[str, Rate]
-    steps: int
-    particles: int
-    replicates: int
-    seed: int
-    block: int
-    white: bool
-    ratios: Mapping[str, float] = field(default_factory=dict)
-    given: Mapping[str, Any] = field(default_factory=dict)
-    record: tuple[str, ...] = ()
-    checkpoint: Path | None = None
-
-    @property
-    def inputs(self) -> int:
-        """The number of inputs."""
-        return len(next(iter(self.X.values())))
+    record: tuple[str, ...]
 
     @cached_property
     def bound(self) -> Program:
@@ -60,56 +40,18 @@ class Request:
 
     def rates_at(self, t: int) -> dict[str, float]:
         """The learning rate of every parameter at step t."""
-        return {name: rate(t) for name, rate in self.lr.items()}
+        return {name: rate(t) for name, rate in self.rates.items()}
 
 
-def request(
-    recursion: MaximalRecursion,
-    X: Any,
-    error: Any,
-    lr: Any,
-    steps: Any,
-    particles: Any,
-    replicates: Any,
-    seed: Any,
-    block: Any,
-    conditioning: Any,
-    ratios: Any,
-    given: Mapping[str, Any],
-    record: Any,
-    checkpoint: Any,
-) -> Request:
+def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Request:
     """Everything checked; EvaluationError names what is wrong."""
     network = recursion.network
-    data = inputs_of(network, X, "X")
-    error_signal(error)  # refused here if it is no function
-    if conditioning not in CONDITIONINGS:
-        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+    common = checked(network, recursion.optimizers, asked)
     names = (record,) if isinstance(record, str) else tuple(record or ())
     for name in names:
         if network[network.position(name)].width is None:
             raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
-    found = Request(
-        recursion=recursion,
-        X=data,
-        error=error,
-        lr=rates(lr, tuple(recursion.optimizers)),
-        steps=whole_from("steps", steps, 0, EvaluationError),
-        particles=whole_from("particles", particles, 16, EvaluationError),
-        replicates=whole_from("replicates", replicates, 2, EvaluationError),
-        seed=seed_number(seed, EvaluationError),
-        block=whole_from("block", block, 2, EvaluationError),
-        white=conditioning == "white",
-        ratios={
-            k: float(v)
-            for k, v in width_ratios(
-                network.name, [w for w in network.widths if w != "n"], ratios, EvaluationError
-            ).items()
-        },
-        given=dict(given),
-        record=names,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-    )
+    found = Request(**common, recursion=recursion, record=names)
     need_numbers(recursion.optimizers)
     assert found.bound  # refused here if an axis has no size
     _scalars_given(found)

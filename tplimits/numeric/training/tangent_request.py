@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -15,16 +14,16 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.limit.training.tangent import TangentOperator
 from tplimits.limit.unroll import size_of
-from tplimits.numeric.particles import CONDITIONINGS
 from tplimits.numeric.training.requirements import need_numbers
-from tplimits.program.data import inputs_of, with_sizes
+from tplimits.numeric.training.settings import Settings, checked
+from tplimits.program.data import with_sizes
 from tplimits.program.evaluate import evaluate
-from tplimits.program.given import real_array, seed_number, whole_from, width_ratios, working_executor
-from tplimits.program.loss import error_signal
+from tplimits.program.given import real_array, working_executor
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
-from tplimits.program.rates import Rate, rates
+from tplimits.program.rates import Rate
+from tplimits.program.run_asked import RunAsked
 
 Array = NDArray[numpy.float64]
 
@@ -39,27 +38,15 @@ class Group:
 
 
 @dataclass(frozen=True)
-class TangentRequest:
+class TangentRequest(Settings):
     """A training run in the operator regime; `f0` holds the outputs at the start, or None to draw them.
 
     Under weight decay `f0` may be the whole path of f^dec, (steps + 1, inputs, *outputs).
     """
 
     operator: TangentOperator
-    X: Mapping[str, Array]
-    error: Any
-    rates: Mapping[str, Rate]
-    steps: int
     f0: Array | None
-    particles: int
-    replicates: int
-    seed: int
-    block: int
-    white: bool
-    ratios: Mapping[str, float]
-    given: Mapping[str, Any]
     sampling: Mapping[str, Any]
-    checkpoint: Path | None
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -85,11 +72,6 @@ class TangentRequest:
         assert isinstance(s, InitialVector)
         mean, std = (float(evaluate(value, {})) for value in (s.law.mean, s.law.std))
         return math.prod(size_of(self.bound, a) for a in s.axes) * self.ratio(s.over) * (mean**2 + std**2)
-
-    @property
-    def inputs(self) -> int:
-        """The number of inputs."""
-        return len(next(iter(self.X.values())))
 
     @cached_property
     def bound(self) -> Program:
@@ -134,51 +116,16 @@ class TangentRequest:
         return {scale: numpy.repeat(self.scales, self.inputs), **data}
 
 
-def tangent_request(
-    operator: TangentOperator,
-    X: Any,
-    error: Any,
-    lr: Any,
-    steps: Any,
-    f0: Any,
-    particles: Any,
-    replicates: Any,
-    seed: Any,
-    block: Any,
-    conditioning: Any,
-    ratios: Any,
-    given: Mapping[str, Any],
-    checkpoint: Any,
-    executor: Any,
-) -> TangentRequest:
+def tangent_request(operator: TangentOperator, asked: RunAsked, f0: Any, executor: Any) -> TangentRequest:
     """Everything checked; EvaluationError names what is wrong."""
-    network, given = operator.network, dict(given)
+    common = checked(operator.network, operator.optimizers, asked)
+    given = common["given"]
     sampling = {"draws": given.pop("draws")} if "draws" in given else {}
-    data = inputs_of(network, X, "X")
-    error_signal(error)  # refused here if it is no function
-    if conditioning not in CONDITIONINGS:
-        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
     working_executor(executor, EvaluationError)
     _known(operator.whole, given)
     need_numbers(operator.optimizers)
-    others = [w for w in network.widths if w != "n"]
-    found = TangentRequest(
-        operator=operator,
-        X=data,
-        error=error,
-        rates=rates(lr, tuple(operator.optimizers)),
-        steps=whole_from("steps", steps, 0, EvaluationError),
-        f0=None if f0 is None else real_array("f0", f0),
-        particles=whole_from("particles", particles, 16, EvaluationError),
-        replicates=whole_from("replicates", replicates, 2, EvaluationError),
-        seed=seed_number(seed, EvaluationError),
-        block=whole_from("block", block, 2, EvaluationError),
-        white=conditioning == "white",
-        ratios={k: float(v) for k, v in width_ratios(network.name, others, ratios, EvaluationError).items()},
-        given=given,
-        sampling=sampling,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-    )
+    start = None if f0 is None else real_array("f0", f0)
+    found = TangentRequest(**common, operator=operator, f0=start, sampling=sampling)
     _fits(found)
     return found
 

@@ -20,9 +20,10 @@ from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
 from tplimits.limit.training.unrolled import exact_rates, unrolled
 from tplimits.limit.width import derive_width
 from tplimits.program.data import inputs_of
-from tplimits.program.given import named_once, sent_to, whole_from
+from tplimits.program.given import named_once, whole_from
 from tplimits.program.loss import exact_signal
 from tplimits.program.program import Program
+from tplimits.program.run_asked import RunAsked
 from tplimits.progress import Progress, Report, reporting
 from tplimits.report import citations
 from tplimits.report.training import maximal as report
@@ -165,29 +166,11 @@ class MaximalLimit:
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
         are not finite.
         """
-        if executor is not None and checkpoint is not None:
-            raise EvaluationError(
-                "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
-            )
-        sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
         given = named_once(constants, named, "evaluate()", EvaluationError)
+        run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
+        run.refuse_executor(executor)
+        asked = stages.maximal_request().request(self.recursion, run, record)
         numbers = stages.maximal()
-        asked = stages.maximal_request().request(
-            self.recursion,
-            X,
-            error,
-            lr,
-            steps,
-            particles,
-            replicates,
-            seed,
-            block,
-            conditioning,
-            ratios,
-            given,
-            record,
-            checkpoint,
-        )
         found = numbers.trajectories(asked, executor, progress)
         runs = numpy.array([one.f for one in found])
         f, stderr = numbers.mean_and_error(runs)

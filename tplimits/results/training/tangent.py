@@ -16,9 +16,10 @@ from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kets import Step
 from tplimits.limit.training.tangent import TangentOperator, derive_tangent
-from tplimits.program.given import exact_number, named_once, sent_to
+from tplimits.program.given import exact_number, named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
+from tplimits.program.run_asked import RunAsked
 from tplimits.progress import Progress
 from tplimits.report import citations
 from tplimits.report.training import tangent as report
@@ -158,29 +159,10 @@ class TangentLimit:
         >>> limit.evaluate([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=2, f0=[0.0]).f.ravel().tolist()
         [0.0, 0.5, 0.75]
         """
-        if executor is not None and checkpoint is not None:
-            raise EvaluationError(
-                "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
-            )
-        sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
         given = named_once(constants, named, "evaluate()", EvaluationError)
-        asked = stages.tangent_request().tangent_request(
-            self.operator,
-            X,
-            error,
-            lr,
-            steps,
-            f0,
-            particles,
-            replicates,
-            seed,
-            block,
-            conditioning,
-            ratios,
-            given,
-            checkpoint,
-            executor,
-        )
+        run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
+        run.refuse_executor(executor)
+        asked = stages.tangent_request().tangent_request(self.operator, run, f0, executor)
         f, stderr, runs = stages.tangent().train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
 
@@ -206,8 +188,7 @@ class TangentLimit:
         Raises NoLimitError where a parameter is used more than once or the network has several outputs.
         """
         given = named_once(constants, named, "sign_kernel()", EvaluationError)
-        asked = stages.tangent_request().tangent_request(
-            self.operator, X, numpy.zeros_like, 0.0, 0, None, 16, 2, 0, 2, "white", ratios, given, None, None
-        )
+        run = RunAsked(X, numpy.zeros_like, 0.0, 0, given, ratios)
+        asked = stages.tangent_request().tangent_request(self.operator, run, None, None)
         found: NDArray[numpy.float64] = stages.tangent().sign_gram_of(asked)
         return found
