@@ -29,7 +29,7 @@ class RunAsked:
     checkpoint: Any = None
 
     def refuse_executor(self, executor: Executor | None) -> None:
-        """EvaluationError where an executor cannot do this: with a checkpoint, or with functions that cannot be sent."""
+        """EvaluationError where an executor cannot do this: with a checkpoint, or functions that cannot be sent."""
         if executor is not None and self.checkpoint is not None:
             raise EvaluationError(
                 "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
