@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy
 
-from tplimits import stages
 from tplimits.check.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
 from tplimits.check.claims import Claim, checked
 from tplimits.check.powers import series
@@ -22,6 +21,7 @@ from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.check.wording import sentence, table, weak, weakness
 from tplimits.errors import CheckError
 from tplimits.limit.observables import observables
+from tplimits.pictures.verdict import plot_verdict
 from tplimits.program.given import by_name, seed_number, whole_number, working_executor
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
@@ -56,7 +56,7 @@ class Verdict:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The means at each width, the fit and the claims as a Matplotlib figure; saved when a path is given."""
-        return stages.plots().plot_verdict(self, path)
+        return plot_verdict(self, path)
 
     def __repr__(self) -> str:
         return f"{self.sentence}\n{self.table}"

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
+from tplimits import check as finite
 from tplimits.errors import CheckError
 from tplimits.limit import targets
 from tplimits.program.given import by_name, named_once, seed_number, working_executor
@@ -82,7 +82,7 @@ def check(
     working_executor(executor, CheckError)
     if isinstance(result, CovarianceSDE):
         simulated = {k: given.pop(k) for k in OF_SIMULATE if k in given}
-        stage = stages.depth()
+        stage = finite.depth
         request = stage.Request(result.program, V0, layers, widths, seed, weights, ratios, given, result.fixed)
         claimed = layer_claims(result, request, claims, simulated, method)
         verdict: Verdict = stage.run_layers(request, claimed, draws, level, executor, progress)
@@ -99,7 +99,7 @@ def check(
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
     if V0 is not None or layers != 1:
         raise CheckError("V0= and layers= are for a covariance SDE; this is a limit of infinite width.")
-    stage = stages.check()
+    stage = finite.verdict
     if claims is None:
         sizes = particles or 4096, replicates or 8
         judged = _own_claims(result, stage, given, ratios, method, *sizes, seed, executor, progress)

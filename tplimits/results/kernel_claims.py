@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
+from tplimits import check as finite
 from tplimits.errors import CheckError, NoLimitError
 from tplimits.program.given import by_name
 from tplimits.results.kernels import KernelLimit
@@ -43,7 +43,7 @@ def kernel_verdict(
             stated[kernel] = getattr(pair, kernel)
             if result.is_drawn:
                 stated[f"{kernel}_error"] = getattr(pair, f"{kernel}_error")
-    verdict: Verdict = stages.check_of_kernels().check_kernels(
+    verdict: Verdict = finite.kernels.check_kernels(
         result.program,
         X1,
         X2,

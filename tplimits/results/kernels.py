@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
-from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kernels.closing import closed_form
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
 from tplimits.limit.kernels.leaves import DrawMean
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kets import Step
+from tplimits.numeric import kernels
 from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
@@ -174,7 +174,7 @@ class KernelLimit(Inference, Mixture):
         Raises EvaluationError for a wrong shape, NaN, no input, a missing constant, kernels that are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
-        numbers = stages.kernels()
-        asked = stages.kernel_request().request(self.derivation, X1, X2, given, ratios)
+        numbers = kernels.evaluation
+        asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
         pair: KernelPair = numbers.evaluate(asked, draws, replicates, seed, progress, out)
         return pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
+from tplimits import check as finite
 from tplimits.results.proportional import CovarianceSDE
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def layer_claims(
     method: str = "auto",
 ) -> list[Any]:
     """The claims of a check: those given, those of b and Σ, or with more than one layer those of simulated paths."""
-    stage, start = stages.depth(), request.start
+    stage, start = finite.depth, request.start
     if claims is not None:
         return list(stage.named_claims(claims, start.tokens))
     if request.depth is None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 from sympy import Expr, Symbol
 
-from tplimits import stages
+from tplimits import numeric
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.block import BlockLimit, derive_block
 from tplimits.limit.depth.forms import Form
@@ -18,6 +18,7 @@ from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.verdict import Verdict
 from tplimits.limit.depth.writing import M, array_names, expression
 from tplimits.limit.kets import Step
+from tplimits.numeric import sde
 from tplimits.numeric.sde.paths import Paths
 from tplimits.program.given import named_once
 from tplimits.program.program import Program
@@ -149,7 +150,7 @@ class CovarianceSDE:
         Raises EvaluationError for a V that is no covariance (symmetric, real, without negative eigenvalues), missing
         constants, and numbers too large for b to be one.
         """
-        stage = stages.covariance()
+        stage = numeric.covariance
         V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
@@ -159,7 +160,7 @@ class CovarianceSDE:
 
         Raises EvaluationError as `drift_at` does.
         """
-        stage = stages.covariance()
+        stage = numeric.covariance
         V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "diffusion_at", EvaluationError), ratios)
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
@@ -213,7 +214,7 @@ class CovarianceSDE:
         >>> paths.V.shape, paths.correlation(0, 1).shape, int(paths.stopped.sum())
         ((100, 2, 2), (100,), 0)
         """
-        stage = stages.paths()
+        stage = sde.simulation
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)

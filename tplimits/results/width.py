@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
-from tplimits import stages
+from tplimits import numeric
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit import targets
 from tplimits.limit.kets import Step
@@ -143,7 +143,7 @@ class WidthLimit:
         self._unestablished()
         given = named_once(constants, named, "evaluate()", EvaluationError)
         with deep(self.program.name, EvaluationError):
-            return stages.evaluation().evaluate(
+            return numeric.evaluation.evaluate(
                 self.program,
                 self.state,
                 self.observables,

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
+import sympy
 from numpy.typing import NDArray
 
-from tplimits.program.optimizers.joint import NORM_POWER, Adafactor, Clipped, Normalized
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.joint import Adafactor, Clipped, Normalized
 
 Array = NDArray[numpy.float64]
+
+#: e: a norm over all entries grows like n^e
+NORM_POWER = {"matrix": sympy.S.One, "vector": sympy.S.Half, "readout": sympy.S.Half, "scalar": sympy.S.Zero}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
+from tplimits import check as finite
 from tplimits.errors import CheckError
 from tplimits.program.parametrization.table import MUP, NTP
 from tplimits.results.training.maximal import MaximalLimit
@@ -36,7 +36,7 @@ def training_verdict(
 ) -> Verdict:
     """Outputs of networks in training, or a user's own claims, judged at finite widths; `asked` as for `evaluate`."""
     _refuse(result, asked)
-    stage = stages.check_of_training()
+    stage = finite.outputs
     X, error, steps = (asked[name] for name in ("X", "error", "steps"))
     numbers = {k: v for k, v in given.items() if k != "draws"}
     settings: dict[str, Any] = {k: asked[k] for k in _OF_PARTICLES if asked.get(k) is not None}
@@ -52,7 +52,7 @@ def training_verdict(
         decay = {name: float(λ) for name, λ in recursion.weight_decay.items()}
     table = NTP if isinstance(result, TangentLimit) else MUP
     parametrization = table.adjusted(result.program, optimizers)
-    recipe = stages.recipe().recipe(
+    recipe = finite.recipe.recipe(
         result.program, parametrization, optimizers, asked["lr"], decay, only=tuple(optimizers)
     )
     sampler = stage.output_sampler(recipe, X, error, steps, start, seed, ratios, numbers, growing)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy
 
-from tplimits import stages
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.limit.effort import Effort, TooMuch
 from tplimits.limit.kets import Step
@@ -19,6 +18,7 @@ from tplimits.limit.state import State
 from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
 from tplimits.limit.training.unrolled import exact_rates, unrolled
 from tplimits.limit.width import derive_width
+from tplimits.numeric import training
 from tplimits.program.data import inputs_of
 from tplimits.program.given import named_once, whole_from
 from tplimits.program.loss import exact_signal
@@ -169,8 +169,8 @@ class MaximalLimit:
         given = named_once(constants, named, "evaluate()", EvaluationError)
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
-        asked = stages.maximal_request().request(self.recursion, run, record)
-        numbers = stages.maximal()
+        asked = training.request.request(self.recursion, run, record)
+        numbers = training.run
         found = numbers.trajectories(asked, executor, progress)
         runs = numpy.array([one.f for one in found])
         f, stderr = numbers.mean_and_error(runs)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.limit.training.labels import output_labels
+from tplimits.pictures.training import plot_training
 from tplimits.program.given import whole_number
 
 Array = NDArray[numpy.float64]
@@ -76,4 +76,4 @@ class TrainingRun:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Outputs against time with bands of twice the standard error; needs Matplotlib, returns the Figure."""
-        return stages.training_plots().plot_training(self.f, self.stderr, self.title, path)
+        return plot_training(self.f, self.stderr, self.title, path)

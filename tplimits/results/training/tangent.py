@@ -12,10 +12,10 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kets import Step
 from tplimits.limit.training.tangent import TangentOperator, derive_tangent
+from tplimits.numeric import training
 from tplimits.program.given import exact_number, named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
@@ -162,8 +162,8 @@ class TangentLimit:
         given = named_once(constants, named, "evaluate()", EvaluationError)
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
-        asked = stages.tangent_request().tangent_request(self.operator, run, f0, executor)
-        f, stderr, runs = stages.tangent().train(asked, executor, progress)
+        asked = training.tangent_request.tangent_request(self.operator, run, f0, executor)
+        f, stderr, runs = training.tangent_run.train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
 
     def sign_kernel(
@@ -189,6 +189,6 @@ class TangentLimit:
         """
         given = named_once(constants, named, "sign_kernel()", EvaluationError)
         run = RunAsked(X, numpy.zeros_like, 0.0, 0, given, ratios)
-        asked = stages.tangent_request().tangent_request(self.operator, run, None, None)
-        found: NDArray[numpy.float64] = stages.tangent().sign_gram_of(asked)
+        asked = training.tangent_request.tangent_request(self.operator, run, None, None)
+        found: NDArray[numpy.float64] = training.tangent_run.sign_gram_of(asked)
         return found
