@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from tplimits import check as finite
+import tplimits.check as finite
 from tplimits.errors import CheckError
 from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.classification.nearest import nearest_maximal_update

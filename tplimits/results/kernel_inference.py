@@ -110,8 +110,7 @@ class Inference:
     def _blocks(
         self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, progress: Progress, call: str
     ) -> Blocks:
-        sampling = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
+        sampling: dict[str, Any] = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
         given = named_once(constants, named, call, EvaluationError)
         asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
-        blocks: Blocks = inference.blocks.Blocks(asked, sampling, progress)
-        return blocks
+        return inference.blocks.Blocks(asked, sampling, progress)

@@ -14,6 +14,7 @@ from tplimits.errors import EvaluationError
 from tplimits.limit.training.labels import output_labels
 from tplimits.pictures.training import plot_training
 from tplimits.program.given import whole_number
+from tplimits.results.protocol import Shown
 
 Array = NDArray[numpy.float64]
 
@@ -73,6 +74,13 @@ class TrainingRun:
             first = ", ".join(f"{x:.4g}" for x in self.f[t].ravel()[:4])
             lines.append(f"  t = {t:<4} rms f {size:.4g}, rms standard error {error:.2g}; f = {first}…")
         return "\n".join(lines)
+
+    @property
+    def shown(self) -> Shown:
+        """A table of all outputs with their errors, for a terminal."""
+        errors = [f"± {e:.1e}" if e else "" for e in self.stderr.ravel()]
+        rows = zip(self.labels, (f"{x:.6g}" for x in self.f.ravel()), errors, strict=True)
+        return Shown(head=("output", "value", "error"), rows=tuple(rows))
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Outputs against time with bands of twice the standard error; needs Matplotlib, returns the Figure."""
