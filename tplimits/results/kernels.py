@@ -45,6 +45,7 @@ class Kernels:
     train: tuple[str, ...] | None = None
     infinite: tuple[str, ...] = ()
     word: ClassVar[str] = "kernels"
+    formerly: ClassVar[str | None] = None
     takes: ClassVar[str] = "network"
     options: ClassVar[tuple[str, ...]] = ("train", "infinite")
     inputs: ClassVar[tuple[str, ...] | None] = ("X1", "X2", "replicates")
