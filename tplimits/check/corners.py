@@ -1,0 +1,38 @@
+"""Kinks whose place is decided by scalars alone: they bring n^(−1/2) into means of programs that write no root of n.
+
+A scalar fluctuates about its limit like n^(−1/2), so that E|s| = c/√n where s tends to 0.  A kink of a function of a
+vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h) where s may vanish,
+is not.
+"""
+
+from __future__ import annotations
+
+from sympy import Expr, S
+
+from tplimits.program.entries import Entry
+from tplimits.program.functions import kinks
+from tplimits.program.nodes import OuterNonlin, ScalarNonlin
+from tplimits.program.program import Program
+
+
+def has_corner(program: Program, position: int) -> bool:
+    """Whether an instruction has a kink that scalars alone may reach.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def gate(x: tp.Vector, y: tp.Vector):
+    ...     z = tp.relu(tp.avg(x * y)) * x
+    ...     return tp.avg(z * tp.relu(x - tp.avg(x)))
+    >>> [has_corner(gate, p) for p, s in enumerate(gate) if isinstance(s, (OuterNonlin, ScalarNonlin))]
+    [False, True, False]
+    """
+    instruction = program[position]
+    if not isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+        return False
+    return any(_of_scalars(program, argument) for argument in kinks(instruction.body))
+
+
+def _of_scalars(program: Program, argument: Expr) -> bool:
+    """Whether nothing but scalars is left of an argument where all scalars in it vanish."""
+    scalars = {e for e in argument.atoms(Entry) if program[e.source].width is None}
+    return bool(scalars) and not argument.xreplace(dict.fromkeys(scalars, S.Zero)).has(Entry)
