@@ -23,10 +23,11 @@ PIECES = {
     pieces.tokens: 1,
     pieces.headed: 1,
     pieces.radial: 0.4,
+    pieces.fluctuating: 0.6,
     seams.seam: 1.2,
 }
 #: in training every gradient is trained along, jumps have none, and each step costs
-SMOOTHER = {**PIECES, pieces.paired: 0, pieces.radial: 0, seams.seam: 0.7, pieces.normed: 0.5}
+SMOOTHER = {**PIECES, pieces.paired: 0, pieces.radial: 0, seams.seam: 0.7, pieces.normed: 0.5, pieces.fluctuating: 0.2}
 
 
 def begun(rng: random.Random) -> Draft:
@@ -109,8 +110,13 @@ def kernel_case(seed: int) -> Case:
     source = draft.source("network", read_out(draft))
     parameters = [p for p in (*draft.arguments, *draft.defaults) if p not in ("ξ", "o")]
     train = tuple(sorted(rng.sample(parameters, rng.randint(1, len(parameters))))) if rng.random() < 0.4 else None
-    limit = f"tp.Kernels(train={train})" if train else "tp.Kernels()"
     bound = sizes(source)
+    named = [f"train={train}"] if train else []
+    if "over='head')" in source and rng.random() < 0.5:
+        named.append("infinite=('head',)")
+        source = source.replace("over='head')", "over='head')/tp.sqrt(tp.size('head'))")
+        del bound["head"]
+    limit = f"tp.Kernels({', '.join(named)})"
     options = {"limit": limit, "bind": bound, "X1": data(rng, draft, 2)}
     if '"k"' in source:
         options["ratios"] = {"k": rng.choice((0.5, 2))}

@@ -201,6 +201,32 @@ def paired(draft: Draft) -> Value | None:
     return draft.let(f"tp.avg({draft.some(forms)}, over={other})", x, degree=1)
 
 
+def fluctuating(draft: Draft) -> Value | None:
+    """√n times an average that vanishes, in the class whose covariance is known and outside, and a function of it."""
+    v = draft.vector("n", ())
+    w = draft.vector("n", ())
+    if v is None or w is None or max(v.degree, w.degree) > 1:
+        return None
+    draft.argument("W", "tp.Matrix")
+    fresh = draft.argument("a", "tp.Vector")
+    logit = f"({draft.argument('Q', 'tp.Matrix')} @ {v.text})*({draft.argument('P', 'tp.Matrix')} @ {w.text})"
+    kinds = {
+        "fluctuation of a fresh factor": f"{fresh}*{w.text}",
+        "fluctuation of a logit": logit,
+        "fluctuation of a logit of one matrix": f"(W @ {v.text})*(W @ {w.text})",
+        "fluctuation of a logit of a transpose": f"(W @ {v.text})*(W.T @ {w.text})",
+        "fluctuation that is not fresh": f"(W @ {v.text})*{w.text}",
+        "fluctuation of a square": f"(W @ {v.text})**2 - {v.text}**2",
+    }
+    kind = draft.some(sorted(kinds))
+    draft.trap(kind)
+    s = draft.let(f"tp.sqrt(tp.n)*tp.avg({kinds[kind]})", v, width=None, degree=0)
+    draft.values.remove(s)
+    y = draft.vector("n")
+    forms = ("{y}*{s}", "{y}*tp.tanh({s})", "tp.tanh({y} + {s})", "{y}*tp.step({s})", "{y}*tp.exp(-{s}**2)", "tp.relu({y}*{s})")
+    return draft.let(draft.some(forms).format(y=y.text, s=s.text), y, degree=max(1, y.degree))
+
+
 def attended(draft: Draft) -> Value | None:
     """Attention over tokens with logits of averages, with one matrix for queries and keys or two, and masks."""
     v = draft.vector("n", ("token",))
@@ -211,7 +237,10 @@ def attended(draft: Draft) -> Value | None:
     q, k = draft.some((("W", "W"), ("W", "V"), ("W", "W.T")))
     query = draft.let(f"{q} @ {v.text}", v, image=True, degree=1)
     key = f"({k} @ {v.text}).rename(token='key')"
-    logit = f"tp.avg({query.text}*{key})"
+    scale = "tp.sqrt(tp.n)*" if draft.chance(0.25) else ""
+    if scale:
+        draft.trap("logits over the root of n")
+    logit = f"{scale}tp.avg({query.text}*{key})"
     weights = f"tp.softmax({logit}, over='key')"
     if draft.chance(0.3):
         draft.lines.append("mask = tp.constant([[1, 0], [1, 1]], axes=('token', 'key'))")
@@ -242,6 +271,16 @@ def headed(draft: Draft) -> Value | None:
         return None
     draft.argument("H", 'tp.Matrix["n", "n", "head"]')
     t = ".T" if draft.chance(0.3) else ""
+    if draft.chance(0.25):  # attention of heads to two vectors: their scores stay random or tend to numbers
+        w = draft.vector("n", ())
+        if w.degree > 1:
+            return None
+        draft.argument("J", 'tp.Matrix["n", "n", "head"]')
+        scale = draft.some(("tp.sqrt(tp.n)*", ""))
+        if scale:
+            draft.trap("logits over the root of n")
+        score = f"{scale}tp.avg((H @ {v.text})*(J @ {w.text}))"
+        return draft.let(f"tp.sum(tp.sigmoid({score})*(H @ {w.text}), over='head')", v, degree=1)
     h = f"H{t} @ {v.text}"
     if draft.chance(0.4):
         return draft.let(f"tp.sum({draft.some(sorted(SMOOTH)).format(f'({h})')}, over='head')", v)

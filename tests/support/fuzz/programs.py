@@ -19,6 +19,7 @@ PIECES = {
     pieces.tokens: 1,
     pieces.headed: 1,
     pieces.radial: 1.5,
+    pieces.fluctuating: 1,
     seams.seam: 3.5,
 }
 
