@@ -1,4 +1,4 @@
-"""The judge itself: wrong twins are found out, refusals are weighed by what networks do, cases come from one integer."""
+"""The judge itself: wrong twins are found out, refusals weighed by what networks do, cases made from one integer."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fuzz.cases import MAKERS, ROUND, case, seeds
 from fuzz.draft import Case
 from fuzz.judging import judge, made
 from fuzz.measuring import NOT_FINITE, RESTLESS, SETTLED, VANISHING, measured
+from fuzz.programs import begun
 from fuzz.refusals import judged, reason_of
 from fuzz.seams import KINDS, seam
-from fuzz.programs import begun
 
 import tplimits as tp
 
@@ -58,9 +58,13 @@ def test_a_claim_within_the_noise_of_the_first_look_is_found_by_the_second(monke
 def test_numbers_from_which_networks_keep_their_distance_are_wrong(monkeypatch):
     """E step(s) = ½ is the mean over networks, and no network comes near it."""
     monkeypatch.setattr(judging, "derived", lambda case: tp.derive(made(TIED)))
-    monkeypatch.setattr(judging, "looked", lambda case, *rest: tp.check(
-        tp.derive(made(TIED)), widths=(16, 64), draws=(200, 200), claims={"return": 0.6057}, progress=False
-    ))
+    monkeypatch.setattr(
+        judging,
+        "looked",
+        lambda case, *rest: tp.check(
+            tp.derive(made(TIED)), widths=(16, 64), draws=(200, 200), claims={"return": 0.6057}, progress=False
+        ),
+    )
     assert judge(TIED).kind == "agreed"
     verdict = judging.looked(TIED)
     restless = replace(verdict, rows=tuple(replace(row, slope=-0.01) for row in verdict.rows))

@@ -1,8 +1,7 @@
 """Kinks whose place is decided by scalars alone: they bring n^(−1/2) into means of programs that write no root of n.
 
 A scalar fluctuates about its limit like n^(−1/2), so that E|s| = c/√n where s tends to 0.  A kink of a function of a
-vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h) where s may vanish,
-is not.
+vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h), is not.
 """
 
 from __future__ import annotations

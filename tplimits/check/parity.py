@@ -4,7 +4,8 @@ Averages over neurons bring in whole powers of 1/n only: E of their products is 
 every free neuron counts n.  Odd powers of n^(−1/2) come from roots of widths that stand in the instructions, such as
 slopes 1 + c/√n.  Where the layer stays as it is when √n → −√n in all of them (√n tanh(x/√n) does, √k/√n too), the
 odd powers drop out.  So they do where a change of sign of one matrix undoes that of √n, since W and −W have one law:
-√n avg((Q x)(K x)) is the same at (−√n, −Q).  Kinks where scalars tend (`tplimits.check.corners`) bring in odd powers, too.
+√n avg((Q x)(K x)) is the same at (−√n, −Q).  Kinks where scalars may tend (`tplimits.check.corners`) bring in odd
+powers, too.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Averages of a program without explicit roots of n have means L + b/n + c/n² + ...  A body that holds an odd power
 of √n (a shaped activation (1 + c/√n) relu, or a function of a fluctuation scalar) brings in the powers between:
-L + b/√n + c/n + ...  So does a kink where a scalar may tend (`tplimits.check.corners`).  A bare fluctuation scalar √n·Avg
-does not, as long as only its covariance is judged.
+L + b/√n + c/n + ...  So does a kink where a scalar may tend (`tplimits.check.corners`).  A bare fluctuation scalar
+√n·Avg does not, as long as only its covariance is judged.
 """
 
 from __future__ import annotations

@@ -14,11 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fuzz.cases import MAKERS, case, seeds
-from fuzz.judging import PATIENCE, judge, row_of
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from fuzz.cases import MAKERS, case, seeds
+from fuzz.judging import PATIENCE, judge, row_of
 
 #: outcomes that a person reads with the source beside them
 SHOWN = ("wrong", "foreign", "illegal", "unchecked", "slow", "series")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
+
 from fuzz.draft import Case, Draft
 
 #: what is added to √(1 − γ²) x, of order 1 and with the variance of x: text, names of matrices
@@ -12,8 +14,22 @@ LINEAR = ("W1 @ x", "W2 @ (W1 @ x)", "(W1 @ x + W2 @ x)/tp.sqrt(2)")
 #: functions of a logit of order n^(-1/2): smooth, kinked, jumping, with a pole
 LOGIT_MAPS = (
     *("tp.softmax", "Y", "tp.tanh(Y)", "tp.exp(Y)", "tp.sin(Y)", "tp.exp(2*Y) - 1", "tp.sigmoid(Y)", "Y**2", "Y**3"),
-    *("tp.relu(Y)", "tp.abs(Y)", "tp.relu(Y)**2", "tp.sqrt(Y**2)", "tp.gelu(Y)", "tp.softplus(Y)", "tp.leaky_relu(Y, 0.1)"),
-    *("tp.relu(0.5 + Y)", "tp.maximum(Y, 0)", "tp.relu(Y)/tp.sqrt(tp.n)", "tp.sign(Y)/tp.sqrt(tp.n)", "tp.step(Y)/tp.sqrt(tp.n)"),
+    *(
+        "tp.relu(Y)",
+        "tp.abs(Y)",
+        "tp.relu(Y)**2",
+        "tp.sqrt(Y**2)",
+        "tp.gelu(Y)",
+        "tp.softplus(Y)",
+        "tp.leaky_relu(Y, 0.1)",
+    ),
+    *(
+        "tp.relu(0.5 + Y)",
+        "tp.maximum(Y, 0)",
+        "tp.relu(Y)/tp.sqrt(tp.n)",
+        "tp.sign(Y)/tp.sqrt(tp.n)",
+        "tp.step(Y)/tp.sqrt(tp.n)",
+    ),
     *("tp.sqrt(Y**2)/tp.sqrt(tp.n)", "tp.sign(1 + Y)*Y", "tp.step(Y - 1)", "tp.tanh(tp.sqrt(tp.n)*Y)/tp.sqrt(tp.n)"),
     *("1/(1 + Y)", "tp.log(1 + Y)", "Y/(1 + Y**2)", "tp.sqrt(1 + Y) - 1", "tp.clip(Y, -1, 0)", "1/Y/tp.n"),
 )
@@ -28,6 +44,9 @@ BRANCHES = (
     *("g/tp.sqrt(tp.n)*(W1 @ x)*tp.avg((W2 @ x)**2)", "g/tp.n*x*tp.tanh(tp.avg(x*x))", "g*(W1 @ x)*tp.avg(x*(W2 @ x))"),
     *("g/tp.n*x*tp.avg(tp.relu(W1 @ x))", "g/tp.n*x*tp.relu(tp.avg(x*(W1 @ x)))", "g*x*tp.avg((W1 @ x)*(W2 @ x))"),
 )
+
+#: what open constants are given
+CONSTANTS = {"γ": 0.6, "τ0": 0.8, "g": 0.9}
 
 
 def logit(draft: Draft) -> str:
@@ -46,7 +65,11 @@ def logit(draft: Draft) -> str:
     if kind != "own":
         draft.trap(f"logits: {kind}")
     text = f"tp.avg((WQ @ x)*{key}.rename(token='key'))*{scale}"
-    return text if kind != "biased" else f"{text} + tp.constant([[0.3, -0.2], [0.1, 0.4]], axes=('token', 'key'))/tp.sqrt(tp.n)"
+    return (
+        text
+        if kind != "biased"
+        else f"{text} + tp.constant([[0.3, -0.2], [0.1, 0.4]], axes=('token', 'key'))/tp.sqrt(tp.n)"
+    )
 
 
 def attention(draft: Draft) -> list[str]:
@@ -130,7 +153,9 @@ def gated(draft: Draft) -> list[str]:
     for name in ("W1", "W2", "W3"):
         draft.argument(name, "tp.Matrix")
     s = draft.some(("tp.avg((W2 @ x)*(W3 @ x))", "tp.avg(x*(W2 @ x))", "tp.avg((W2 @ x)**2) - tp.avg(x*x)"))
-    f = draft.some(("tp.exp({})", "1 + tp.relu({})", "1 + tp.abs({})", "tp.cos({})", "1 + tp.sign({})/tp.sqrt(tp.n)", "1/(1 + {})"))
+    f = draft.some(
+        ("tp.exp({})", "1 + tp.relu({})", "1 + tp.abs({})", "tp.cos({})", "1 + tp.sign({})/tp.sqrt(tp.n)", "1/(1 + {})")
+    )
     draft.trap(f"gate {f.format('s')}")
     return [f"s = {s}", f"out = γ*(W1 @ x)*({f.format('s')})"]
 
@@ -145,20 +170,13 @@ def block_case(seed: int) -> Case:
     if draft.chance(0.3):  # two branches, which may share a matrix
         lines += [line.replace("out =", "more =") for line in small(draft)]
         residual += " + more"
-    text = "\n".join((*lines, residual))
-    constants = [c for c in ("γ", "τ0", "g") if c in text.replace("sigmoid", "").replace("sign", "").replace("gelu", "") and (c != "g" or "g/" in text or "g*" in text)]
-    draft.arguments = {"x": 'tp.State["token"]', **draft.arguments}
-    names = [n for n in draft.arguments if n != "x"]
-    rng.shuffle(names)
-    draft.arguments = {n: draft.arguments[n] for n in ("x", *names)}
-    body = "\n".join(f"    {line}" for line in (*lines, f"return {residual}"))
-    arguments = ", ".join(f"{n}: {a}" for n, a in draft.arguments.items())
-    keywords = f", *, {', '.join(constants)}" if constants else ""
-    source = f"@tp.block\ndef subject({arguments}{keywords}):\n{body}\n"
+    words = set(re.findall(r"\w+", "\n".join((*lines, residual))))
+    values = {name: value for name, value in CONSTANTS.items() if name in words}
+    draft.lines += lines
+    source = draft.source("block", residual, tuple(values), first='x: tp.State["token"]')
     V0 = np.array([[1.0, rng.choice((-0.4, 0.3, 0.7))], [0, rng.choice((0.6, 1.0, 1.4))]])
     V0[1, 0] = V0[0, 1]
-    values = {"γ": 0.6, "τ0": 0.8, "g": 0.9}
-    options = {"limit": "tp.Proportional()", "V0": V0, **{c: values[c] for c in constants}}
+    options = {"limit": "tp.Proportional()", "V0": V0, **values}
     if '"head"' in source:
         options["bind"] = {"head": 2}
     if '"k"' in source:

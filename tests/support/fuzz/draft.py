@@ -54,7 +54,6 @@ class Draft:
     lines: list[str] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     traps: list[str] = field(default_factory=list)
-    #: values of which a factor drawn by nobody else is needed, as a readout is
     _count: int = 0
 
     def argument(self, name: str, annotation: str, default: str | None = None) -> str:
@@ -119,9 +118,10 @@ class Draft:
         self.rng.shuffle(last)
         return ", ".join(f"{name}: {annotation}" for name, annotation in first + last)
 
-    def source(self, decorator: str, result: str, constants: Sequence[str] = ()) -> str:
-        """The function as text."""
+    def source(self, decorator: str, result: str, constants: Sequence[str] = (), first: str = "") -> str:
+        """The function as text; `first` is an argument that stands before all others."""
         used = [*self.lines, f"return {result}"]
         keywords = f", *, {', '.join(constants)}" if constants else ""
         body = "\n".join(f"    {line}" for line in used)
-        return f"@tp.{decorator}\ndef subject({self.signature()}{keywords}):\n{body}\n"
+        signature = ", ".join(x for x in (first, self.signature()) if x)
+        return f"@tp.{decorator}\ndef subject({signature}{keywords}):\n{body}\n"

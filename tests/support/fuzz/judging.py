@@ -1,13 +1,14 @@
-"""One case judged: derived, evaluated, and compared with finite width at a level that holds for a whole family of cases.
+"""One case judged: derived, evaluated, and compared with finite width at a level that holds for a family of cases.
 
-Few draws come first.  What they doubt, a claim rejected at `SCREEN` or one from which networks do not come nearer, is looked
-at with many fresh draws at wider widths, and only these count; at level 1e-2 divided by the number of cases.  Where a
-function has a kink at the limit of a scalar, means have terms in n^(-1/2) that the program does not show: such claims are
-fitted again with them.
+Few draws come first.  What they doubt, a claim rejected at `SCREEN` or one to which networks do not come nearer, is
+looked at with many fresh draws at wider widths, and only these count; at level 1e-2 divided by the number of cases.
+Where a function has a kink at the limit of a scalar, means have terms in n^(-1/2) that the program does not show: what
+the check rejects is fitted again with them.
 """
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 import traceback
@@ -20,11 +21,11 @@ from typing import Any
 
 import numpy as np
 import sympy
+
+import tplimits as tp
 from fuzz.draft import Case
 from fuzz.measuring import NOT_FINITE, measured
 from fuzz.refusals import judged, reason_of
-
-import tplimits as tp
 from tplimits.check.estimate import Series, fit
 from tplimits.check.verdict import Verdict
 
@@ -70,7 +71,10 @@ class Effort:
 
 #: a first look and a second one, by regime; training takes fewer widths because each draw is a whole training
 EFFORTS = {
-    "width": (Effort((16, 32, 64, 128), (800, 400, 200, 100)), Effort((32, 64, 128, 256, 512), (6000, 4000, 2000, 800, 400))),
+    "width": (
+        Effort((16, 32, 64, 128), (800, 400, 200, 100)),
+        Effort((32, 64, 128, 256, 512), (6000, 4000, 2000, 800, 400)),
+    ),
     "kernels": (Effort((16, 32, 64, 128), (800, 400, 200, 100)), Effort((32, 64, 128, 256), (4000, 3000, 1500, 600))),
     "depth": (
         Effort((40, 80, 160, 320), (400, 400, 200, 200)),
@@ -191,11 +195,14 @@ def patience(seconds: float) -> Iterator[None]:
 
 def outputs_alone(case: Case, limit: Any, level: float) -> dict[str, Any]:
     """The comparison of NNGP kernels alone, for networks that have no gradient."""
-    second, given = EFFORTS[case.regime][1], asked(case, EFFORTS[case.regime][1])
-    entries = limit.evaluate(given.pop("X1"), **given).nngp
-    claims = {f"K[{i},{j}]": entries[i, j] for i in range(len(entries)) for j in range(i, len(entries))}
-    case = replace(case, options={**case.options, "claims": claims})
-    found = doubts(case, verdict := looked(case, limit, second, level, case.seed + 1), level)
+    second = EFFORTS["kernels"][1]
+    given = asked(case, second)
+    K = limit.evaluate(given.pop("X1"), **given).nngp
+    untrained = "tp.Kernels(train=(), " + re.sub(r"^tp.Kernels\(|train=\([^)]*\)(, )?", "", case.options["limit"])
+    claims = {"nngp": K} if K.ndim == 2 else None
+    case = replace(case, options={**case.options, "limit": untrained, "claims": claims})
+    verdict = looked(case, derived(case), second, level, case.seed + 1)
+    found = doubts(case, verdict, level)
     return {"kind": "wrong" if found else "agreed", "detail": "; ".join(found), "p": verdict.worst.p}
 
 
@@ -218,7 +225,10 @@ def _judged(case: Case, level: float) -> dict[str, Any]:
         kind, detail, p = compared(case, limit, level)
     except (tp.CheckError, tp.EvaluationError) as refusal:
         if case.regime == "kernels" and "DiracDelta" in str(refusal):  # networks have no gradient: K alone
-            return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
+            try:
+                return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
+            except tp.TplimitsError as second:
+                refusal = second
         if NOT_FINITE in seen(case):
             return {"kind": "wrong", "detail": f"{claimed}, but networks are not finite: {refusal}"}
         return {"kind": "unchecked", "reason": reason_of(str(refusal)), "detail": str(refusal)}
@@ -244,5 +254,3 @@ def judge(case: Case, family: int = 1000, seconds: int = PATIENCE) -> Outcome:
 def row_of(outcome: Outcome) -> dict[str, Any]:
     """An outcome as a row of a file."""
     return asdict(outcome)
-
-

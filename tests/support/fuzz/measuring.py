@@ -20,8 +20,8 @@ def _runs(program: tp.Program, n: int, draws: int, options: dict[str, Any]) -> d
 
 
 def measured(program: tp.Program, options: dict[str, Any]) -> frozenset[str]:
-    """What is seen from width 32 to 512: numbers that are not finite at the larger one, returned scalars whose spread over
-    networks does not fall, values that vanish, or none of it.
+    """What is seen from width 32 to 512: numbers that are not finite at the larger one, returned scalars whose spread
+    over networks does not fall, values that vanish, or none of it.
     """
     narrow, wide = (_runs(program, n, draws, options) for n, draws in zip(WIDTHS, DRAWS, strict=True))
     found = set()

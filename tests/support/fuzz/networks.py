@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
+
 from fuzz import pieces, seams
 from fuzz.draft import SIZES, Case, Draft, Value
 from fuzz.programs import grow
-
-
 
 PIECES = {
     pieces.image: 6,
@@ -101,7 +100,6 @@ def sizes(source: str) -> dict[str, int]:
     return found
 
 
-
 def kernel_case(seed: int) -> Case:
     """A random network and some of its parameters trained."""
     rng = random.Random(seed)
@@ -157,6 +155,3 @@ def training_case(seed: int) -> Case:
         options["ratios"] = {"k": rng.choice((0.5, 2))}
     draft.trap(f"{kind} {optimizer.removeprefix('tp.')}")
     return Case(seed, "training", source, options, tuple(draft.traps))
-
-
-

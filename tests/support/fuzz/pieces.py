@@ -223,7 +223,14 @@ def fluctuating(draft: Draft) -> Value | None:
     s = draft.let(f"tp.sqrt(tp.n)*tp.avg({kinds[kind]})", v, width=None, degree=0)
     draft.values.remove(s)
     y = draft.vector("n")
-    forms = ("{y}*{s}", "{y}*tp.tanh({s})", "tp.tanh({y} + {s})", "{y}*tp.step({s})", "{y}*tp.exp(-{s}**2)", "tp.relu({y}*{s})")
+    forms = (
+        "{y}*{s}",
+        "{y}*tp.tanh({s})",
+        "tp.tanh({y} + {s})",
+        "{y}*tp.step({s})",
+        "{y}*tp.exp(-{s}**2)",
+        "tp.relu({y}*{s})",
+    )
     return draft.let(draft.some(forms).format(y=y.text, s=s.text), y, degree=max(1, y.degree))
 
 
