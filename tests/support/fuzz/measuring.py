@@ -31,7 +31,7 @@ def measured(program: tp.Program, options: dict[str, Any]) -> frozenset[str]:
         if not np.isfinite(values).all():
             found.add(NOT_FINITE)
             continue
-        sizes = [np.sqrt(np.mean(v[name][np.isfinite(v[name])] ** 2)) for v in (narrow, wide)]
+        sizes = [np.sqrt(np.mean(np.where(np.isfinite(v[name]), v[name], 0) ** 2)) for v in (narrow, wide)]
         if sizes[1] < 0.5 * sizes[0] or sizes[1] < 1e-9:
             found.add(VANISHING)
         if name.startswith("return") and values.ndim - 1 < 2 and np.isfinite(narrow[name]).all():

@@ -20,8 +20,10 @@ REASONS = {
     "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|DiracDelta",
     "two neurons": r"mixes two neurons|neurons inseparably",
     "sum of nonlinear functions": r"nonlinear function of a sum",
-    "activation without moments": r"closed moments|closed form|kink away from zero|no expansion|of several scalars",
-    "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear",
+    "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
+    "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear|not Markov",
+    "no polynomial of the state": r"a function of the state",
+    "several scalars": r"of several scalars",
     "tied weights in a block": r"in one block|tied weights",
     "scalar inside": r"scalar parameter",
     "no limit of this depth": r"has no limit of depth proportional",
@@ -34,6 +36,7 @@ DOCUMENTED = frozenset(
     {
         *("fluctuation class", "readout not fresh", "tangent kernel through a jump", "two neurons"),
         *("sum of nonlinear functions", "activation without moments", "leading map not linear"),
+        *("no polynomial of the state",),
         *("tied weights in a block", "scalar inside", "grows with the width", "no limit of this depth"),
     }
 )
