@@ -2,6 +2,10 @@
 
 A scalar fluctuates about its limit like n^(−1/2), so that E|s| = c/√n where s tends to 0.  A kink of a function of a
 vector, relu(h − m), is passed by Gaussian entries and averaged over; one of relu(s), or of relu(s h), is not.
+
+Training in the operator regime moves entries by n^(−1/2), and across a kink of any function that leaves a bias: the
+entries that are moved through it are a share n^(−1/2), each by n^(−1/2), on the side that has the larger gradient and
+against the sign of their readout, which makes n^(−1/2) Σ_α v_α … of order n^(−1/2).
 """
 
 from __future__ import annotations
@@ -29,6 +33,11 @@ def has_corner(program: Program, position: int) -> bool:
     if not isinstance(instruction, (OuterNonlin, ScalarNonlin)):
         return False
     return any(_of_scalars(program, argument) for argument in kinks(instruction.body))
+
+
+def has_kink(program: Program) -> bool:
+    """Whether any function of the program has a kink or a jump."""
+    return any(kinks(s.body) for s in program if isinstance(s, (OuterNonlin, ScalarNonlin)))
 
 
 def _of_scalars(program: Program, argument: Expr) -> bool:

@@ -23,11 +23,12 @@ REASONS = {
     "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
     "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear|not Markov",
     "no polynomial of the state": r"a function of the state",
+    "mixture": r"the limit is a mixture|given random logits",
     "several scalars": r"of several scalars",
     "tied weights in a block": r"in one block|tied weights",
     "scalar inside": r"scalar parameter",
     "no limit of this depth": r"has no limit of depth proportional",
-    "grows with the width": r"diverges with|grows with|grows without bound",
+    "grows with the width": r"diverges with|grows with|grows without bound|grows like",
     "too large": r"too many|more than|nodes|does not fit|exceed",
     "precision": r"precision|too few particles|not reached|no number for",
 }
@@ -36,7 +37,7 @@ DOCUMENTED = frozenset(
     {
         *("fluctuation class", "readout not fresh", "tangent kernel through a jump", "two neurons"),
         *("sum of nonlinear functions", "activation without moments", "leading map not linear"),
-        *("no polynomial of the state",),
+        *("no polynomial of the state", "mixture"),
         *("tied weights in a block", "scalar inside", "grows with the width", "no limit of this depth"),
     }
 )
