@@ -245,7 +245,7 @@ def _judged(case: Case, level: float) -> dict[str, Any]:
                 return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
             except tp.TplimitsError as second:
                 refusal = second
-        if NOT_FINITE in seen(case):
+        if NOT_FINITE in seen(case) or (case.regime != "width" and "is not finite in" in str(refusal)):
             return {"kind": "wrong", "detail": f"{claimed}, but networks are not finite: {refusal}"}
         return {"kind": "unchecked", "reason": reason_of(str(refusal)), "detail": str(refusal)}
     return {"kind": kind, "detail": detail, "p": p}
