@@ -29,11 +29,6 @@ def evaluation() -> ModuleType:
     return importlib.import_module("tplimits.numeric.evaluation")
 
 
-def intervals() -> ModuleType:
-    """tplimits.numeric.intervals"""
-    return importlib.import_module("tplimits.numeric.intervals")
-
-
 def covariance() -> ModuleType:
     """tplimits.numeric.covariance"""
     return importlib.import_module("tplimits.numeric.covariance")

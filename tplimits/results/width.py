@@ -13,7 +13,6 @@ from sympy import Expr
 from tplimits import stages
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.limit import targets
-from tplimits.limit.hypotheses.reader import Numbers
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables
 from tplimits.limit.recursion import deep
@@ -185,12 +184,7 @@ class WidthLimit:
         return text.shortest(self.state.engine.written_out(expr))
 
 
-def asking_numbers(state: State) -> Numbers:
-    """Hypotheses look at limits without closed form through the numerical stage."""
-    return lambda question: stages.intervals().values(state.engine, question, {})
-
-
 def derive_width_limit(program: Program) -> WidthLimit:
     """The width limit of a program, its hypotheses judged."""
     with deep(program.name, NoLimitError):
-        return WidthLimit(program, derive_width(program, numbers=asking_numbers))
+        return WidthLimit(program, derive_width(program))
