@@ -13,7 +13,7 @@ from tplimits.errors import NoLimitError
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
 from tplimits.limit.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
-from tplimits.limit.kets import Ket, Key, Step
+from tplimits.limit.kets import Ket, Key, Reference, Step
 from tplimits.limit.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.limit.span import Span
 from tplimits.limit.unroll import Unroller, label
@@ -27,6 +27,9 @@ DATA_TOLERANCE = 1e-12
 _NOTHING = 1e-30
 #: in sentences, what has more nodes than this is written by its name
 _MOST_WRITTEN = 250
+
+
+ASSUMED = Reference("taken on by the user, not established", "yang2023tensor")
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,18 @@ class State:
                 refused.append((key, str(error)))
         self.numbers = before
         return refused + [(key, doubt.told()) for key, doubt in self.doubts if doubt.name not in self.assumed]
+
+    def doubtful(self) -> list[str]:
+        """The names of all doubts, of those too that numbers may settle."""
+        where = self.program.where
+        later = [d for hypothesis, reader, body, key in self.pending for d in hypothesis(reader, body, where(key[0]))]
+        return list(dict.fromkeys(doubt.name for doubt in (*(d for _, d in self.doubts), *later)))
+
+    def assume(self, names: Sequence[str]) -> None:
+        """Take doubts as settled, and say so."""
+        self.assumed = tuple(dict.fromkeys((*self.assumed, *names)))
+        for name in names:
+            self.steps.append(Step("assumption", (), lambda name=name: name, ASSUMED))  # type: ignore[misc]
 
     def reason_against(self, position: int, index: tuple[int, ...], refused: Sequence[tuple[Key, str]]) -> str:
         """The first of these that an entry of an instruction rests on; empty where there is none."""
