@@ -9,10 +9,10 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.closed_forms.isserlis import gaussian_polynomial
 from tplimits.limit.kernels.deltas import without_vanishing_deltas
 from tplimits.limit.kernels.forms import Forms, connected
 from tplimits.limit.kernels.infinite import with_infinite_axes
-from tplimits.limit.kernels.isserlis import gaussian_polynomial
 from tplimits.limit.kernels.leaves import (
     DrawMean,
     Moment,

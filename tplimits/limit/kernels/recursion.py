@@ -46,6 +46,7 @@ class Recursion(Brackets):
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
+        self.fluctuations: list[int] = []  # those that stay in some limit, tangents apart
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
         for position, instruction in enumerate(self.program):
