@@ -9,10 +9,11 @@ import sympy
 from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.kernels.expectations import NoTangentKernel
 from tplimits.limit.kernels.leaves import Kron, Of, Slot, free_indices
 from tplimits.limit.kernels.nodes import Node, View, overlap
 from tplimits.limit.kernels.terms import at
-from tplimits.limit.rules.dots import coefficient, solved
+from tplimits.limit.rules.dots import NotAFunction, coefficient, solved
 from tplimits.program.entries import AxisSum, axis_symbol
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
     if not any(overlap(state.nodes[x.node].sources, frozenset({transpose.source})) for x in state.leaves(operand)):
         return S.Zero
     found, _ = coefficient(
-        lambda: state.mean(_direction(state, operand, transpose)), lambda: _by_stein(state, operand, transpose)
+        lambda: _by_derivative(state, operand, transpose), lambda: _by_stein(state, operand, transpose)
     )
     swap = {}
     for slot in found.atoms(Slot):
@@ -35,6 +36,14 @@ def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
         assert node.operand is not None and node.view is not None
         swap[slot] = state.placed(node.operand, node.axes, Of(*slot.args))
     return found.xreplace(swap)
+
+
+def _by_derivative(state: Recursion, operand: Expr, view: View) -> Expr:
+    """Σ_y |y⟩ E[∂x/∂ŷ], with the places of the vectors in it."""
+    try:
+        return state.mean(_direction(state, operand, view))
+    except NoTangentKernel:  # two deltas in one derivative: a jump inside a jump
+        raise NotAFunction from None
 
 
 def _by_stein(state: Recursion, operand: Expr, view: View) -> Expr:
