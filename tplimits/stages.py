@@ -29,6 +29,11 @@ def evaluation() -> ModuleType:
     return importlib.import_module("tplimits.numeric.evaluation")
 
 
+def intervals() -> ModuleType:
+    """tplimits.numeric.intervals"""
+    return importlib.import_module("tplimits.numeric.intervals")
+
+
 def covariance() -> ModuleType:
     """tplimits.numeric.covariance"""
     return importlib.import_module("tplimits.numeric.covariance")

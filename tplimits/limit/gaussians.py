@@ -107,6 +107,10 @@ class Gaussians:
     def is_random(self, symbol: Symbol) -> bool:
         return symbol in self.source or symbol in self.long
 
+    def definition(self, symbol: Symbol) -> Expr | None:
+        """What a name of a long factor stands for; None for a variable."""
+        return self.long[symbol].definition if symbol in self.long else None
+
     def name_long(self, name: str, definition: Expr) -> Symbol:
         """A name for a long random factor."""
         jumps = definition.has(*JUMPS, sympy.DiracDelta) or any(

@@ -12,11 +12,13 @@ from tplimits.limit.closed_forms.tilting import InfiniteMoment
 from tplimits.limit.effort import Effort
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians
-from tplimits.limit.kets import Ket
+from tplimits.limit.hypotheses.reader import Numbers
+from tplimits.limit.kets import Ket, Key
 from tplimits.limit.rules.average import average
 from tplimits.limit.rules.initial import initial_scalar, initial_vector
 from tplimits.limit.rules.matmul import matmul
 from tplimits.limit.rules.outer import outer, scalar
+from tplimits.limit.rules.reading import key_of
 from tplimits.limit.state import State
 from tplimits.limit.unroll import indices
 from tplimits.program.entries import Entry
@@ -39,14 +41,18 @@ def derive_width(
     with_dots: bool = True,
     effort: Effort | None = None,
     reading: Callable[[int], None] = lambda position: None,
+    numbers: Callable[[State], Numbers] | None = None,
 ) -> State:
     """Kets of all vectors and limits of all scalars (Yang & Littwin, Def. 2.6.5 and Thm 2.6.10).
 
     `table=()` leaves every mean beyond polynomials unevaluated; `with_dots=False` drops the dot-kets,
     which gives the (wrong) limit one would get by treating W and Wᵀ as independent.  `reading` is told each
-    instruction before it is read, and TooMuch raised when `effort` is spent.
+    instruction before it is read, and TooMuch raised when `effort` is spent.  `numbers` lets hypotheses look at
+    limits without closed form; without it they are not judged where algebra does not decide.
     """
     state = State(program, Expectations(Gaussians(), table, effort=effort), with_dots)
+    if numbers is not None:
+        state.numbers = numbers(state)
     for position, instruction in enumerate(program.instructions):
         reading(position)
         for index in indices(program, instruction.axes):
@@ -59,12 +65,14 @@ def derive_width(
     return state
 
 
-def _operand(state: State, entry: Entry, instruction: Instruction, index: tuple[int, ...]) -> Ket:
-    """The ket a product or an average reads; zero where a table says there is no entry."""
+def _operand(state: State, entry: Entry, instruction: Instruction, index: tuple[int, ...]) -> Key | None:
+    """The vector a product or an average reads; None where a table says there is no entry."""
     place = state.unroller.at(entry, instruction.axes, index)
-    if not isinstance(place, Entry):
-        return Ket("0", S.Zero)
-    return state.kets[(place.source, tuple(int(i) for i in place.indices))]
+    return key_of(place) if isinstance(place, Entry) else None
+
+
+def _ket(state: State, key: Key | None) -> Ket:
+    return Ket("0", S.Zero) if key is None else state.kets[key]
 
 
 def _apply(state: State, position: int, instruction: Instruction, index: tuple[int, ...]) -> None:
@@ -79,10 +87,13 @@ def _apply(state: State, position: int, instruction: Instruction, index: tuple[i
         assert instruction.operand is not None
         chosen = tuple(state.unroller.index_at(i, instruction.axes, index) for i in instruction.matrix_indices)
         view = (instruction.matrix, chosen, instruction.transposed)
-        matmul(state, key, view, _operand(state, instruction.operand, instruction, index), instruction.over)
+        matmul(
+            state, key, view, _ket(state, _operand(state, instruction.operand, instruction, index)), instruction.over
+        )
     elif isinstance(instruction, Avg):
         assert instruction.operand is not None
-        average(state, key, _operand(state, instruction.operand, instruction, index))
+        operand = _operand(state, instruction.operand, instruction, index)
+        average(state, key, _ket(state, operand), operand)
     elif isinstance(instruction, ScalarNonlin):
         scalar(state, key, instruction)
     else:

@@ -7,13 +7,12 @@ from typing import Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.limit.recursion import deep
-from tplimits.limit.width import derive_width
 from tplimits.program.program import Program
 from tplimits.results.kernels import KernelLimit, Kernels, derive_kernel_limit
 from tplimits.results.proportional import CovarianceSDE, Proportional, derive_covariance
 from tplimits.results.training.maximal import MaximalLimit, MaximalUpdate, derive_maximal_limit
 from tplimits.results.training.tangent import NeuralTangent, TangentLimit, derive_tangent_limit
-from tplimits.results.width import Width, WidthLimit
+from tplimits.results.width import Width, WidthLimit, derive_width_limit
 
 
 @overload
@@ -74,8 +73,7 @@ def derive(
         raise ProgramError(
             f"tp.Width(infinite={regime.infinite!r}): finite axes stay finite in the width limit so far."
         )
-    with deep(program.name, NoLimitError):
-        return WidthLimit(program, derive_width(program))
+    return derive_width_limit(program)
 
 
 def _of_network(program: Program, regime: Kernels | MaximalUpdate | NeuralTangent) -> Any:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits import stages
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.limit import targets
+from tplimits.limit.hypotheses.reader import Numbers
 from tplimits.limit.kets import Step
 from tplimits.limit.observables import Observable, ScalarObservable, observables
 from tplimits.limit.recursion import deep
@@ -140,7 +141,6 @@ class WidthLimit:
         Raises EvaluationError for a missing constant, a moment that is not established, too few particles, a value
         that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
-        self._unestablished()
         given = named_once(constants, named, "evaluate()", EvaluationError)
         with deep(self.program.name, EvaluationError):
             return stages.evaluation().evaluate(
@@ -160,7 +160,7 @@ class WidthLimit:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _derived_again, (self.program,)  # the tables behind a derivation hold functions; they are made again
+        return derive_width_limit, (self.program,)  # the tables behind a derivation hold functions; they are made again
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -184,15 +184,13 @@ class WidthLimit:
     def _tidied(self, expr: Expr) -> Expr:
         return text.shortest(self.state.engine.written_out(expr))
 
-    def _unestablished(self) -> None:
-        """Raise when something that the results rest on has no established second moment."""
-        for doubt in self.state.doubts:
-            raise EvaluationError(
-                f"moment not established: {doubt.what} at {doubt.where}: {doubt.reason}. Bound the function or keep it "
-                "away from its pole."
-            )
+
+def asking_numbers(state: State) -> Numbers:
+    """Hypotheses look at limits without closed form through the numerical stage."""
+    return lambda question: stages.intervals().values(state.engine, question, {})
 
 
-def _derived_again(program: Program) -> WidthLimit:
-    """A limit that was pickled, from its program."""
-    return WidthLimit(program, derive_width(program))
+def derive_width_limit(program: Program) -> WidthLimit:
+    """The width limit of a program, its hypotheses judged."""
+    with deep(program.name, NoLimitError):
+        return WidthLimit(program, derive_width(program, numbers=asking_numbers))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.limit.bounds import bounds
 from tplimits.limit.closed_forms.tilting import eigenvalues
-from tplimits.limit.gaussians import Gaussians
+from tplimits.limit.hypotheses.bounds import bounds
+from tplimits.limit.hypotheses.reader import Randomness
+from tplimits.limit.hypotheses.signs import Signs
 from tplimits.limit.moments import BoxMean
-from tplimits.limit.signs import Signs
 from tplimits.program import functions
 
 
@@ -67,13 +67,13 @@ _LINEAR_HEADS = (
 _JUMPING = (*functions.JUMPS, BoxMean)
 
 
-def classify(expr: Expr, gaussians: Gaussians) -> Verdict:
+def classify(expr: Expr, gaussians: Randomness) -> Verdict:
     """The growth of a ket."""
     return _Analysis(gaussians).growth(expr)
 
 
 class _Analysis:
-    def __init__(self, gaussians: Gaussians) -> None:
+    def __init__(self, gaussians: Randomness) -> None:
         self.gaussians = gaussians
         self.signs = Signs(gaussians)
 
@@ -115,11 +115,11 @@ class _Analysis:
         return Verdict(Growth.UNKNOWN, reason=f"the growth of `{expr}` is not known")
 
     def _symbol(self, symbol: Symbol) -> Verdict:
-        long = self.gaussians.long.get(symbol)
-        if long is None:
+        definition = self.gaussians.definition(symbol)
+        if definition is None:
             return Verdict(Growth.POLYNOMIAL, S.One)
         if symbol not in self.gaussians.growths:
-            self.gaussians.growths[symbol] = self.growth(long.definition)
+            self.gaussians.growths[symbol] = self.growth(definition)
         return self.gaussians.growths[symbol]
 
     def _arguments(self, expr: Expr) -> Verdict:
@@ -156,7 +156,10 @@ class _Analysis:
         inner = self.growth(exponent)
         if inner.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and inner.degree <= 1:
             return Verdict(Growth.EXPONENTIAL)
-        variables = sorted((s for s in exponent.free_symbols if s in self.gaussians), key=lambda s: s.name)
+        variables = sorted(
+            (s for s in exponent.free_symbols if self.gaussians.is_random(s) and self.gaussians.definition(s) is None),
+            key=lambda s: s.name,
+        )
         if not variables:
             return Verdict(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
         try:
