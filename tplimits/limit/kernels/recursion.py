@@ -12,7 +12,7 @@ from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
-from tplimits.limit.kernels.safety import refuse_unsafe
+from tplimits.limit.kernels.safety import settle
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
@@ -46,11 +46,16 @@ class Recursion(Brackets):
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
-        self.fluctuations: list[int] = []  # those that stay in some limit, tangents apart
+        self.fluctuations: list[int] = []  # those that stay in some limit
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
         for position, instruction in enumerate(self.program):
             self._walk(position, instruction)
+
+    @property
+    def logits(self) -> list[int]:
+        """The fluctuations that stay in some limit, without tangents."""
+        return [p for p in self.fluctuations if not self.nodes[p].degree]
 
     def _degree(self, position: int) -> int:
         return int(position >= self.tangent.size)
@@ -227,10 +232,8 @@ class Recursion(Brackets):
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
-        if not body.has(N):
-            return body
         try:
-            limit = at_infinity(body)
+            limit = at_infinity(body) if body.has(N) else body
         except ValueError as error:
             term = self._divergent(body) or _shown(str(error))
             raise NoLimitError(
@@ -238,9 +241,9 @@ class Recursion(Brackets):
                 "average times a power of n has a limit only where its mean vanishes and the power is ½. "
                 "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
             ) from None
-        for number in {leaf.node for leaf in self.leaves(limit)} | {leaf.source for leaf in limit.atoms(Given)}:
+        for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):
             if self.nodes[number].is_fluctuation:
-                refuse_unsafe(self, number, position)
+                settle(self, number)
         return body if keep else limit
 
     def _divergent(self, body: Expr) -> str:

@@ -65,7 +65,7 @@ class LogitDraws:
         found, waiting = {node}, [node]
         while waiting:
             one = waiting.pop()
-            more = [p for p in self._recursion.fluctuations if p not in found and self._law(one, p) != 0]
+            more = [p for p in self._recursion.logits if p not in found and self._law(one, p) != 0]
             found.update(more)
             waiting += more
         return sorted(found)
