@@ -35,7 +35,10 @@ class BodyReader:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""
         found = self.state.substituted(expr)
         found = found.xreplace({x: S.Zero for x in self.state.leaves(found) if self._is_zero(x)})
-        return at_infinity(found) if found.has(N) else found
+        try:
+            return at_infinity(found) if found.has(N) else found
+        except ValueError:  # it grows with n: that is refused elsewhere
+            return found
 
     def moves(self, expr: Expr) -> bool:
         """Whether it reads a vector, or a scalar that is neither given nor a function of given ones."""
@@ -46,9 +49,8 @@ class BodyReader:
         limit = self.limit(expr)
         if self._has_free_part(limit):
             return True
-        if limit.atoms(*_LATER):
-            return False
-        return not (has_flat(limit) and any(self.limit(e) == 0 for e in entries(expr)))
+        vanishing = has_flat(limit) and any(self.limit(e) == 0 for e in entries(expr))
+        return self._is_visible(limit) and not vanishing
 
     def values(self, expr: Expr) -> Sequence[Value]:
         """By the numerical stage, at the data it has."""
@@ -72,19 +74,41 @@ class BodyReader:
         return made_of.xreplace({x: S.Zero for x in self.state.leaves(made_of) if self._is_zero(x)}) == 0
 
     def _has_free_part(self, limit: Expr) -> bool:
-        """Whether a Gaussian leaf with a number before it shares no source with what is added to it; of all factors."""
+        """Whether a Gaussian leaf that does not vanish shares no source with what is added to it; of all factors."""
         nodes = self.state.nodes
         for term in sympy.Add.make_args(limit):
-            number, leaf = term.as_coeff_Mul()
-            if number != 0 and isinstance(leaf, Of) and nodes[leaf.node].gaussian:
+            leaf = next((f for f in sympy.Mul.make_args(term) if isinstance(f, Of)), None)
+            if leaf is not None and self._is_certain(term / leaf) and self._is_regular(leaf.node):
                 others = frozenset().union(*(nodes[x.node].sources for x in self.state.leaves(limit - term)))
-                if nodes[leaf.node].sources and not overlap(nodes[leaf.node].sources, others):
+                if not overlap(nodes[leaf.node].sources, others):
                     return True
-        return limit.is_Mul and all(f.is_Rational or self._has_free_part(f) for f in limit.args)
+        return limit.is_Mul and all(self._is_certain(f) or self._has_free_part(f) for f in limit.args)
+
+    def _is_regular(self, number: int) -> bool:
+        """Whether a node is Gaussian with a variance that no cancellation makes vanish."""
+        node, known = self.state.nodes[number], self.state.regular
+        if number not in known:
+            made_of = node.body if node.body is not None else node.operand
+            known[number] = node.gaussian and (made_of is None or self._is_visible(made_of))
+        return known[number]
+
+    def _is_visible(self, expr: Expr) -> bool:
+        """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""
+        parts = [expr, *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None)]
+        if not any(_later(p) for p in parts):
+            return all(self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in self.state.leaves(expr))
+        return self._has_free_part(expr)
+
+    def _is_certain(self, coefficient: Expr) -> bool:
+        """Whether a factor is not zero: a number, data, reciprocals."""
+        factors = sympy.Mul.make_args(coefficient)
+        return coefficient != 0 and all(
+            not (_later(f) or f.atoms(Of)) or (isinstance(f, sympy.Pow) and f.exp.is_negative) for f in factors
+        )
 
     def _signed(self, expr: Expr) -> Expr:
-        if isinstance(expr, Entry):
-            return Symbol("least", nonnegative=True) if expr.source in self.state.nonnegative else Symbol("any", real=True)
+        if isinstance(expr, Entry):  # one symbol each: two averages of squares do not cancel
+            return sympy.Dummy(real=True, nonnegative=True if expr.source in self.state.nonnegative else None)
         if isinstance(expr, AxisSum):
             low, _ = self.bounds(expr.summand)
             return sympy.Dummy(nonnegative=True) if low >= 0 else sympy.Dummy(real=True)
@@ -97,6 +121,11 @@ def held(state: Recursion, entry: Entry) -> Expr:
     axes = state.program[entry.source].axes
     placed = at(value, dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
     return at_infinity(placed) if placed.has(N) else placed
+
+
+def _later(expr: Expr) -> set[Expr]:
+    """Means in an expression that data decides; not data itself, which is what it is at every width."""
+    return {x for x in expr.atoms(*_LATER) if not isinstance(x, Data)}
 
 
 def _name(name: str, entry: Entry) -> str:

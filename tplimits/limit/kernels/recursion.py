@@ -62,6 +62,7 @@ class Recursion(Brackets):
         self.fluctuations: list[int] = []  # those that stay in some limit
         self.exact: set[int] = set()  # scalars that are at their limits at every width
         self.nonnegative: set[int] = set()  # scalars and vectors that are negative at no width
+        self.regular: dict[int, bool] = {}  # Gaussian nodes whose variance is seen not to vanish
         self.pending: list[tuple[Hypothesis, Expr, str]] = []
         self.numbers = _no_data
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
@@ -89,16 +90,15 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
-            body = self._limit(position, self.translated(s.body), keep=True)
             self._judge(position, s.body)
+            body = self._limit(position, self.translated(s.body), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            limit = self._limit(position, self.translated(s.body, s))
             self._judge(position, s.body)
-            self._define(position, s, limit)
+            self._define(position, s, self._limit(position, self.translated(s.body, s)))
         else:
             assert isinstance(s, InitialMatrix)
 
