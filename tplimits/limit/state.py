@@ -79,6 +79,8 @@ class State:
     exact: set[Key] = field(default_factory=set)
     #: scalars and vectors that are negative at no width
     nonnegative: set[Key] = field(default_factory=set)
+    #: for kets with a mean closed inside: the form from which tails of later kets are judged (its own is known)
+    judged: dict[Expr, Expr] = field(default_factory=dict)
     #: values with intervals, by the numerical stage
     numbers: Numbers = unread
 
@@ -137,6 +139,13 @@ class State:
         """The first doubt that an entry of an instruction rests on."""
         above = networkx.ancestors(self.program.graph, position)
         return next((d for (p, i), d in found if p in above or (p, i) == (position, index)), None)
+
+    def combined(self, parts: Sequence[tuple[Expr, Expr]]) -> Expr:
+        """Σ coefficient · ket, with its tail judged from those of the kets."""
+        total = self.engine.combination(parts)
+        if any(ket in self.judged for _, ket in parts):
+            self.judged[total] = sympy.Add(*(c * self.judged.get(ket, ket) for c, ket in parts))
+        return total
 
     def rests_on_open_means(self, expr: Expr) -> bool:
         """Whether an expression, or the variance of a variable in it, holds a mean without closed form.

@@ -23,10 +23,7 @@ class Signs:
         self.gaussians = gaussians
 
     def _samples(self, expr: Expr) -> list[tuple[dict[Symbol, float], float]]:
-        variables = sorted(
-            (s for s in expr.free_symbols if self.gaussians.is_random(s) and self.gaussians.definition(s) is None),
-            key=lambda s: s.name,
-        )
+        variables = variables_in(expr, self.gaussians)
         if not variables:
             return []
         if expr.free_symbols - set(variables):

@@ -53,7 +53,7 @@ def matmul(state: State, key: Key, view: View, x: Ket, over: str) -> None:
         return
     hat = state.gaussians.add(_hat_name(name), HatSource(view, len(uses)))
     dots = _dot_terms(state, view, x) if state.with_dots else ()
-    total = state.engine.combination([(S.One, hat), *((t.coefficient, t.partner_ket) for t in dots)])
+    total = state.combined([(S.One, hat), *((t.coefficient, t.partner_ket) for t in dots)])
     state.kets[key] = Ket(name, total, hat=hat, dot=dots, width=over)
     uses.append(Use(x.label, x.expr, hat, name, state.kets[key].expr))
     if len(state.engine.terms(x.expr)) <= _FEW_TERMS:
@@ -78,7 +78,7 @@ def _combination(state: State, view: View, ket: Expr, name: int) -> dict[int, Ex
 
 def _repeat(state: State, key: Key, view: View, x: Ket, combination: dict[int, Expr], over: str) -> None:
     uses, name = state.uses[view], state.label(key)
-    expr = state.engine.combination((c, uses[i].result_ket) for i, c in combination.items())
+    expr = state.combined([(c, uses[i].result_ket) for i, c in combination.items()])
     hat = sympy.Add(*(c * uses[i].hat for i, c in combination.items()))
     # the dot part of a combination is the combination of the dot parts
     dots = []

@@ -6,12 +6,15 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.closed_forms.integrand import longer
 from tplimits.limit.hypotheses.jump import jumps
-from tplimits.limit.hypotheses.moments import Growth, Verdict, classify
+from tplimits.limit.hypotheses.moments import Growth, Tail, tail
 from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt
 from tplimits.limit.hypotheses.root import roots
@@ -19,10 +22,12 @@ from tplimits.limit.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.limit.rules.powers import without_n
 from tplimits.limit.rules.reading import BodyReader, key_of
 from tplimits.limit.state import State
-from tplimits.program.entries import OWN, GaussMean, entries
+from tplimits.program.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 
 REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
+#: nodes of what the tail of a later ket is judged from; a longer one gets a name
+_LONG = 100
 SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 
@@ -31,18 +36,24 @@ def outer(state: State, key: Key, instruction: OuterNonlin) -> None:
     body = state.unroller.at(instruction.body, instruction.axes, key[1])
     body = without_n(state, key, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
-    kets, boxed = _kets(state, body, boxes)
-    value = _substituted(state, key, body, kets)
+    kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
+    value, scalars = _substituted(state, key, body, kets)
     state.engine.effort.read(value)
-    growth = classify(value, state.gaussians)
+    judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
+    inner = value if judged == kets else body.xreplace({**scalars, **judged})
+    growth = _tail(state, inner, value)
     if boxed:
         value = state.engine.mean(value, over=boxed)
-        if growth.kind.value > Growth.EXPONENTIAL.value:  # by Jensen the mean over boxes grows no faster, maybe slower
-            growth = classify(value, state.gaussians)
+        if not growth.established:  # by Jensen the mean over boxes grows no faster, maybe slower
+            growth = _tail(state, value, value)
     remarks = _second_moment(state, key, value, growth)
     value = state.engine.shortened(value, state.label(key))
     ket = Ket(state.label(key), value, width=instruction.over)
     state.kets[key] = ket
+    if growth.established and (boxed or inner != value):
+        state.judged[value] = (
+            _judged(state, key, value if boxed else inner, value, growth) if value.free_symbols else value
+        )
     premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
     rule = f"outer nonlinearity of order {instruction.order}"
     text = lambda: f"|{ket.label}⟩ = {state.text(state.engine.lengthened(value))}"  # noqa: E731 - a sentence to be written later
@@ -53,7 +64,7 @@ def scalar(state: State, key: Key, instruction: ScalarNonlin) -> None:
     """The limit of a function of scalars: the function of the limits."""
     body = state.unroller.at(instruction.body, instruction.axes, key[1])
     body = without_n(state, key, body)
-    value = _substituted(state, key, body, {})
+    value, _ = _substituted(state, key, body, {})
     state.scalars[key] = state.engine.named(value)
     premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
     state.steps.append(
@@ -61,7 +72,27 @@ def scalar(state: State, key: Key, instruction: ScalarNonlin) -> None:
     )
 
 
-def _kets(state: State, body: Expr, boxes: dict[Symbol, int]) -> tuple[dict[Expr, Expr], set[Symbol]]:
+def _tail(state: State, inner: Expr, value: Expr) -> Tail:
+    """The tail of a ket: from the tails of what its body reads, or else from its closed form."""
+    found = tail(inner, state.gaussians)
+    if found.established or inner == value:
+        return found
+    closed = tail(value, state.gaussians)
+    return closed if closed.established else found
+
+
+def _judged(state: State, key: Key, inner: Expr, value: Expr, growth: Tail) -> Expr:
+    """What stands for a ket where the tails of later ones are judged: a name that carries its own."""
+    if inner != value and not longer(inner, _LONG):
+        return inner
+    name = state.gaussians.name_long(f"|{state.label(key)}|", value, key in state.nonnegative)
+    state.gaussians.growths[name] = growth
+    return name
+
+
+def _kets(
+    state: State, body: Expr, boxes: dict[Symbol, int], read: Callable[[Ket], Expr]
+) -> tuple[dict[Expr, Expr], set[Symbol]]:
     """What each vector entry of the body stands for, and the boxed variables."""
     kets: dict[Expr, Expr] = {}
     boxed: set[Symbol] = set()
@@ -70,18 +101,19 @@ def _kets(state: State, body: Expr, boxes: dict[Symbol, int]) -> tuple[dict[Expr
         if ket is None:
             continue
         if entry.neuron == OWN:
-            kets[entry] = ket.expr
+            kets[entry] = read(ket)
             continue
-        fresh = state.engine.rename_boxes(ket.expr)
+        fresh = state.engine.rename_boxes(read(ket))
         kets[entry], copies = state.gaussians.copied(fresh, boxes[entry.neuron])
         boxed |= copies
     return kets, boxed
 
 
-def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> Expr:
-    """The body with limits and kets put in; refuses jumps and poles that the limit lands on."""
+def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
+    """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
     scalars = {e: state.scalars[key_of(e)] for e in entries(body) if key_of(e) in state.scalars}
-    swap = {**scalars, **kets, **{node: _constant_mean(state, key, node) for node in body.atoms(GaussMean)}}
+    scalars |= {node: _constant_mean(state, key, node) for node in body.atoms(GaussMean)}
+    swap = {**scalars, **kets}
     reader = BodyReader(state, swap)
     for hypothesis in (jumps, poles, roots):
         state.judge(hypothesis, reader, body, key)
@@ -91,13 +123,13 @@ def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> 
         state.nonnegative.add(key)
     value = body.xreplace(swap)
     if value.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo, sympy.I):
-        limits = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items())
+        limits = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(
             f"{state.program.where(key[0])}: `{reader.shown(body)}` is not finite at the limit of its arguments "
             f"({limits or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
             "or the logarithm away from zero."
         )
-    return value
+    return value, scalars
 
 
 def _constant_mean(state: State, key: Key, node: GaussMean) -> Expr:
@@ -105,7 +137,7 @@ def _constant_mean(state: State, key: Key, node: GaussMean) -> Expr:
     integrand, variable = node.args
     fresh = state.gaussians.copy(variable, state.gaussians.new_box())
     own = integrand.xreplace({variable: fresh})
-    growth, where, shown = classify(own, state.gaussians), state.program.where(key[0]), f"tp.expect of {integrand}"
+    growth, where, shown = tail(own, state.gaussians), state.program.where(key[0]), f"tp.expect of {integrand}"
     if growth.kind is Growth.INFINITE:
         raise NoLimitError(
             f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
@@ -116,7 +148,7 @@ def _constant_mean(state: State, key: Key, node: GaussMean) -> Expr:
     return state.engine.named(state.engine.mean(own))
 
 
-def _second_moment(state: State, key: Key, value: Expr, growth: Verdict) -> tuple[str, ...]:
+def _second_moment(state: State, key: Key, value: Expr, growth: Tail) -> tuple[str, ...]:
     if growth.kind is Growth.INFINITE:
         raise NoLimitError(
             f"{state.program.where(key[0])}: |{state.label(key)}⟩ = {state.text(value)} has no "
