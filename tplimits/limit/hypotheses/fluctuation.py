@@ -13,10 +13,12 @@ products fluctuate at the same order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import networkx
 from sympy import Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.hypotheses.reader import Sources
 from tplimits.program.nodes import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
@@ -26,14 +28,20 @@ HYPOTHESIS = (
     "hypothesis: F = Σ v_k·y_k with v_k a fresh initial vector or an image under a matrix used nowhere else, or "
     "F a function of initial vectors alone"
 )
+#: why a fluctuation may be refused
+SHARED = "its fresh factors are not independent of everything else in it"
+OTHER_WIDTH = "it shares sources with a fluctuation scalar of another width"
 #: the random factors of one term
 Product = Sequence[Expr]
 
 
-def is_safe(reader: Sources, vectors: Sequence[tuple[Expr, int]]) -> bool:
+def is_safe(
+    reader: Sources, vectors: Sequence[tuple[Expr, int]], graph: networkx.DiGraph | None = None
+) -> bool:
     """Whether one set of fresh sources makes every term of all vectors linear in them.
 
     A vector comes with the position of the instruction that reads it (the average), whose ancestors it is made by.
+    `graph` says what depends on what; by default that of the program.
     """
     products: list[Product] = []
     for vector, _ in vectors:
@@ -41,7 +49,34 @@ def is_safe(reader: Sources, vectors: Sequence[tuple[Expr, int]]) -> bool:
             if not factors:
                 return False
             products.append(factors)
-    return _choose(reader, products, [position for _, position in vectors], frozenset())
+    places = _Places(reader.program, graph or reader.program.graph, [position for _, position in vectors])
+    return _choose(reader, products, places, frozenset())
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The averages that are judged, in a program and the graph of what depends on what."""
+
+    program: Program
+    graph: networkx.DiGraph
+    positions: list[int]
+
+
+def refused(program: Program, position: int, name: str, why: str) -> NoLimitError:
+    """The error for the fluctuation √width·`name` of an average, the instruction at a position."""
+    average = program[position]
+    assert isinstance(average, Avg)
+    return NoLimitError(
+        f"{program.where(position)}: the fluctuation √{average.over}·{name} is outside the class whose covariance is "
+        f"known: {why} ({HYPOTHESIS}). ⟨x|x'⟩ would be wrong here: earlier averages fluctuate at the same order. Read "
+        "it out with a fresh initial vector or an independent matrix."
+    )
+
+
+def origins_of(program: Program, position: int) -> set[int]:
+    """Initial vectors and matrices that an instruction depends on."""
+    above = networkx.ancestors(program.graph, position)
+    return {p for p in above if isinstance(program[p], (InitialVector, InitialMatrix))}
 
 
 def initial_only(program: Program, position: int) -> bool:
@@ -54,7 +89,7 @@ def initial_only(program: Program, position: int) -> bool:
     return True
 
 
-def _choose(reader: Sources, products: list[Product], positions: list[int], fresh: frozenset[int]) -> bool:
+def _choose(reader: Sources, products: list[Product], places: _Places, fresh: frozenset[int]) -> bool:
     """Backtracking over which source makes the next term linear."""
     for factors in products:
         count = sum(_uses(reader, f, fresh) for f in factors)
@@ -63,8 +98,8 @@ def _choose(reader: Sources, products: list[Product], positions: list[int], fres
         if count > 1:
             return False
         candidates = {c for c in map(reader.origin, factors) if c is not None}
-        return any(_choose(reader, products, positions, fresh | {c}) for c in sorted(candidates))
-    return all(_free(reader.program, p, fresh) for p in dict.fromkeys(positions))
+        return any(_choose(reader, products, places, fresh | {c}) for c in sorted(candidates))
+    return all(_free(places, p, fresh) for p in dict.fromkeys(places.positions))
 
 
 def _uses(reader: Sources, factor: Expr, fresh: frozenset[int]) -> int:
@@ -80,20 +115,19 @@ def _is_average(program: Program, position: int) -> bool:
     return isinstance(instruction, Avg) or (isinstance(instruction, OuterNonlin) and bool(instruction.slots))
 
 
-def _free(program: Program, position: int, fresh: frozenset[int]) -> bool:
+def _free(places: _Places, position: int, fresh: frozenset[int]) -> bool:
     """Whether averages and products with matrices upstream do not depend on the fresh sources."""
+    program, graph = places.program, places.graph
     if not all(isinstance(program[f], (InitialVector, InitialMatrix)) for f in fresh):
         return False
-    graph = program.graph
+    touched = fresh.union(*(networkx.descendants(graph, f) for f in fresh))
     for p in networkx.ancestors(graph, position) if position in graph else ():
-        behind = networkx.ancestors(graph, p)
-        if _is_average(program, p) and behind & fresh:
-            return False
         instruction = program[p]
+        if p in touched and _is_average(program, p):
+            return False
         if isinstance(instruction, MatMul):
             assert instruction.operand is not None
-            source = instruction.operand.source
-            if (networkx.ancestors(graph, source) | {source}) & fresh:
+            if instruction.operand.source in touched:
                 return False
             if instruction.matrix in fresh and not _one_orientation(program, instruction.matrix):
                 return False

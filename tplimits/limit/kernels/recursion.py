@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.hypotheses.jump import jumps
+from tplimits.limit.hypotheses.pole import poles
+from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
+from tplimits.limit.hypotheses.root import roots
 from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
-from tplimits.limit.kernels.safety import refuse_unsafe
+from tplimits.limit.kernels.reading import BodyReader
+from tplimits.limit.kernels.safety import settle
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
@@ -39,6 +44,14 @@ from tplimits.program.scale import at_infinity
 from tplimits.program.tangent import Tangent
 
 
+#: asked of a body on a line; the doubts that are left
+Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
+
+
+def _no_data(reader: BodyReader, expr: Expr) -> Sequence[Value]:
+    raise Unreadable("it depends on the data", later=True)
+
+
 class Recursion(Brackets):
     """Instructions of a network and its tangents as nodes, with the tables they need."""
 
@@ -46,10 +59,21 @@ class Recursion(Brackets):
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
+        self.fluctuations: list[int] = []  # those that stay in some limit
+        self.exact: set[int] = set()  # scalars that are at their limits at every width
+        self.nonnegative: set[int] = set()  # scalars and vectors that are negative at no width
+        self.regular: dict[int, bool] = {}  # Gaussian nodes whose variance is seen not to vanish
+        self.pending: list[tuple[Hypothesis, Expr, str]] = []
+        self.numbers = _no_data
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
         for position, instruction in enumerate(self.program):
             self._walk(position, instruction)
+
+    @property
+    def logits(self) -> list[int]:
+        """The fluctuations that stay in some limit, without tangents."""
+        return [p for p in self.fluctuations if not self.nodes[p].degree]
 
     def _degree(self, position: int) -> int:
         return int(position >= self.tangent.size)
@@ -66,12 +90,14 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
+            self._judge(position, s.body)
             body = self._limit(position, self.translated(s.body), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
+            self._judge(position, s.body)
             self._define(position, s, self._limit(position, self.translated(s.body, s)))
         else:
             assert isinstance(s, InitialMatrix)
@@ -88,6 +114,7 @@ class Recursion(Brackets):
             self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
+        self.exact.add(position)
         if position in self.network.inputs:
             self.scalars[position] = Data(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))
         elif s.value is not None:
@@ -97,6 +124,8 @@ class Recursion(Brackets):
 
     def _average(self, position: int, s: Avg) -> None:
         assert s.operand is not None
+        if s.operand.source in self.nonnegative:
+            self.nonnegative.add(position)
         operand = self.translated(s.operand, s)
         fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
         mean = S.Zero if self._degree(position) else self.mean_given(operand)
@@ -164,6 +193,35 @@ class Recursion(Brackets):
         over = {i for i, a in term.bounds if a.name in self.infinite}
         return bool(over) and bool(over & set(leaf.indices)) and self.mean_of(leaf) == 0
 
+    # -- hypotheses ---------------------------------------------------------------------------
+
+    def _judge(self, position: int, body: Expr) -> None:
+        """Ask the hypotheses on jumps, poles and roots of a body; what data decides is asked again by `settle`.
+
+        Not of tangents: a tangent of a scalar vanishes in the limit, and its factor with it.
+        """
+        if self._degree(position):
+            return
+        reader = BodyReader(self)
+        if all(e.source in self.exact for e in entries(body)):
+            self.exact.add(position)
+        if reader.bounds(body)[0] >= 0:
+            self.nonnegative.add(position)
+        where = self.program.where(position)
+        for hypothesis in (jumps, poles, roots):
+            found = hypothesis(reader, body, where)
+            if any(doubt.later for doubt in found):
+                self.pending.append((hypothesis, body, where))
+
+    def settle(self, numbers: Callable[[BodyReader, Expr], Sequence[Value]]) -> None:
+        """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
+        self.numbers = numbers
+        try:
+            for hypothesis, body, where in self.pending:
+                hypothesis(BodyReader(self), body, where)
+        finally:
+            self.numbers = _no_data
+
     # -- images -------------------------------------------------------------------------------
 
     def _matmul(self, position: int, s: MatMul) -> None:
@@ -184,23 +242,25 @@ class Recursion(Brackets):
     # -- bodies -------------------------------------------------------------------------------
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
-        """A body for input 1: entries of data, of deterministic scalars, of kets."""
+        """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
+        found = settled(self.substituted(expr))
+        return self._boxed(found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
+
+    def substituted(self, expr: Expr) -> Expr:
+        """An expression with leaves for its entries; kets in boxes have sides of their own."""
         expr = in_widths_of_n(expr, self.program)
         swap: dict[Expr, Expr] = {}
-        boxes = set()
         for entry in entries(expr):
             source = entry.source
             axes = self.program[source].axes
             if source in self.scalars:
                 swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
-            elif self.program[source].width is None or entry.neuron == OWN:
-                swap[entry] = Of(Integer(source), ONE_SIDE, *entry.indices)
             else:
-                side = Integer(10 + int(entry.neuron.name[1:]))
-                boxes.add(side)
+                own = self.program[source].width is None or entry.neuron == OWN
+                side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
                 swap[entry] = Of(Integer(source), side, *entry.indices)
-        found = settled(expr.xreplace(swap))
-        return self._boxed(found, s) if boxes else found
+        gone = {e: v for e, v in swap.items() if v == 0 and self._degree(e.source)}
+        return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
 
     def _boxed(self, expr: Expr, s: Instruction | None) -> Expr:
         """E over the boxes of an outer nonlinearity, which must stand apart from the rest of the body."""
@@ -226,10 +286,8 @@ class Recursion(Brackets):
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
-        if not body.has(N):
-            return body
         try:
-            limit = at_infinity(body)
+            limit = at_infinity(body) if body.has(N) else body
         except ValueError as error:
             term = self._divergent(body) or _shown(str(error))
             raise NoLimitError(
@@ -237,9 +295,9 @@ class Recursion(Brackets):
                 "average times a power of n has a limit only where its mean vanishes and the power is ½. "
                 "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
             ) from None
-        for number in {leaf.node for leaf in self.leaves(limit)} | {leaf.source for leaf in limit.atoms(Given)}:
+        for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):
             if self.nodes[number].is_fluctuation:
-                refuse_unsafe(self, number, position)
+                settle(self, number)
         return body if keep else limit
 
     def _divergent(self, body: Expr) -> str:

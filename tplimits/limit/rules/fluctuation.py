@@ -5,16 +5,14 @@ Cov(S, S') → ⟨x|x'⟩ in the safe class, Cov(F, F') for functions of initial
 
 from __future__ import annotations
 
-import networkx
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.errors import NoLimitError
-from tplimits.limit.hypotheses.fluctuation import HYPOTHESIS, initial_only, is_safe
+from tplimits.limit.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_safe, origins_of, refused
 from tplimits.limit.kets import MASTER, Key, Reference, Step
 from tplimits.limit.span import negligible
 from tplimits.limit.state import Fluctuation, State
-from tplimits.program.nodes import Avg, InitialMatrix, InitialVector
+from tplimits.program.nodes import Avg
 
 REFERENCE = Reference(
     f"central limit theorem given everything but the fresh factors; {MASTER}, Thm 2.9.19", "yang2023tensor"
@@ -60,30 +58,14 @@ def _ket(state: State, fluctuation: Fluctuation) -> Expr:
 
 def _covariance(state: State, a: Fluctuation, b: Fluctuation) -> Expr:
     if a.over != b.over:
-        left, right = _origins(state, a), _origins(state, b)
-        if left & right:
-            raise _refused(state, a, "it shares sources with a fluctuation scalar of another width")
+        if origins_of(state.program, a.key[0]) & origins_of(state.program, b.key[0]):
+            raise refused(state.program, a.key[0], state.label(a.key), OTHER_WIDTH)
         return S.Zero
     f, g = _ket(state, a), _ket(state, b)
     initial = all(initial_only(state.program, s.key[0]) for s in (a, b))
     if not initial and not is_safe(state, [(f, a.key[0]), (g, b.key[0])]):
-        raise _refused(state, a, "its fresh factors are not independent of everything else in it")
+        raise refused(state.program, a.key[0], state.label(a.key), SHARED)
     if any(s in {x.symbol for x in state.fluctuations.values()} for s in (f * g).free_symbols):
-        raise _refused(state, a, "its covariance depends on another fluctuation scalar")
+        why = "its covariance depends on another fluctuation scalar"
+        raise refused(state.program, a.key[0], state.label(a.key), why)
     return state.engine.named(sympy.expand(state.engine.inner(f, g)), positive=a is b)
-
-
-def _refused(state: State, fluctuation: Fluctuation, why: str) -> NoLimitError:
-    where = state.program.where(fluctuation.key[0])
-    name = state.label(fluctuation.key)
-    return NoLimitError(
-        f"{where}: the fluctuation √{fluctuation.over}·{name} is outside the class whose covariance is known: {why} "
-        f"({HYPOTHESIS}). ⟨x|x'⟩ would be wrong here: earlier averages fluctuate at the same order. Read it "
-        "out with a fresh initial vector or an independent matrix."
-    )
-
-
-def _origins(state: State, fluctuation: Fluctuation) -> set[int]:
-    """Initial vectors and matrices a scalar depends on."""
-    ancestors = networkx.ancestors(state.program.graph, fluctuation.key[0])
-    return {p for p in ancestors if isinstance(state.program[p], (InitialVector, InitialMatrix))}

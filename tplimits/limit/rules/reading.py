@@ -67,7 +67,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width."""
-        least = {e: Symbol("least", nonnegative=True) for e in entries(expr) if key_of(e) in self.state.nonnegative}
+        least = {e: sympy.Dummy(nonnegative=True) for e in entries(expr) if key_of(e) in self.state.nonnegative}
         return bounds(expr.xreplace(least))
 
     def shown(self, expr: Expr) -> str:
