@@ -31,6 +31,7 @@ LOGIT_MAPS = (
         "tp.step(Y)/tp.sqrt(tp.n)",
     ),
     *("tp.sqrt(Y**2)/tp.sqrt(tp.n)", "tp.sign(1 + Y)*Y", "tp.step(Y - 1)", "tp.tanh(tp.sqrt(tp.n)*Y)/tp.sqrt(tp.n)"),
+    *("tp.relu(p + Y) - tp.relu(p)", "tp.abs(p + Y) - tp.abs(p)", "tp.tanh(p + Y) - tp.tanh(p)", "p*tp.relu(Y)"),
     *("1/(1 + Y)", "tp.log(1 + Y)", "Y/(1 + Y**2)", "tp.sqrt(1 + Y) - 1", "tp.clip(Y, -1, 0)", "1/Y/tp.n"),
 )
 #: activations of a branch of order n^(-1/2), or shaped ones
@@ -88,10 +89,22 @@ def attention(draft: Draft) -> list[str]:
             weights = "mask*tp.exp(Y)/tp.sum(mask*tp.exp(Y), over='key') - mask/tp.sum(mask, over='key')"
             return [*lines, f"A = {weights}", "out = γ*(v + tp.sum(A*keys, over='key'))"]
         return [*lines, f"A = {weights}", "out = γ*(v + tp.sum(A*keys, over='key') - tp.mean(keys, over='key'))"]
+    if "p" in re.findall(r"\w+", F):
+        lines.append("p = tp.constant([[0.5, -0.3], [0, 0.4]], axes=('token', 'key'))")
     if "1 + Y" in F or "exp(Y)" in F or "sigmoid" in F or "0.5 + Y" in F:
         centre = {"1/(1 + Y)": "1", "tp.exp(Y)": "1", "tp.sigmoid(Y)": "1/2", "tp.relu(0.5 + Y)": "1/2"}.get(F, "0")
         F = f"{F} - {centre}"
     return [*lines, f"A = {F}", "out = γ*(v + tp.sum(A*keys, over='key'))"]
+
+
+def order_one(draft: Draft) -> list[str]:
+    """Logits of order 1 on a branch of order n^(-1/2): ordinary attention with 1/√depth residuals."""
+    for name in ("WQ", "WK", "WV"):
+        draft.argument(name, "tp.Matrix")
+    F = draft.some(("tp.softmax(Y, over='key')", "tp.sigmoid(Y)", "tp.relu(Y)", "tp.tanh(Y)", "tp.step(Y)"))
+    draft.trap(f"logits of order 1: {F}")
+    lines = ["Y = tp.sqrt(tp.n)*tp.avg((WQ @ x)*(WK @ x).rename(token='key'))", f"A = {F}"]
+    return [*lines, "out = g/tp.sqrt(tp.n)*tp.sum(A*(WV @ x).rename(token='key'), over='key')"]
 
 
 def shaped(draft: Draft) -> list[str]:
@@ -107,6 +120,8 @@ def shaped(draft: Draft) -> list[str]:
         "abs": "h + 0.6*tp.abs(h)/tp.sqrt(tp.n)",
         "split": "h + (tp.relu(h)*0.7 - tp.relu(-h)*0.2)/tp.sqrt(tp.n)",
     }[kind]
+    if draft.chance(0.4):  # divided by its second moment
+        return [f"f = lambda h: {s}", "out = γ*(W2 @ f(W1 @ x))/tp.sqrt(tp.expect(lambda u: f(u)**2))"]
     return ["h = W1 @ x", f"s = {s}", "out = γ*(W2 @ s)"]
 
 
@@ -125,6 +140,10 @@ def heads(draft: Draft) -> list[str]:
     if draft.chance(0.4):
         draft.trap("slopes of heads")
         lines[0] = f"Y = tp.constant([0.5, 1.5], axes=('head',))*({lines[0][4:]})"
+    if draft.chance(0.3):
+        draft.trap("talking heads")
+        lines.insert(1, "mixed = tp.constant([[1, 0.2], [-0.3, 0.8]], axes=('head', 'other'))")
+        lines.insert(2, "Y = tp.sum(mixed*Y, over='head').rename(other='head')")
     A = "tp.softmax(Y, over='key')"
     centred = f"v + tp.sum({A}*keys, over='key') - tp.mean(keys, over='key')"
     return [*lines, f"out = γ*tp.sum({centred}, over='head')/tp.sqrt(2)"]
@@ -164,9 +183,9 @@ def block_case(seed: int) -> Case:
     """A random block with two tokens, its constants given."""
     rng = random.Random(seed)
     draft = Draft(rng)
-    make = rng.choices([attention, shaped, heads, small, mixing, gated], [6, 2, 1.5, 5, 1, 2])[0]
+    make = rng.choices([attention, shaped, heads, small, mixing, gated, order_one], [6, 2, 1.5, 4, 1, 2, 1])[0]
     lines = make(draft)
-    residual = "x + out" if make in (small, mixing) else "tp.sqrt(1 - γ**2)*x + out"
+    residual = "x + out" if make in (small, mixing, order_one) else "tp.sqrt(1 - γ**2)*x + out"
     if draft.chance(0.3):  # two branches, which may share a matrix
         lines += [line.replace("out =", "more =") for line in small(draft)]
         residual += " + more"
