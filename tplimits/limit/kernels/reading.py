@@ -62,9 +62,7 @@ class BodyReader:
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
-        return sympy.sstr(
-            expr.xreplace({e: Symbol(_name(self.state.program[e.source].name, e)) for e in entries(expr)})
-        )
+        return sympy.sstr(expr.xreplace({e: Symbol(_name(self.state.program[e.source].name, e)) for e in entries(expr)}))
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -96,14 +94,9 @@ class BodyReader:
 
     def _is_visible(self, expr: Expr) -> bool:
         """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""
-        parts = [
-            expr,
-            *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
-        ]
+        parts = [expr, *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None)]
         if not any(_later(p) for p in parts):
-            return all(
-                self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in self.state.leaves(expr)
-            )
+            return all(self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in self.state.leaves(expr))
         return self._has_free_part(expr)
 
     def _is_certain(self, coefficient: Expr) -> bool:

@@ -67,23 +67,15 @@ class _Points:
             here = self._at(body, {s: v for s, (v, _) in numbers.items()})
             spread = numpy.zeros(1)
             for sign in (1.0, -1.0):
-                around = self._at(
-                    body, {s: mapped(lambda v, e, sign=sign: v + sign * e, pair) for s, pair in numbers.items()}
-                )
+                around = self._at(body, {s: mapped(lambda v, e, sign=sign: v + sign * e, pair) for s, pair in numbers.items()})
                 spread = numpy.maximum(spread, abs(around - here))
-            moved = {
-                s: mapped(lambda v, i=i: v + _MOVE * (1.3 + 0.1 * (i % 7)), [v])
-                for i, (s, (v, _)) in enumerate(numbers.items())
-            }
+            moved = {s: mapped(lambda v, i=i: v + _MOVE * (1.3 + 0.1 * (i % 7)), [v]) for i, (s, (v, _)) in enumerate(numbers.items())}
             away = self._at(body, moved, _MOVE)
         except EvaluationError as error:
             raise Unreadable(str(error), later=True) from None
         spread, here, away = (numpy.ravel(a) for a in numpy.broadcast_arrays(spread, here, away))
         known = numpy.isfinite(here) & numpy.isfinite(spread)
-        found = [
-            Value(float(x), _SPREADS * float(e), bool(y != x))
-            for x, e, y in zip(here[known], spread[known], away[known], strict=True)
-        ]
+        found = [Value(float(x), _SPREADS * float(e), bool(y != x)) for x, e, y in zip(here[known], spread[known], away[known], strict=True)]
         return sorted(found, key=lambda v: not (v.moves and v.is_zero))[:1]
 
     def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0) -> Array:
@@ -141,9 +133,6 @@ class _PointFrame(Frame):
         size = _Sizes(self.tables).value(variance)
         normal = numpy.random.default_rng([node, leaf.side if isinstance(leaf, Of) else 1]).standard_normal(_POINTS)
         deviation = mapped(
-            lambda v, s: numpy.sqrt(numpy.where(v > _ROUNDING * s, v, 0.0)),
-            [self.tables.frame(1, 1).value(variance), size],
+            lambda v, s: numpy.sqrt(numpy.where(v > _ROUNDING * s, v, 0.0)), [self.tables.frame(1, 1).value(variance), size]
         )
-        return mapped(
-            lambda d, g: d * g + self.move * (1.7 - 0.1 * (node % 5)), [deviation, Labelled(normal, ("point",))]
-        )
+        return mapped(lambda d, g: d * g + self.move * (1.7 - 0.1 * (node % 5)), [deviation, Labelled(normal, ("point",))])
