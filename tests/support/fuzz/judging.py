@@ -35,8 +35,8 @@ SCREEN = 1e-2
 FLAT = -0.15
 #: errors of a claim that finite widths do not resolve: what falls like n^(-2) is no series that anyone fits
 NEGLIGIBLE = 1e-3
-#: draws of a random kernel, in those of networks: its mean is claimed without an error
-MIXTURE = 15
+#: draws of a random kernel, in those of networks
+MIXTURE = 2
 _HALF = Series((Fraction(1, 2), Fraction(1)))
 #: seconds of CPU a case may take
 PATIENCE = 60
@@ -142,11 +142,26 @@ def pair_of(limit: Any, given: dict[str, Any], draws: int) -> Any:
 def looked(case: Case, limit: Any, effort: Effort, level: float, seed: int) -> Verdict:
     """A check with so many draws."""
     given = asked(case, effort)
-    if case.regime == "kernels" and limit.is_mixture and "claims" not in given:
-        sample = pair_of(limit, given, MIXTURE * effort.draws[0])
-        given["claims"] = {"nngp": sample.nngp.mean(axis=0), "ntk": sample.ntk.mean(axis=0)}
     given |= {"widths": effort.widths, "draws": effort.draws, "seed": seed, "level": level}
+    if case.regime == "kernels" and limit.is_mixture and "claims" not in given:
+        return looked_at_means(case, limit, given, effort)
     return tp.check(limit, progress=False, **given)
+
+
+def looked_at_means(case: Case, limit: Any, given: dict[str, Any], effort: Effort) -> Verdict:
+    """A check of the means of random kernels, whose own noise counts as well."""
+    count = MIXTURE * effort.draws[0]
+    sample = pair_of(limit, asked(case, effort), count)
+    kernels = {"nngp": sample.nngp, "ntk": sample.ntk}
+    verdict = tp.check(limit, progress=False, claims={k: v.mean(axis=0) for k, v in kernels.items()}, **given)
+    errors = {"K": sample.nngp.std(axis=0) / count**0.5, "Θ": sample.ntk.std(axis=0) / count**0.5}
+    rows = []
+    for row in verdict.rows:
+        name, entry = row.claim.label[0], row.claim.label[2:-1]
+        error = float(errors[name][tuple(int(i) for i in entry.split(","))])
+        p = row.fit.two_sided(row.claim.value, error)[1]
+        rows.append(replace(row, p=p, p_holm=min(1.0, p * len(verdict.rows))))
+    return replace(verdict, rows=tuple(rows))
 
 
 def doubts(case: Case, verdict: Verdict, level: float) -> list[str]:
