@@ -18,8 +18,8 @@ from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 
 
-def has_corner(program: Program, position: int) -> bool:
-    """Whether an instruction has a kink that scalars alone may reach.
+def has_corner(program: Program, position: int, beside_vectors: bool = False) -> bool:
+    """Whether an instruction has a kink that scalars alone may reach; `beside_vectors` where vectors are its factors.
 
     >>> import tplimits as tp
     >>> @tp.program
@@ -28,11 +28,19 @@ def has_corner(program: Program, position: int) -> bool:
     ...     return tp.avg(z * tp.relu(x - tp.avg(x)))
     >>> [has_corner(gate, p) for p, s in enumerate(gate) if isinstance(s, (OuterNonlin, ScalarNonlin))]
     [False, True, False]
+    >>> @tp.program
+    ... def scaled(x: tp.Vector, y: tp.Vector):
+    ...     return tp.avg(tp.abs(tp.avg(x * y) * x))
+    >>> any(has_corner(gate, p, beside_vectors=True) for p in range(len(gate)))
+    False
+    >>> any(has_corner(scaled, p, beside_vectors=True) for p in range(len(scaled)))
+    True
     """
     instruction = program[position]
     if not isinstance(instruction, (OuterNonlin, ScalarNonlin)):
         return False
-    return any(_of_scalars(program, argument) for argument in kinks(instruction.body))
+    found = [argument for argument in kinks(instruction.body) if _of_scalars(program, argument)]
+    return any(program[e.source].width is not None or not beside_vectors for a in found for e in a.atoms(Entry))
 
 
 def has_kink(program: Program) -> bool:

@@ -4,8 +4,7 @@ Averages over neurons bring in whole powers of 1/n only: E of their products is 
 every free neuron counts n.  Odd powers of n^(−1/2) come from roots of widths that stand in the instructions, such as
 slopes 1 + c/√n.  Where the layer stays as it is when √n → −√n in all of them (√n tanh(x/√n) does, √k/√n too), the
 odd powers drop out.  So they do where a change of sign of one matrix undoes that of √n, since W and −W have one law:
-√n avg((Q x)(K x)) is the same at (−√n, −Q).  Kinks where scalars may tend (`tplimits.check.corners`) bring in odd
-powers, too.
+√n avg((Q x)(K x)) is the same at (−√n, −Q).
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     >>> str(layer_series(smooth))
     'L + b/n'
     """
-    if any(has_corner(program, position) for position in range(len(program))):
-        return HALVES
     values = {**program.constants, **{c: v for c, v in (given or {}).items() if c in program.constants}}
     known = {constant_symbol(c): v for c, v in values.items() if isinstance(v, Expr)}
     bodies = {p: s.body.xreplace(known) for p, s in enumerate(program) if isinstance(s, (OuterNonlin, ScalarNonlin))}
@@ -51,6 +48,8 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     except _OtherRoots:
         return HALVES
     matrices = [p for p, s in enumerate(program) if isinstance(s, InitialMatrix)]
+    if any(has_corner(program, position, beside_vectors=True) for position in range(len(program))):
+        return HALVES
     return WHOLE if any(_even(program, bodies, flipped, W) for W in (None, *matrices)) else HALVES
 
 
