@@ -28,18 +28,25 @@ HARMLESS = (
 KINKS = (
     *("{v}*tp.relu({s})", "{v}*tp.abs({s})", "{v}*(1 + tp.relu({s}))", "{v} + tp.maximum({s}, 0)"),
     *("{v}*tp.clip({s}, 0, 1)", "{v}*tp.sqrt({s}**2)", "{v}*tp.minimum(0, {s})", "{v}*tp.leaky_relu({s} , 0.1)"),
-    *("tp.relu({v}*{s})", "tp.abs({s}*{v})"),
+    *("tp.relu({v}*{s})", "tp.abs({s}*{v})", "tp.relu({W} @ ({s}*{v}))"),
 )
 JUMPS = (
     *("{v}*tp.step({s})", "{v}*tp.sign({s})", "tp.step({s})*{v}**2", "tp.where({s}, {v}, -{v})", "tp.step({s}*{v})"),
-    *("tp.sign({s}*{v})*{v}", "tp.step({v} - (1 + {s})*{v})*{v}", "tp.step(-{s})*{v}", "tp.sign({s}**3)*{v}"),
+    *(
+        "tp.sign({W} @ ({s}*{v}))*{v}",
+        "tp.step({W}.T @ ({v}*{s}))",
+        "tp.sign({s}*{v})*{v}",
+        "tp.step({v} - (1 + {s})*{v})*{v}",
+        "tp.step(-{s})*{v}",
+        "tp.sign({s}**3)*{v}",
+    ),
 )
 POLES = (
     *("{v}/{s}", "{v}*tp.log({s})", "tp.tanh({v}/{s})", "{v}/{s}**2", "{v}/tp.abs({s})", "{v}*tp.log(tp.abs({s}))"),
-    *("{v}*tp.avg({v})/{s}", "0*{v}/{s} + {v}", "{v}*tp.exp(1/{s})", "{v}/tp.sinh({s})", "{v}*{s}/tp.sqrt({s}**2)"),
+    *("{v}*tp.avg({v})/{s}", "0*{v}/{s} + {v}", "{v}*tp.exp(1/{s})", "{v}*{s}/tp.sqrt({s}**2)"),
 )
 ROOTS = ("{v}*tp.sqrt({s})", "{v}*({s})**0.5", "tp.sqrt({s}*{v}**2)", "{v}*({s})**1.5")
-#: kinds, how often, and whether a refusal can be right
+#: kinds, and how often
 KINDS = {
     "harmless at zero": (HARMLESS, 3),
     "kink at zero": (KINKS, 3),
@@ -75,5 +82,7 @@ def seam(draft: Draft) -> Value | None:
     draft.values.remove(s)
     kind = draft.rng.choices(list(KINDS), [weight for _, weight in KINDS.values()])[0]
     draft.trap(kind)
-    text = draft.some([t for t in KINDS[kind][0] if "sinh" not in t])
-    return draft.let(text.format(v=v.text, s=s.text), v, degree=1)
+    text = draft.some([t for t in KINDS[kind][0] if v.width == "n" or "{W}" not in t])
+    if "{W}" in text:
+        draft.argument("W", "tp.Matrix")
+    return draft.let(text.format(v=v.text, s=s.text, W="W"), v, degree=1)
