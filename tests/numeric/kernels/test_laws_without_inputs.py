@@ -9,6 +9,7 @@ import pytest
 import tplimits as tp
 
 X = np.array([[0.3, 0.8], [-0.5, 0.7]])
+SHIFTED = tp.init(mean=0.5, std=1)
 
 
 def second_moment(f, variance):
@@ -23,7 +24,7 @@ def bias(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Vector):
 
 
 @tp.network
-def image(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, b: tp.Vector = tp.init(mean=0.5, std=1)):
+def image(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, b: tp.Vector = SHIFTED):
     h = W @ b
     return v * h * tp.tanh(h) + v * tp.sum(U * ξ, over="d")
 
