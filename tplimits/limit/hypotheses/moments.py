@@ -94,6 +94,14 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     return found
 
 
+def infinite_moment(where: str, ket: str, reason: str) -> str:
+    """The words for a ket ("y⟩", or "y⟩ = …") whose second moment is infinite."""
+    return (
+        f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
+        "integrable). Bound the function, or keep it away from its pole."
+    )
+
+
 class _Analysis:
     def __init__(self, gaussians: Randomness) -> None:
         self.gaussians = gaussians

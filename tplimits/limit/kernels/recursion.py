@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import networkx
 import sympy
-from sympy import Expr, Integer, S
+from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.hypotheses.jump import jumps
+from tplimits.limit.hypotheses.moments import Growth, infinite_moment, tail
 from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.limit.hypotheses.root import roots
@@ -16,9 +18,11 @@ from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
+from tplimits.limit.kernels.randomness import Kets
 from tplimits.limit.kernels.reading import BodyReader
 from tplimits.limit.kernels.safety import settle
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
+from tplimits.limit.rules.powers import scaled_out
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
@@ -62,6 +66,8 @@ class Recursion(Brackets):
         self.fluctuations: list[int] = []  # those that stay in some limit
         self.exact: set[int] = set()  # scalars that are at their limits at every width
         self.nonnegative: set[int] = set()  # scalars and vectors that are negative at no width
+        self.doubts: list[tuple[int, Expr]] = []  # vectors whose second moment is not established
+        self.infinite_tangents: dict[int, str] = {}  # tangents without one, and why
         self.regular: dict[int, bool] = {}  # Gaussian nodes whose variance is seen not to vanish
         self.pending: list[tuple[Hypothesis, Expr, str]] = []
         self.numbers = _no_data
@@ -98,7 +104,9 @@ class Recursion(Brackets):
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
             self._judge(position, s.body)
-            self._define(position, s, self._limit(position, self.translated(s.body, s)))
+            limit = self._limit(position, self.translated(s.body, s))
+            self._second_moment(position, s, limit)
+            self._define(position, s, limit)
         else:
             assert isinstance(s, InitialMatrix)
 
@@ -213,6 +221,31 @@ class Recursion(Brackets):
             if any(doubt.later for doubt in found):
                 self.pending.append((hypothesis, body, where))
 
+    def _second_moment(self, position: int, s: OuterNonlin, limit: Expr) -> None:
+        """Refuse a ket, or note a tangent, that is not square integrable; doubts are asked again where there is data.
+
+        Before boxes are averaged, or after: by Jensen's inequality a mean grows no faster.
+        """
+        if limit.has(DiracDelta) or not self.leaves(limit):
+            return
+        kets = Kets(self)
+        whole = self.substituted(s.body) if s.slots else limit
+        found = tail(kets.written(_at_infinity(whole)), kets)
+        if s.slots and not found.established:
+            found = tail(kets.written(limit), kets)
+        if found.kind is Growth.INFINITE:
+            message = infinite_moment(self.program.where(position), f"{s.name}⟩", found.reason)
+            if not self._degree(position):
+                raise NoLimitError(message)
+            self.infinite_tangents[position] = message
+        elif not found.established and not self._degree(position):
+            self.doubts.append((position, limit))
+
+    def infinite_tangent(self, position: int) -> str:
+        """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
+        above = networkx.ancestors(self.program.graph, position) | {position}
+        return next((why for p, why in self.infinite_tangents.items() if p in above), "")
+
     def settle(self, numbers: Callable[[BodyReader, Expr], Sequence[Value]]) -> None:
         """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
         self.numbers = numbers
@@ -286,6 +319,7 @@ class Recursion(Brackets):
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
+        body = scaled_out(body)
         try:
             limit = at_infinity(body) if body.has(N) else body
         except ValueError as error:
