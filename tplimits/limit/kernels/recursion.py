@@ -9,8 +9,9 @@ import sympy
 from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.gaussians import Gaussians, InitialSource
 from tplimits.limit.hypotheses.jump import jumps
-from tplimits.limit.hypotheses.moments import Growth, infinite_moment, tail
+from tplimits.limit.hypotheses.moments import Growth, Tail, constant_mean, infinite_moment, tail, unestablished_moment
 from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.limit.hypotheses.root import roots
@@ -26,6 +27,7 @@ from tplimits.limit.rules.powers import scaled_out
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
+    GaussMean,
     N,
     axis_symbol,
     canonical_bound_axes,
@@ -48,6 +50,8 @@ from tplimits.program.scale import at_infinity
 from tplimits.program.tangent import Tangent
 
 
+#: a value of covariances at which every exponential of a square has moments, if any data gives it some
+_SMALL = sympy.Float(1e-6)
 #: asked of a body on a line; the doubts that are left
 Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
 
@@ -67,6 +71,7 @@ class Recursion(Brackets):
         self.exact: set[int] = set()  # scalars that are at their limits at every width
         self.nonnegative: set[int] = set()  # scalars and vectors that are negative at no width
         self.doubts: list[tuple[int, Expr]] = []  # vectors whose second moment is not established
+        self.deltas: set[int] = set()  # tangents that are no functions
         self.infinite_tangents: dict[int, str] = {}  # tangents without one, and why
         self.regular: dict[int, bool] = {}  # Gaussian nodes whose variance is seen not to vanish
         self.pending: list[tuple[Hypothesis, Expr, str]] = []
@@ -210,6 +215,13 @@ class Recursion(Brackets):
         """
         if self._degree(position):
             return
+        for node in body.atoms(GaussMean):
+            integrand, variable = node.args
+            gaussians = Gaussians()
+            own = gaussians.add("g", InitialSource(position, ()))
+            doubt = constant_mean(self.program.where(position), integrand, integrand.xreplace({variable: own}), gaussians)
+            if doubt is not None:
+                raise NoLimitError(f"{doubt}. Bound the function or keep it away from its pole.")
         reader = BodyReader(self)
         if all(e.source in self.exact for e in entries(body)):
             self.exact.add(position)
@@ -222,24 +234,32 @@ class Recursion(Brackets):
                 self.pending.append((hypothesis, body, where))
 
     def _second_moment(self, position: int, s: OuterNonlin, limit: Expr) -> None:
-        """Refuse a ket, or note a tangent, that is not square integrable; doubts are asked again where there is data.
-
-        Before boxes are averaged, or after: by Jensen's inequality a mean grows no faster.
-        """
-        if limit.has(DiracDelta) or not self.leaves(limit):
+        """Refuse a ket, or note a tangent, that is not square integrable; doubts are asked again where there is data."""
+        leaves = self.leaves(limit)
+        if limit.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
+            self.deltas.add(position)  # whether its square is a function is told where the bracket is taken
+        if not leaves or position in self.deltas:
             return
-        kets = Kets(self)
-        whole = self.substituted(s.body) if s.slots else limit
-        found = tail(kets.written(_at_infinity(whole)), kets)
-        if s.slots and not found.established:
-            found = tail(kets.written(limit), kets)
+        found = self._tail(s, limit, Kets(self))
+        if found.established:
+            return
+        where, message = self.program.where(position), ""
         if found.kind is Growth.INFINITE:
-            message = infinite_moment(self.program.where(position), f"{s.name}⟩", found.reason)
-            if not self._degree(position):
+            message = infinite_moment(where, f"{s.name}⟩", found.reason)
+        elif self._degree(position) and not self._tail(s, limit, Kets(self, lambda expr: _SMALL)).established:
+            message = unestablished_moment(where, s.name, found.reason)
+        if not self._degree(position):
+            if message:
                 raise NoLimitError(message)
-            self.infinite_tangents[position] = message
-        elif not found.established and not self._degree(position):
             self.doubts.append((position, limit))
+        elif message:
+            self.infinite_tangents[position] = message
+
+    def _tail(self, s: OuterNonlin, limit: Expr, kets: Kets) -> Tail:
+        """Before boxes are averaged, or after: by Jensen's inequality a mean grows no faster."""
+        whole = _at_infinity(self.substituted(s.body)) if s.slots else limit
+        found = tail(kets.written(whole), kets)
+        return tail(kets.written(limit), kets) if s.slots and not found.established else found
 
     def infinite_tangent(self, position: int) -> str:
         """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.limit.hypotheses.moments import Growth, infinite_moment, tail
+from tplimits.limit.hypotheses.moments import Growth, infinite_moment, tail, unestablished_moment
 from tplimits.limit.hypotheses.reader import Unreadable, Value
 from tplimits.limit.kernels.brackets import sided
 from tplimits.limit.kernels.derivation import KernelTables
@@ -65,10 +65,7 @@ def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
         if found.kind is Growth.INFINITE:
             raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
         if not found.established:
-            raise NoLimitError(
-                f"moment not established: {name} at {where}: {found.reason}. Bound the function or keep it away from "
-                "its pole."
-            )
+            raise NoLimitError(unestablished_moment(where, name, found.reason))
 
 
 def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:
