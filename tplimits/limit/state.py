@@ -9,10 +9,11 @@ import networkx
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
 from tplimits.limit.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
-from tplimits.limit.kets import Ket, Key, Step
+from tplimits.limit.kets import Ket, Key, Reference, Step
 from tplimits.limit.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.limit.span import Span
 from tplimits.limit.unroll import Unroller, label
@@ -26,6 +27,9 @@ DATA_TOLERANCE = 1e-12
 _NOTHING = 1e-30
 #: in sentences, what has more nodes than this is written by its name
 _MOST_WRITTEN = 250
+
+
+ASSUMED = Reference("taken on by the user, not established", "yang2023tensor")
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,8 @@ Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
 
 
 def unread(question: Question) -> Sequence[Value]:
-    """No numbers: for a derivation whose hypotheses are judged elsewhere."""
-    raise Unreadable("no numbers are asked for", later=True)
+    """No numbers yet: nothing is integrated while a limit is derived."""
+    raise Unreadable("it has no closed form", later=True)
 
 
 @dataclass
@@ -73,7 +77,7 @@ class State:
     covariances: dict[tuple[Symbol, Symbol], Expr] = field(default_factory=dict)
     #: hypotheses that are not established, with the instruction that rests on them
     doubts: list[tuple[Key, Doubt]] = field(default_factory=list)
-    #: hypotheses that only values of constants decide
+    #: hypotheses that only numbers decide
     pending: list[tuple[Hypothesis, Reader, Expr, Key]] = field(default_factory=list)
     #: scalars and vectors that are the same at every width: given scalars, constants, functions of these
     exact: set[Key] = field(default_factory=set)
@@ -81,7 +85,9 @@ class State:
     nonnegative: set[Key] = field(default_factory=set)
     #: for kets with a mean closed inside: the form from which tails of later kets are judged (its own is known)
     judged: dict[Expr, Expr] = field(default_factory=dict)
-    #: values with intervals, by the numerical stage
+    #: names of doubts that the user takes on himself
+    assumed: tuple[str, ...] = ()
+    #: values with intervals, while the numerical stage asks for them
     numbers: Numbers = unread
 
     def __post_init__(self) -> None:
@@ -119,26 +125,44 @@ class State:
 
     # -- what is settled ----------------------------------------------------------------------
 
-    def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> None:
-        """Ask a hypothesis of the body of an instruction; what only constants decide is asked again by `settle`."""
+    def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
+        """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""
         found = hypothesis(reader, body, self.program.where(key[0]))
         self.doubts += [(key, doubt) for doubt in found if not doubt.later]
         if any(doubt.later for doubt in found):
             self.pending.append((hypothesis, reader, body, key))
+        return found
 
-    def settle(self, numbers: Numbers) -> list[tuple[Key, Doubt]]:
-        """Ask again, with numbers for the constants; NoLimitError, or the doubts that are left."""
+    def settle(self, numbers: Numbers) -> list[tuple[Key, str]]:
+        """Ask again, with numbers: what is refused and why, and what is still in doubt, with the instruction."""
         before, self.numbers = self.numbers, numbers
-        try:
-            found = [(k, d) for h, r, body, k in self.pending for d in h(r, body, self.program.where(k[0]))]
-        finally:
-            self.numbers = before
-        return [(key, doubt) for key, doubt in found if not doubt.later]
+        refused = []
+        for hypothesis, reader, body, key in self.pending:
+            try:
+                for doubt in hypothesis(reader, body, self.program.where(key[0])):
+                    if doubt.name not in self.assumed and not doubt.later:
+                        refused.append((key, doubt.told()))
+            except NoLimitError as error:
+                refused.append((key, str(error)))
+        self.numbers = before
+        return refused + [(key, doubt.told()) for key, doubt in self.doubts if doubt.name not in self.assumed]
 
-    def doubt_of(self, position: int, index: tuple[int, ...], found: Sequence[tuple[Key, Doubt]]) -> Doubt | None:
-        """The first doubt that an entry of an instruction rests on."""
+    def doubtful(self) -> list[str]:
+        """The names of all doubts, of those too that numbers may settle."""
+        where = self.program.where
+        later = [d for hypothesis, reader, body, key in self.pending for d in hypothesis(reader, body, where(key[0]))]
+        return list(dict.fromkeys(doubt.name for doubt in (*(d for _, d in self.doubts), *later)))
+
+    def assume(self, names: Sequence[str]) -> None:
+        """Take doubts as settled, and say so."""
+        self.assumed = tuple(dict.fromkeys((*self.assumed, *names)))
+        for name in names:
+            self.steps.append(Step("assumption", (), lambda name=name: name, ASSUMED))  # type: ignore[misc]
+
+    def reason_against(self, position: int, index: tuple[int, ...], refused: Sequence[tuple[Key, str]]) -> str:
+        """The first of these that an entry of an instruction rests on; empty where there is none."""
         above = networkx.ancestors(self.program.graph, position)
-        return next((d for (p, i), d in found if p in above or (p, i) == (position, index)), None)
+        return next((text for (p, i), text in refused if p in above or (p, i) == (position, index)), "")
 
     def combined(self, parts: Sequence[tuple[Expr, Expr]]) -> Expr:
         """Σ coefficient · ket, with its tail judged from those of the kets."""

@@ -12,7 +12,6 @@ from tplimits.limit.closed_forms.tilting import InfiniteMoment
 from tplimits.limit.effort import Effort
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians
-from tplimits.limit.hypotheses.reader import Numbers
 from tplimits.limit.kets import Ket, Key
 from tplimits.limit.rules.average import average
 from tplimits.limit.rules.initial import initial_scalar, initial_vector
@@ -41,18 +40,14 @@ def derive_width(
     with_dots: bool = True,
     effort: Effort | None = None,
     reading: Callable[[int], None] = lambda position: None,
-    numbers: Callable[[State], Numbers] | None = None,
 ) -> State:
     """Kets of all vectors and limits of all scalars (Yang & Littwin, Def. 2.6.5 and Thm 2.6.10).
 
     `table=()` leaves every mean beyond polynomials unevaluated; `with_dots=False` drops the dot-kets,
     which gives the (wrong) limit one would get by treating W and Wᵀ as independent.  `reading` is told each
-    instruction before it is read, and TooMuch raised when `effort` is spent.  `numbers` lets hypotheses look at
-    limits without closed form; without it they are not judged where algebra does not decide.
+    instruction before it is read, and TooMuch raised when `effort` is spent.
     """
     state = State(program, Expectations(Gaussians(), table, effort=effort), with_dots)
-    if numbers is not None:
-        state.numbers = numbers(state)
     for position, instruction in enumerate(program.instructions):
         reading(position)
         for index in indices(program, instruction.axes):

@@ -11,9 +11,8 @@ from typing import Any
 import numpy
 from sympy import Expr, Symbol
 
-from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.errors import EvaluationError
 from tplimits.limit import targets
-from tplimits.limit.hypotheses.reader import Doubt
 from tplimits.limit.kets import Key
 from tplimits.limit.observables import Observable, keys
 from tplimits.limit.state import State, width_ratio
@@ -116,16 +115,8 @@ def evaluate(
             progress,
         )
 
-    evaluation = _Evaluation(program, state, values, method, by_particles, _doubts(state, values))
-    return evaluation.numbers(_chosen(observables, only))
-
-
-def _doubts(state: State, values: Mapping[Symbol, Expr]) -> list[tuple[Key, Doubt]]:
-    """What is not established: at derivation, and of the hypotheses that had to wait for constants."""
-    try:
-        return state.doubts + state.settle(partial(intervals.values, state.engine, constants=values))
-    except NoLimitError as error:
-        raise EvaluationError(f"no number: {error}") from None
+    refused = state.settle(partial(intervals.values, state.engine, constants=values))
+    return _Evaluation(program, state, values, method, by_particles, refused).numbers(_chosen(observables, only))
 
 
 def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
@@ -148,7 +139,7 @@ class _Evaluation:
     values: Mapping[Symbol, Expr]
     method: str
     by_particles: Callable[[Sequence[Observable]], dict[str, Number]]
-    doubts: Sequence[tuple[Key, Doubt]] = ()
+    refused: Sequence[tuple[Key, str]] = ()
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
@@ -186,7 +177,7 @@ class _Evaluation:
 
     def _together(self, observables: Sequence[Observable]) -> dict[str, Number]:
         """By the method asked for; "auto": exact where closed, else integrated, else by particles."""
-        self._refuse_doubtful(observables)
+        self._refuse(observables)
         if self.method == "particles":
             return self.by_particles(observables)
         if self.method == "exact":
@@ -205,15 +196,12 @@ class _Evaluation:
         sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
         return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
 
-    def _refuse_doubtful(self, observables: Sequence[Observable]) -> None:
+    def _refuse(self, observables: Sequence[Observable]) -> None:
         for observable in observables:
             for position, index in keys(observable):
-                doubt = self.state.doubt_of(position, index, self.doubts)
-                if doubt is not None:
-                    raise EvaluationError(
-                        f"{doubt}. Bound the function or keep it away from its pole, or take it on "
-                        f"yourself: tp.derive(…, assume=({doubt.name!r},))."
-                    )
+                reason = self.state.reason_against(position, index, self.refused)
+                if reason:
+                    raise EvaluationError(reason)
 
     def _exact(self, observables: Sequence[Observable]) -> dict[str, Number]:
         wanted = [targets.target(self.state, o) for o in observables]

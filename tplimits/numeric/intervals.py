@@ -16,15 +16,13 @@ from tplimits.errors import EvaluationError
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.hypotheses.reader import Question, Unreadable, Value
 from tplimits.limit.moments import BoxMean, OpenMoment
-from tplimits.numeric.budget import Budget
+from tplimits.numeric.budget import AUTO, Budget
 from tplimits.numeric.frame import Array
 from tplimits.numeric.number import Number
 from tplimits.numeric.passes import exact, quadrature
 from tplimits.numeric.plan import plan
 from tplimits.program.evaluate import evaluate
 
-#: operations a hypothesis may cost: a few tenths of a second
-_BUDGET = 20_000_000
 #: points of the random variables, and how far everything is moved to see what depends on it
 _POINTS, _MOVE = 16, 1e-6
 #: an argument below this many times its spread is zero within its error
@@ -48,7 +46,7 @@ def intervals(engine: Expectations, wanted: Sequence[Expr], constants: Mapping[S
         if found.closed:
             numbers = exact(found, constants)
         else:
-            numbers = quadrature(found, {s: float(v) for s, v in constants.items()}, Budget(_BUDGET))
+            numbers = quadrature(found, {s: float(v) for s, v in constants.items()}, Budget(AUTO))
     except EvaluationError as error:
         raise Unreadable(str(error), later=False) from None
     return [numbers[str(i)] for i in range(len(wanted))]

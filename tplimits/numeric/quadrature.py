@@ -79,7 +79,10 @@ class Quadrature:
             adapted, error, magnitude = adaptive(
                 cutting, functools.partial(self._integrated, layout), self.level, spend
             )
-        return Integral(adapted, error + _ROUNDING * magnitude)
+        unseen = (
+            float(far[0]) if layout.rank == 1 else 0.0
+        )  # the cells reach further than the kept nodes of two coordinates
+        return Integral(adapted, error + _ROUNDING * magnitude + unseen)
 
     def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> Array:
         """E over the integrand's own variables for every outer node; `given` holds outer forms, (outer, 1)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from tplimits import stages
+import tplimits.check as finite
 from tplimits.errors import CheckError
 from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.classification.nearest import nearest_maximal_update
@@ -109,7 +109,7 @@ class Classification:
 
         X: inputs, three random ones with four entries if left out.  error: (f − y)/B with random targets if left out.
         """
-        found: CoordinateCheck = stages.coordinates().coordinate_check(
+        found: CoordinateCheck = finite.coordinates.coordinate_check(
             self.verdict.counting, widths, X, error, lr, steps, draws, seed
         )
         return found

@@ -25,14 +25,13 @@ def jumps(reader: Reader, body: Expr, where: str) -> list[Doubt]:
             continue
         found = zero(reader, argument)
         if found.kind is Kind.ZERO:
-            within = f" within the error of the numbers behind it{found.seen}" if found.seen else ""
             raise NoLimitError(
-                f"{where}: the limit lands on a jump of `{head}`; its argument `{reader.shown(argument)}` tends to "
-                f"0{within}, where the function is not continuous (hypothesis of Def. 2.6.5: ψ continuous at the "
-                "limits of its arguments), so the value keeps fluctuating. Use a continuous function, or multiply "
-                "the argument by tp.sqrt(tp.n)."
+                f"{where}: the limit lands on a jump of `{head}`; the argument of {head} is {found}: "
+                f"`{reader.shown(argument)}` tends to `{reader.written(argument)}`, where the function is not "
+                "continuous (hypothesis of Def. 2.6.5: ψ continuous at the limits of its arguments), so the value "
+                "keeps fluctuating. Use a continuous function, or multiply the argument by tp.sqrt(tp.n)."
             )
         if found.kind is Kind.OPEN:
-            reason = f"whether the argument `{reader.shown(argument)}` tends to 0 is not decided: {found.seen}"
+            reason = f"whether the argument `{reader.shown(argument)}` tends to 0 is not decided: {found.reason}"
             doubts.append(Doubt("jump", reader.shown(node), where, reason, found.later))
     return doubts

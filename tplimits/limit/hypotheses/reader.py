@@ -19,7 +19,7 @@ from tplimits.program.program import Program
 class Doubt:
     """A hypothesis that is not established: which ("moment", "jump", …) of what, on which line, and why.
 
-    `later` where nothing but the value of a constant is missing: then it is asked again when there is one.
+    `later` where nothing but numbers, or values of constants, are missing: it is asked again when there are.
     """
 
     hypothesis: str
@@ -35,6 +35,13 @@ class Doubt:
 
     def __str__(self) -> str:
         return f"{self.hypothesis} not established: {self.of} at {self.where}: {self.reason}"
+
+    def told(self) -> str:
+        """The same with what can be done."""
+        return (
+            f"{self}. Bound the function or keep it away from its pole, or take it on yourself: "
+            f"tp.derive(…, assume=({self.name!r},))."
+        )
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,9 @@ class Reader(Protocol):
 
     def shown(self, expr: Expr) -> str:
         """The part of the body as a user wrote it."""
+
+    def written(self, expr: Expr) -> str:
+        """Its limit, as text."""
 
 
 class Randomness(Protocol):

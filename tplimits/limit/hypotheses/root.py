@@ -25,12 +25,12 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
         found = zero(reader, argument)
         if found.kind is Kind.ZERO:
             raise NoLimitError(
-                f"{where}: what stands under {what} tends to 0{found.seen} and is negative at finite width with "
+                f"{where}: what stands under {what} tends to {found} and is negative at finite width with "
                 "positive probability (hypothesis: ψ is real and continuous near the limits of its scalars). Take the "
                 "root of a square or of a mean of squares, or multiply by tp.sqrt(tp.n) and look at the fluctuation."
             )
         if found.kind is Kind.OPEN:
-            reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {found.seen}"
+            reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {found.reason}"
             doubts.append(Doubt("root", reader.shown(argument), where, reason, found.later))
     return doubts
 

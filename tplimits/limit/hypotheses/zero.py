@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.limit.closed_forms.integrand import longer
-from tplimits.limit.hypotheses.reader import Reader, Unreadable
+from tplimits.limit.hypotheses.reader import Reader, Unreadable, Value
 from tplimits.program import functions
 
 #: heads that may vanish on more than a null set
@@ -39,12 +39,16 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Zero:
-    """The verdict, and what was seen: the interval, or why nothing was."""
+    """The verdict, and what was seen: the number that is zero within its error, or why nothing is known."""
 
     kind: Kind
-    seen: str = ""
-    #: open, but known once constants or data have values
+    seen: Value | None = None
+    reason: str = ""
+    #: open, but known once there are numbers (and values of constants)
     later: bool = False
+
+    def __str__(self) -> str:
+        return "0" if self.seen is None else f"0 within its error: {self.seen.number:.2g} ± {self.seen.error:.1g}"
 
 
 def zero(reader: Reader, expr: Expr) -> Zero:
@@ -65,9 +69,9 @@ def zero(reader: Reader, expr: Expr) -> Zero:
     try:
         values = reader.values(expr)
     except Unreadable as error:
-        return Zero(Kind.OPEN, error.reason, error.later)
+        return Zero(Kind.OPEN, reason=error.reason, later=error.later)
     hit = next((v for v in values if v.moves and v.is_zero), None)
-    return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, f" ({hit.number:.2g} ± {hit.error:.1g})")
+    return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
 
 
 def _of_number(limit: Expr) -> Zero:

@@ -74,6 +74,10 @@ class BodyReader:
         """With the names of the program."""
         return sympy.sstr(expr.xreplace({e: Symbol(self.state.label(key_of(e))) for e in entries(expr)}))
 
+    def written(self, expr: Expr) -> str:
+        """With means written out."""
+        return self.state.text(self.limit(expr))
+
     # -- inside -------------------------------------------------------------------------------
 
     def _has_free_part(self, limit: Expr) -> bool:
