@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.closed_forms.tilting import eigenvalues
 from tplimits.limit.hypotheses.bounds import bounds
-from tplimits.limit.hypotheses.reader import Randomness
+from tplimits.limit.hypotheses.reader import Doubt, Randomness
 from tplimits.limit.hypotheses.signs import Signs, variables_in
 from tplimits.limit.hypotheses.vanishing import integrable, locus, order
 from tplimits.limit.moments import BoxMean
@@ -92,6 +93,32 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     if found.established and found.power <= 2:
         return replace(found, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {found.power}")
     return found
+
+
+def infinite_moment(where: str, ket: str, reason: str) -> str:
+    """The words for a ket ("y⟩", or "y⟩ = …") whose second moment is infinite."""
+    return (
+        f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
+        "integrable). Bound the function, or keep it away from its pole."
+    )
+
+
+def unestablished_moment(where: str, vector: str, reason: str) -> str:
+    """The words for a vector whose second moment is not known to be finite."""
+    return (
+        f"moment not established: {vector} at {where}: {reason}. Bound the function or keep it away from its pole."
+    )
+
+
+def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
+    """Judge tp.expect of an integrand, `own` of a variable of its own: NoLimitError, a doubt, or nothing."""
+    growth, shown = tail(own, gaussians), f"tp.expect of {integrand}"
+    if growth.kind is Growth.INFINITE:
+        raise NoLimitError(
+            f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
+            "integrable function of a standard normal). Bound the function, or keep it away from its pole."
+        )
+    return None if growth.established else Doubt("moment", shown, where, growth.reason)
 
 
 class _Analysis:

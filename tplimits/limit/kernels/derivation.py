@@ -94,8 +94,9 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     ntk, refusal = S.Zero, ""
     if vector in moved.of:
         p = moved.of[vector]
+        refusal = state.infinite_tangent(p)
         try:
-            ntk = state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
+            ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
         except NoTangentKernel as error:
             refusal = str(error)
     shift = _shift(network, trained, free)

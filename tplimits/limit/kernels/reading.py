@@ -47,7 +47,7 @@ class BodyReader:
     def settled(self, expr: Expr) -> bool:
         """Not where data decides; but a Gaussian leaf of its own cannot be cancelled."""
         limit = self.limit(expr)
-        if self._has_free_part(limit):
+        if self._has_free_part(limit) or self._is_certain(limit):
             return True
         vanishing = has_flat(limit) and any(self.limit(e) == 0 for e in entries(expr))
         return self._is_visible(limit) and not vanishing
@@ -100,11 +100,26 @@ class BodyReader:
         return self._has_free_part(expr)
 
     def _is_certain(self, coefficient: Expr) -> bool:
-        """Whether a factor is not zero: a number, data, reciprocals."""
-        factors = sympy.Mul.make_args(coefficient)
-        return coefficient != 0 and all(
-            not (_later(f) or f.atoms(Of)) or (isinstance(f, sympy.Pow) and f.exp.is_negative) for f in factors
-        )
+        """Whether a factor is not zero: numbers, data, variances, reciprocals, exponentials and sums of them."""
+        return coefficient != 0 and all(map(self._is_certain_factor, sympy.Mul.make_args(coefficient)))
+
+    def _is_certain_factor(self, factor: Expr) -> bool:
+        if isinstance(factor, AxisSum):
+            return bounds(factor.summand)[0] >= 0 and self._is_certain(factor.summand)
+        if isinstance(factor, sympy.exp) or (isinstance(factor, sympy.Pow) and factor.exp.is_negative):
+            return True
+        return not (_later(factor) or factor.atoms(Of)) or self._is_variance(factor)
+
+    def _is_variance(self, entry: Expr) -> bool:
+        """Whether an entry of a table is E x² of a Gaussian node that does not vanish."""
+        if not isinstance(entry, TableEntry):
+            return False
+        table = self.state.tables[entry.table]
+        if table.single:
+            return self._is_certain(table.definition)
+        half = len(entry.indices) // 2
+        same = entry.sides[0] == entry.sides[1] and entry.indices[:half] == entry.indices[half:]
+        return same and len(set(table.nodes)) == 1 and self._is_regular(table.nodes[0])
 
     def _signed(self, expr: Expr) -> Expr:
         if isinstance(expr, Entry):  # one symbol each: two averages of squares do not cancel

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import networkx
 import sympy
-from sympy import Expr, Integer, S
+from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.gaussians import Gaussians, InitialSource
 from tplimits.limit.hypotheses.jump import jumps
+from tplimits.limit.hypotheses.moments import Growth, Tail, constant_mean, infinite_moment, tail, unestablished_moment
 from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.limit.hypotheses.root import roots
@@ -16,12 +19,15 @@ from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
+from tplimits.limit.kernels.randomness import Kets
 from tplimits.limit.kernels.reading import BodyReader
 from tplimits.limit.kernels.safety import settle
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
+from tplimits.limit.rules.powers import scaled_out
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
+    GaussMean,
     N,
     axis_symbol,
     canonical_bound_axes,
@@ -44,6 +50,8 @@ from tplimits.program.scale import at_infinity
 from tplimits.program.tangent import Tangent
 
 
+#: a value of covariances at which every exponential of a square has moments, if any data gives it some
+_SMALL = sympy.Float(1e-6)
 #: asked of a body on a line; the doubts that are left
 Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
 
@@ -62,6 +70,9 @@ class Recursion(Brackets):
         self.fluctuations: list[int] = []  # those that stay in some limit
         self.exact: set[int] = set()  # scalars that are at their limits at every width
         self.nonnegative: set[int] = set()  # scalars and vectors that are negative at no width
+        self.doubts: list[tuple[int, Expr]] = []  # vectors whose second moment is not established
+        self.deltas: set[int] = set()  # tangents that are no functions
+        self.infinite_tangents: dict[int, str] = {}  # tangents without one, and why
         self.regular: dict[int, bool] = {}  # Gaussian nodes whose variance is seen not to vanish
         self.pending: list[tuple[Hypothesis, Expr, str]] = []
         self.numbers = _no_data
@@ -98,7 +109,9 @@ class Recursion(Brackets):
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
             self._judge(position, s.body)
-            self._define(position, s, self._limit(position, self.translated(s.body, s)))
+            limit = self._limit(position, self.translated(s.body, s))
+            self._second_moment(position, s, limit)
+            self._define(position, s, limit)
         else:
             assert isinstance(s, InitialMatrix)
 
@@ -202,6 +215,13 @@ class Recursion(Brackets):
         """
         if self._degree(position):
             return
+        for node in body.atoms(GaussMean):
+            integrand, variable = node.args
+            gaussians = Gaussians()
+            own = gaussians.add("g", InitialSource(position, ()))
+            doubt = constant_mean(self.program.where(position), integrand, integrand.xreplace({variable: own}), gaussians)
+            if doubt is not None:
+                raise NoLimitError(f"{doubt}. Bound the function or keep it away from its pole.")
         reader = BodyReader(self)
         if all(e.source in self.exact for e in entries(body)):
             self.exact.add(position)
@@ -212,6 +232,39 @@ class Recursion(Brackets):
             found = hypothesis(reader, body, where)
             if any(doubt.later for doubt in found):
                 self.pending.append((hypothesis, body, where))
+
+    def _second_moment(self, position: int, s: OuterNonlin, limit: Expr) -> None:
+        """Refuse a ket, or note a tangent, that is not square integrable; doubts are asked again where there is data."""
+        leaves = self.leaves(limit)
+        if limit.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
+            self.deltas.add(position)  # whether its square is a function is told where the bracket is taken
+        if not leaves or position in self.deltas:
+            return
+        found = self._tail(s, limit, Kets(self))
+        if found.established:
+            return
+        where, message = self.program.where(position), ""
+        if found.kind is Growth.INFINITE:
+            message = infinite_moment(where, f"{s.name}⟩", found.reason)
+        elif self._degree(position) and not self._tail(s, limit, Kets(self, lambda expr: _SMALL)).established:
+            message = unestablished_moment(where, s.name, found.reason)
+        if not self._degree(position):
+            if message:
+                raise NoLimitError(message)
+            self.doubts.append((position, limit))
+        elif message:
+            self.infinite_tangents[position] = message
+
+    def _tail(self, s: OuterNonlin, limit: Expr, kets: Kets) -> Tail:
+        """Before boxes are averaged, or after: by Jensen's inequality a mean grows no faster."""
+        whole = _at_infinity(self.substituted(s.body)) if s.slots else limit
+        found = tail(kets.written(whole), kets)
+        return tail(kets.written(limit), kets) if s.slots and not found.established else found
+
+    def infinite_tangent(self, position: int) -> str:
+        """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
+        above = networkx.ancestors(self.program.graph, position) | {position}
+        return next((why for p, why in self.infinite_tangents.items() if p in above), "")
 
     def settle(self, numbers: Callable[[BodyReader, Expr], Sequence[Value]]) -> None:
         """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
@@ -286,6 +339,7 @@ class Recursion(Brackets):
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
+        body = scaled_out(body)
         try:
             limit = at_infinity(body) if body.has(N) else body
         except ValueError as error:

@@ -14,7 +14,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.limit.closed_forms.integrand import longer
 from tplimits.limit.hypotheses.jump import jumps
-from tplimits.limit.hypotheses.moments import Growth, Tail, tail
+from tplimits.limit.hypotheses.moments import Growth, Tail, constant_mean, infinite_moment, tail
 from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt
 from tplimits.limit.hypotheses.root import roots
@@ -137,24 +137,16 @@ def _constant_mean(state: State, key: Key, node: GaussMean) -> Expr:
     integrand, variable = node.args
     fresh = state.gaussians.copy(variable, state.gaussians.new_box())
     own = integrand.xreplace({variable: fresh})
-    growth, where, shown = tail(own, state.gaussians), state.program.where(key[0]), f"tp.expect of {integrand}"
-    if growth.kind is Growth.INFINITE:
-        raise NoLimitError(
-            f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
-            "integrable function of a standard normal). Bound the function, or keep it away from its pole."
-        )
-    if growth.kind is Growth.UNKNOWN:
-        state.doubts.append((key, Doubt("moment", shown, where, growth.reason)))
+    doubt = constant_mean(state.program.where(key[0]), integrand, own, state.gaussians)
+    if doubt is not None:
+        state.doubts.append((key, doubt))
     return state.engine.named(state.engine.mean(own))
 
 
 def _second_moment(state: State, key: Key, value: Expr, growth: Tail) -> tuple[str, ...]:
     if growth.kind is Growth.INFINITE:
-        raise NoLimitError(
-            f"{state.program.where(key[0])}: |{state.label(key)}⟩ = {state.text(value)} has no "
-            f"finite second moment: {growth.reason} (hypothesis: ψ pseudo-Lipschitz, or at least square integrable). "
-            "Bound the function, or keep it away from its pole."
-        )
+        shown = f"{state.label(key)}⟩ = {state.text(value)}"
+        raise NoLimitError(infinite_moment(state.program.where(key[0]), shown, growth.reason))
     if growth.kind is Growth.EXPONENTIAL:
         return (
             "not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",

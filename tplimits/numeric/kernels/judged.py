@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.limit.hypotheses.moments import Growth, infinite_moment, tail, unestablished_moment
 from tplimits.limit.hypotheses.reader import Unreadable, Value
 from tplimits.limit.kernels.brackets import sided
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import Data, Given, Moment, Of, TableEntry, second
+from tplimits.limit.kernels.randomness import Kets
 from tplimits.limit.kernels.reading import BodyReader, held
 from tplimits.limit.kernels.terms import at
 from tplimits.numeric.kernels.inputs import Inputs
-from tplimits.numeric.kernels.labelled import Labelled, mapped
+from tplimits.numeric.kernels.labelled import Labelled, mapped, union
 from tplimits.numeric.kernels.tables import Frame, Tables
 from tplimits.program.entries import axis_symbol, entries
 
@@ -35,9 +37,35 @@ _ROUNDING, _SPREADS = 1e-12, 4.0
 def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> None:
     """NoLimitError where a limit lands on a jump, a pole or the end of a root at one of the inputs."""
     recursion = derivation.recursion
-    if recursion.pending:
-        with numpy.errstate(all="ignore"):
+    with numpy.errstate(all="ignore"):
+        if recursion.pending:
             recursion.settle(_Points(derivation, inputs, constants).values)
+        for position, limit in recursion.doubts:
+            _second_moment(Tables(derivation, (inputs, inputs), constants), position, limit)
+
+
+def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
+    """Refuse a vector without an established second moment at one of the inputs: its covariances are numbers now."""
+    recursion, frame = tables.derivation.recursion, tables.frame(1, 1)
+    read: dict[Expr, Labelled] = {}
+
+    def recorded(expr: Expr) -> Expr | None:
+        read.setdefault(expr, frame.value(expr))
+        return None
+
+    kets = Kets(recursion, recorded)
+    tail(kets.written(limit), kets)  # to see what it reads
+    labels = union(read.values())
+    arrays = numpy.broadcast_arrays(*(v.at(labels) for v in read.values())) if read else [numpy.zeros(1)]
+    for row in numpy.unique(numpy.stack([a.ravel() for a in arrays], axis=1), axis=0):
+        values = {e: sympy.Float(x) for e, x in zip(read, row, strict=False)}
+        kets = Kets(recursion, lambda expr, values=values: values.get(expr))
+        found = tail(kets.written(limit), kets)
+        where, name = recursion.program.where(position), recursion.program[position].name
+        if found.kind is Growth.INFINITE:
+            raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
+        if not found.established:
+            raise NoLimitError(unestablished_moment(where, name, found.reason))
 
 
 def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:
