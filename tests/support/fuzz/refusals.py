@@ -12,7 +12,7 @@ from fuzz.seams import NO_LIMIT
 REASONS = {
     "lands on a jump": r"lands on a jump|of (a|the) jump|is 0 within",
     "root of a vanishing scalar": r"stands under the root",
-    "not finite at a limit": r"is not finite|singular value|division by",
+    "not finite at a limit": r"is not finite|singular value|division by|has a pole at",
     "moment not established": r"moment not established|not established",
     "second moment": r"finite second moment|square integrable",
     "fluctuation class": r"outside the class whose covariance",
