@@ -60,6 +60,13 @@ class BodyReader:
         """By interval arithmetic, with what is negative at no width; sums over axes keep the sign of their terms."""
         return bounds(self._signed(expr))
 
+    def written(self, expr: Expr) -> str:
+        """The limit, brackets by the vectors that they are of."""
+        limit = self.limit(expr)
+        names = {e: self.state.bracket(e) for e in limit.atoms(TableEntry)}
+        names |= {x: self.state.nodes[x.node].name for x in self.state.leaves(limit)}
+        return sympy.sstr(limit.xreplace({e: Symbol(name) for e, name in names.items()}))
+
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
         return sympy.sstr(expr.xreplace({e: Symbol(_name(self.state.program[e.source].name, e)) for e in entries(expr)}))

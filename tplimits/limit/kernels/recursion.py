@@ -17,7 +17,7 @@ from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.limit.hypotheses.root import roots
 from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
-from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
+from tplimits.limit.kernels.leaves import Data, Given, Of, Slot, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
 from tplimits.limit.kernels.randomness import Kets
 from tplimits.limit.kernels.reading import BodyReader
@@ -246,7 +246,7 @@ class Recursion(Brackets):
         where, message = self.program.where(position), ""
         if found.kind is Growth.INFINITE:
             message = infinite_moment(where, f"{s.name}⟩", found.reason)
-        elif self._degree(position) and not self._tail(s, limit, Kets(self, lambda expr: _SMALL)).established:
+        elif self._degree(position) and not self.is_square_integrable(limit):
             message = unestablished_moment(where, s.name, found.reason)
         if not self._degree(position):
             if message:
@@ -254,6 +254,14 @@ class Recursion(Brackets):
             self.doubts.append((position, limit))
         elif message:
             self.infinite_tangents[position] = message
+
+    def is_square_integrable(self, expr: Expr) -> bool:
+        """Whether an expression in leaves has a second moment if its covariances are small; deltas are told apart."""
+        leaves = self.leaves(expr)
+        if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
+            return True
+        kets = Kets(self, lambda constant: _SMALL)
+        return tail(kets.written(expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))), kets).established
 
     def _tail(self, s: OuterNonlin, limit: Expr, kets: Kets) -> Tail:
         """Before boxes are averaged, or after: by Jensen's inequality a mean grows no faster."""
@@ -360,11 +368,12 @@ class Recursion(Brackets):
         if not grown:
             return ""
         term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
-        names = {e: sympy.Symbol(self._bracket(e)) for e in term.atoms(TableEntry)}
+        names = {e: sympy.Symbol(self.bracket(e)) for e in term.atoms(TableEntry)}
         leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
         return _shown(sympy.sstr(leading.xreplace(names)))
 
-    def _bracket(self, entry: TableEntry) -> str:
+    def bracket(self, entry: TableEntry) -> str:
+        """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
         nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
         indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
         return f"⟨{'|'.join(nodes)}⟩{indices}"
