@@ -41,7 +41,7 @@ def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
 def _by_derivative(state: Recursion, operand: Expr, view: View) -> Expr:
     """Σ_y |y⟩ E[∂x/∂ŷ], with the places of the vectors in it."""
     derivative = _direction(state, operand, view)
-    if not state.is_square_integrable(derivative.xreplace(dict.fromkeys(derivative.atoms(DiracDelta), S.Zero))):
+    if not state.judged.is_square_integrable(derivative.xreplace(dict.fromkeys(derivative.atoms(DiracDelta), S.Zero))):
         raise NotAFunction
     try:
         return state.mean(derivative)
