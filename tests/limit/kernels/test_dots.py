@@ -60,6 +60,7 @@ JUMPING = {
     "jump in a kink": (lambda h: tp.relu(h + tp.sign(h)), lambda h: max(h + sign(h), 0), (0,)),
     "jump in a maximum": (lambda h: tp.maximum(tp.sign(h), h), lambda h: max(sign(h), h), (-1, 0, 1)),
     "product of jumps": (lambda h: tp.sign(h) * tp.step(h), lambda h: int(h > 0), (0,)),
+    "infinite slope": (lambda h: tp.sign(h) * tp.abs(h) ** 0.5, lambda h: sign(h) * mpmath.sqrt(abs(h)), (0,)),
     "jump in a jump": (lambda h: tp.step(h + tp.sign(h)), lambda h: int(h > 0), (0,)),
 }
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.limit.closed_forms.integrand import Affine, Law, NotClosed, tidy
+from tplimits.limit.closed_forms.integrand import Affine, Law, tidy
 from tplimits.limit.closed_forms.orthant import merged
 
 #: polynomials beyond this degree are left to quadrature

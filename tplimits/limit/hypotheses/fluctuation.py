@@ -35,9 +35,7 @@ OTHER_WIDTH = "it shares sources with a fluctuation scalar of another width"
 Product = Sequence[Expr]
 
 
-def is_safe(
-    reader: Sources, vectors: Sequence[tuple[Expr, int]], graph: networkx.DiGraph | None = None
-) -> bool:
+def is_safe(reader: Sources, vectors: Sequence[tuple[Expr, int]], graph: networkx.DiGraph | None = None) -> bool:
     """Whether one set of fresh sources makes every term of all vectors linear in them.
 
     A vector comes with the position of the instruction that reads it (the average), whose ancestors it is made by.

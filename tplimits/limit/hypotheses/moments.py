@@ -105,9 +105,7 @@ def infinite_moment(where: str, ket: str, reason: str) -> str:
 
 def unestablished_moment(where: str, vector: str, reason: str) -> str:
     """The words for a vector whose second moment is not known to be finite."""
-    return (
-        f"moment not established: {vector} at {where}: {reason}. Bound the function or keep it away from its pole."
-    )
+    return f"moment not established: {vector} at {where}: {reason}. Bound the function or keep it away from its pole."
 
 
 def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:

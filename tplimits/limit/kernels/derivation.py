@@ -94,7 +94,7 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     ntk, refusal = S.Zero, ""
     if vector in moved.of:
         p = moved.of[vector]
-        refusal = state.infinite_tangent(p)
+        refusal = state.judged.why_infinite(p)
         try:
             ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
         except NoTangentKernel as error:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, Integer, S, Symbol
+from sympy import DiracDelta, Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.expectations import NoTangentKernel
@@ -40,8 +40,11 @@ def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
 
 def _by_derivative(state: Recursion, operand: Expr, view: View) -> Expr:
     """Σ_y |y⟩ E[∂x/∂ŷ], with the places of the vectors in it."""
+    derivative = _direction(state, operand, view)
+    if not state.judged.is_square_integrable(derivative.xreplace(dict.fromkeys(derivative.atoms(DiracDelta), S.Zero))):
+        raise NotAFunction
     try:
-        return state.mean(_direction(state, operand, view))
+        return state.mean(derivative)
     except NoTangentKernel:  # two deltas in one derivative: a jump inside a jump
         raise NotAFunction from None
 

@@ -95,7 +95,7 @@ class Kets:
             return False
         table = self.state.tables[expr.table]
         if table.single:
-            return table.nodes[0] in self.state.nonnegative
+            return table.nodes[0] in self.state.judged.nonnegative
         half = len(table.left)
         same = expr.sides[0] == expr.sides[1] and expr.indices[:half] == expr.indices[half:]
         return same and len(set(table.nodes)) == 1
@@ -104,5 +104,6 @@ class Kets:
         """With the terms at the indices that stand free: a softmax weight is one of its terms over all of them."""
         inside = free_indices(total.summand) - {total.bound}
         places = [i for i in sorted(inside, key=str) if i.name.partition("′")[0] == total.bound.name.partition("′")[0]]
-        return sympy.Add(*(self.written(total.summand.xreplace({total.bound: i})) for i in (*places, fresh_index(total.bound))))
-
+        return sympy.Add(
+            *(self.written(total.summand.xreplace({total.bound: i})) for i in (*places, fresh_index(total.bound)))
+        )

@@ -42,7 +42,7 @@ class BodyReader:
 
     def moves(self, expr: Expr) -> bool:
         """Whether it reads a vector, or a scalar that is neither given nor a function of given ones."""
-        return any(e.source not in self.state.exact for e in entries(expr))
+        return any(e.source not in self.state.judged.exact for e in entries(expr))
 
     def settled(self, expr: Expr) -> bool:
         """Not where data decides; but a Gaussian leaf of its own cannot be cancelled."""
@@ -54,15 +54,24 @@ class BodyReader:
 
     def values(self, expr: Expr) -> Sequence[Value]:
         """By the numerical stage, at the data it has."""
-        return self.state.numbers(self, expr)
+        return self.state.judged.numbers(self, expr)
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width; sums over axes keep the sign of their terms."""
         return bounds(self._signed(expr))
 
+    def written(self, expr: Expr) -> str:
+        """The limit, brackets by the vectors that they are of."""
+        limit = self.limit(expr)
+        names = {e: self.state.bracket(e) for e in limit.atoms(TableEntry)}
+        names |= {x: self.state.nodes[x.node].name for x in self.state.leaves(limit)}
+        return sympy.sstr(limit.xreplace({e: Symbol(name) for e, name in names.items()}))
+
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
-        return sympy.sstr(expr.xreplace({e: Symbol(_name(self.state.program[e.source].name, e)) for e in entries(expr)}))
+        return sympy.sstr(
+            expr.xreplace({e: Symbol(_name(self.state.program[e.source].name, e)) for e in entries(expr)})
+        )
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -86,7 +95,7 @@ class BodyReader:
 
     def _is_regular(self, number: int) -> bool:
         """Whether a node is Gaussian with a variance that no cancellation makes vanish."""
-        node, known = self.state.nodes[number], self.state.regular
+        node, known = self.state.nodes[number], self.state.judged.regular
         if number not in known:
             made_of = node.body if node.body is not None else node.operand
             known[number] = node.gaussian and (made_of is None or self._is_visible(made_of))
@@ -94,9 +103,14 @@ class BodyReader:
 
     def _is_visible(self, expr: Expr) -> bool:
         """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""
-        parts = [expr, *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None)]
+        parts = [
+            expr,
+            *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
+        ]
         if not any(_later(p) for p in parts):
-            return all(self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in self.state.leaves(expr))
+            return all(
+                self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in self.state.leaves(expr)
+            )
         return self._has_free_part(expr)
 
     def _is_certain(self, coefficient: Expr) -> bool:
@@ -123,7 +137,7 @@ class BodyReader:
 
     def _signed(self, expr: Expr) -> Expr:
         if isinstance(expr, Entry):  # one symbol each: two averages of squares do not cancel
-            return sympy.Dummy(real=True, nonnegative=True if expr.source in self.state.nonnegative else None)
+            return sympy.Dummy(real=True, nonnegative=True if expr.source in self.state.judged.nonnegative else None)
         if isinstance(expr, AxisSum):
             low, _ = self.bounds(expr.summand)
             return sympy.Dummy(nonnegative=True) if low >= 0 else sympy.Dummy(real=True)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-import networkx
 import sympy
-from sympy import DiracDelta, Expr, Integer, S
+from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.gaussians import Gaussians, InitialSource
-from tplimits.limit.hypotheses.jump import jumps
-from tplimits.limit.hypotheses.moments import Growth, Tail, constant_mean, infinite_moment, tail, unestablished_moment
-from tplimits.limit.hypotheses.pole import poles
-from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
-from tplimits.limit.hypotheses.root import roots
 from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
+from tplimits.limit.kernels.judging import Judgements
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
-from tplimits.limit.kernels.randomness import Kets
-from tplimits.limit.kernels.reading import BodyReader
 from tplimits.limit.kernels.safety import settle
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
 from tplimits.limit.rules.powers import scaled_out
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
-    GaussMean,
     N,
     axis_symbol,
     canonical_bound_axes,
@@ -50,16 +41,6 @@ from tplimits.program.scale import at_infinity
 from tplimits.program.tangent import Tangent
 
 
-#: a value of covariances at which every exponential of a square has moments, if any data gives it some
-_SMALL = sympy.Float(1e-6)
-#: asked of a body on a line; the doubts that are left
-Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
-
-
-def _no_data(reader: BodyReader, expr: Expr) -> Sequence[Value]:
-    raise Unreadable("it depends on the data", later=True)
-
-
 class Recursion(Brackets):
     """Instructions of a network and its tangents as nodes, with the tables they need."""
 
@@ -68,14 +49,7 @@ class Recursion(Brackets):
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
         self.fluctuations: list[int] = []  # those that stay in some limit
-        self.exact: set[int] = set()  # scalars that are at their limits at every width
-        self.nonnegative: set[int] = set()  # scalars and vectors that are negative at no width
-        self.doubts: list[tuple[int, Expr]] = []  # vectors whose second moment is not established
-        self.deltas: set[int] = set()  # tangents that are no functions
-        self.infinite_tangents: dict[int, str] = {}  # tangents without one, and why
-        self.regular: dict[int, bool] = {}  # Gaussian nodes whose variance is seen not to vanish
-        self.pending: list[tuple[Hypothesis, Expr, str]] = []
-        self.numbers = _no_data
+        self.judged = Judgements(self)
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
         for position, instruction in enumerate(self.program):
@@ -86,7 +60,8 @@ class Recursion(Brackets):
         """The fluctuations that stay in some limit, without tangents."""
         return [p for p in self.fluctuations if not self.nodes[p].degree]
 
-    def _degree(self, position: int) -> int:
+    def degree_of(self, position: int) -> int:
+        """1 for a tangent."""
         return int(position >= self.tangent.size)
 
     # -- instructions -------------------------------------------------------------------------
@@ -101,16 +76,16 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
-            self._judge(position, s.body)
+            self.judged.body(position, s.body)
             body = self._limit(position, self.translated(s.body), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            self._judge(position, s.body)
+            self.judged.body(position, s.body)
             limit = self._limit(position, self.translated(s.body, s))
-            self._second_moment(position, s, limit)
+            self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
             assert isinstance(s, InitialMatrix)
@@ -121,13 +96,13 @@ class Recursion(Brackets):
         if std == 0:
             self.nodes[position] = Node(s.name, s.axes, 0, source, body=mean, gaussian=False, over=s.over)
         elif mean == 0 and std == 1:
-            self.nodes[position] = Node(s.name, s.axes, self._degree(position), source, over=s.over, initial=True)
+            self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
         else:
             white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
             self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
-        self.exact.add(position)
+        self.judged.exact.add(position)
         if position in self.network.inputs:
             self.scalars[position] = Data(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))
         elif s.value is not None:
@@ -137,20 +112,20 @@ class Recursion(Brackets):
 
     def _average(self, position: int, s: Avg) -> None:
         assert s.operand is not None
-        if s.operand.source in self.nonnegative:
-            self.nonnegative.add(position)
+        if s.operand.source in self.judged.nonnegative:
+            self.judged.nonnegative.add(position)
         operand = self.translated(s.operand, s)
         fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
-        mean = S.Zero if self._degree(position) else self.mean_given(operand)
+        mean = S.Zero if self.degree_of(position) else self.mean_given(operand)
         value = mean if fluctuates else self.named(mean, s.axes, position, "average")
         if not self._scaled:
             self.scalars[position] = value
             return
         self.nodes[position] = Node(
-            s.name, s.axes, self._degree(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
+            s.name, s.axes, self.degree_of(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
         )
         root = sympy.sqrt(width_ratio(s.over) * N)
-        logit = Of if self._degree(position) or any(a in self.infinite for a in s.axes) else Given
+        logit = Of if self.degree_of(position) or any(a in self.infinite for a in s.axes) else Given
         self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
 
     def _given_random(self, leaf: Of) -> bool:
@@ -206,82 +181,13 @@ class Recursion(Brackets):
         over = {i for i, a in term.bounds if a.name in self.infinite}
         return bool(over) and bool(over & set(leaf.indices)) and self.mean_of(leaf) == 0
 
-    # -- hypotheses ---------------------------------------------------------------------------
-
-    def _judge(self, position: int, body: Expr) -> None:
-        """Ask the hypotheses on jumps, poles and roots of a body; what data decides is asked again by `settle`.
-
-        Not of tangents: a tangent of a scalar vanishes in the limit, and its factor with it.
-        """
-        if self._degree(position):
-            return
-        for node in body.atoms(GaussMean):
-            integrand, variable = node.args
-            gaussians = Gaussians()
-            own = gaussians.add("g", InitialSource(position, ()))
-            doubt = constant_mean(self.program.where(position), integrand, integrand.xreplace({variable: own}), gaussians)
-            if doubt is not None:
-                raise NoLimitError(f"{doubt}. Bound the function or keep it away from its pole.")
-        reader = BodyReader(self)
-        if all(e.source in self.exact for e in entries(body)):
-            self.exact.add(position)
-        if reader.bounds(body)[0] >= 0:
-            self.nonnegative.add(position)
-        where = self.program.where(position)
-        for hypothesis in (jumps, poles, roots):
-            found = hypothesis(reader, body, where)
-            if any(doubt.later for doubt in found):
-                self.pending.append((hypothesis, body, where))
-
-    def _second_moment(self, position: int, s: OuterNonlin, limit: Expr) -> None:
-        """Refuse a ket, or note a tangent, that is not square integrable; doubts are asked again where there is data."""
-        leaves = self.leaves(limit)
-        if limit.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
-            self.deltas.add(position)  # whether its square is a function is told where the bracket is taken
-        if not leaves or position in self.deltas:
-            return
-        found = self._tail(s, limit, Kets(self))
-        if found.established:
-            return
-        where, message = self.program.where(position), ""
-        if found.kind is Growth.INFINITE:
-            message = infinite_moment(where, f"{s.name}⟩", found.reason)
-        elif self._degree(position) and not self._tail(s, limit, Kets(self, lambda expr: _SMALL)).established:
-            message = unestablished_moment(where, s.name, found.reason)
-        if not self._degree(position):
-            if message:
-                raise NoLimitError(message)
-            self.doubts.append((position, limit))
-        elif message:
-            self.infinite_tangents[position] = message
-
-    def _tail(self, s: OuterNonlin, limit: Expr, kets: Kets) -> Tail:
-        """Before boxes are averaged, or after: by Jensen's inequality a mean grows no faster."""
-        whole = _at_infinity(self.substituted(s.body)) if s.slots else limit
-        found = tail(kets.written(whole), kets)
-        return tail(kets.written(limit), kets) if s.slots and not found.established else found
-
-    def infinite_tangent(self, position: int) -> str:
-        """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
-        above = networkx.ancestors(self.program.graph, position) | {position}
-        return next((why for p, why in self.infinite_tangents.items() if p in above), "")
-
-    def settle(self, numbers: Callable[[BodyReader, Expr], Sequence[Value]]) -> None:
-        """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
-        self.numbers = numbers
-        try:
-            for hypothesis, body, where in self.pending:
-                hypothesis(BodyReader(self), body, where)
-        finally:
-            self.numbers = _no_data
-
     # -- images -------------------------------------------------------------------------------
 
     def _matmul(self, position: int, s: MatMul) -> None:
         assert s.operand is not None
         view = View(s.matrix, s.matrix_indices, s.transposed)
         operand = self.translated(s.operand, s)
-        degree = max(self._degree(s.matrix), self.degree(operand)) if operand != 0 else 0
+        degree = max(self.degree_of(s.matrix), self.degree(operand)) if operand != 0 else 0
         random = any(map(self._given_random, self.leaves(operand)))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
@@ -312,7 +218,7 @@ class Recursion(Brackets):
                 own = self.program[source].width is None or entry.neuron == OWN
                 side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
                 swap[entry] = Of(Integer(source), side, *entry.indices)
-        gone = {e: v for e, v in swap.items() if v == 0 and self._degree(e.source)}
+        gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
         return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
 
     def _boxed(self, expr: Expr, s: Instruction | None) -> Expr:
@@ -360,11 +266,12 @@ class Recursion(Brackets):
         if not grown:
             return ""
         term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
-        names = {e: sympy.Symbol(self._bracket(e)) for e in term.atoms(TableEntry)}
+        names = {e: sympy.Symbol(self.bracket(e)) for e in term.atoms(TableEntry)}
         leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
         return _shown(sympy.sstr(leading.xreplace(names)))
 
-    def _bracket(self, entry: TableEntry) -> str:
+    def bracket(self, entry: TableEntry) -> str:
+        """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
         nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
         indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
         return f"⟨{'|'.join(nodes)}⟩{indices}"

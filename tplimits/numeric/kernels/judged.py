@@ -22,6 +22,7 @@ from tplimits.limit.kernels.leaves import Data, Given, Moment, Of, TableEntry, s
 from tplimits.limit.kernels.randomness import Kets
 from tplimits.limit.kernels.reading import BodyReader, held
 from tplimits.limit.kernels.terms import at
+from tplimits.numeric.kernels.draws import LogitDraws
 from tplimits.numeric.kernels.inputs import Inputs
 from tplimits.numeric.kernels.labelled import Labelled, mapped, union
 from tplimits.numeric.kernels.tables import Frame, Tables
@@ -36,12 +37,24 @@ _ROUNDING, _SPREADS = 1e-12, 4.0
 
 def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> None:
     """NoLimitError where a limit lands on a jump, a pole or the end of a root at one of the inputs."""
-    recursion = derivation.recursion
+    judged = derivation.recursion.judged
+    if not (judged.pending or judged.doubts):
+        return
+    tables = _tables(derivation, inputs, constants)
     with numpy.errstate(all="ignore"):
-        if recursion.pending:
-            recursion.settle(_Points(derivation, inputs, constants).values)
-        for position, limit in recursion.doubts:
-            _second_moment(Tables(derivation, (inputs, inputs), constants), position, limit)
+        judged.settle(_Points(tables).values)
+        for position, limit in judged.doubts:
+            _second_moment(tables, position, limit)
+
+
+def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
+    """Tables of inputs with themselves; random logits by a few draws."""
+    if not (derivation.is_drawn or derivation.is_mixture):
+        return Tables(derivation, (inputs, inputs), constants)
+    draws = LogitDraws(_POINTS, 0)
+    for place in ((1, 1), (1, 2), (2, 2)):
+        draws.tables[place] = Tables(derivation, (inputs, inputs), constants, draws, place, derivation.is_mixture)
+    return draws.tables[1, 1]
 
 
 def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
@@ -57,11 +70,11 @@ def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
     tail(kets.written(limit), kets)  # to see what it reads
     labels = union(read.values())
     arrays = numpy.broadcast_arrays(*(v.at(labels) for v in read.values())) if read else [numpy.zeros(1)]
+    where, name = recursion.program.where(position), recursion.program[position].name
     for row in numpy.unique(numpy.stack([a.ravel() for a in arrays], axis=1), axis=0):
-        values = {e: sympy.Float(x) for e, x in zip(read, row, strict=False)}
-        kets = Kets(recursion, lambda expr, values=values: values.get(expr))
+        values: dict[Expr, Expr] = {e: sympy.Float(x) for e, x in zip(read, row, strict=False)}
+        kets = Kets(recursion, values.get)
         found = tail(kets.written(limit), kets)
-        where, name = recursion.program.where(position), recursion.program[position].name
         if found.kind is Growth.INFINITE:
             raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
         if not found.established:
@@ -80,13 +93,12 @@ def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mappin
 class _Points:
     """Parts of bodies at all inputs and at some points of their random variables."""
 
-    def __init__(self, derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> None:
-        self.recursion = derivation.recursion
-        self.tables = Tables(derivation, (inputs, inputs), constants)
+    def __init__(self, tables: Tables) -> None:
+        self.recursion, self.tables = tables.derivation.recursion, tables
 
     def values(self, reader: BodyReader, expr: Expr) -> list[Value]:
         """The worst of them: one that cannot be told from zero, where there is one."""
-        exact, scalars = self.recursion.exact, self.recursion.scalars
+        exact, scalars = self.recursion.judged.exact, self.recursion.scalars
         limits = {e: held(self.recursion, e) for e in entries(expr) if e.source in scalars and e.source not in exact}
         places = {e: sympy.Dummy(real=True) for e in limits}
         body = reader.limit(expr.xreplace(places))
@@ -95,15 +107,23 @@ class _Points:
             here = self._at(body, {s: v for s, (v, _) in numbers.items()})
             spread = numpy.zeros(1)
             for sign in (1.0, -1.0):
-                around = self._at(body, {s: mapped(lambda v, e, sign=sign: v + sign * e, pair) for s, pair in numbers.items()})
+                around = self._at(
+                    body, {s: mapped(lambda v, e, sign=sign: v + sign * e, pair) for s, pair in numbers.items()}
+                )
                 spread = numpy.maximum(spread, abs(around - here))
-            moved = {s: mapped(lambda v, i=i: v + _MOVE * (1.3 + 0.1 * (i % 7)), [v]) for i, (s, (v, _)) in enumerate(numbers.items())}
+            moved = {
+                s: mapped(lambda v, i=i: v + _MOVE * (1.3 + 0.1 * (i % 7)), [v])
+                for i, (s, (v, _)) in enumerate(numbers.items())
+            }
             away = self._at(body, moved, _MOVE)
         except EvaluationError as error:
             raise Unreadable(str(error), later=True) from None
         spread, here, away = (numpy.ravel(a) for a in numpy.broadcast_arrays(spread, here, away))
         known = numpy.isfinite(here) & numpy.isfinite(spread)
-        found = [Value(float(x), _SPREADS * float(e), bool(y != x)) for x, e, y in zip(here[known], spread[known], away[known], strict=True)]
+        found = [
+            Value(float(x), _SPREADS * float(e), bool(y != x))
+            for x, e, y in zip(here[known], spread[known], away[known], strict=True)
+        ]
         return sorted(found, key=lambda v: not (v.moves and v.is_zero))[:1]
 
     def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0) -> Array:
@@ -161,6 +181,9 @@ class _PointFrame(Frame):
         size = _Sizes(self.tables).value(variance)
         normal = numpy.random.default_rng([node, leaf.side if isinstance(leaf, Of) else 1]).standard_normal(_POINTS)
         deviation = mapped(
-            lambda v, s: numpy.sqrt(numpy.where(v > _ROUNDING * s, v, 0.0)), [self.tables.frame(1, 1).value(variance), size]
+            lambda v, s: numpy.sqrt(numpy.where(v > _ROUNDING * s, v, 0.0)),
+            [self.tables.frame(1, 1).value(variance), size],
         )
-        return mapped(lambda d, g: d * g + self.move * (1.7 - 0.1 * (node % 5)), [deviation, Labelled(normal, ("point",))])
+        return mapped(
+            lambda d, g: d * g + self.move * (1.7 - 0.1 * (node % 5)), [deviation, Labelled(normal, ("point",))]
+        )
