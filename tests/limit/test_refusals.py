@@ -96,7 +96,7 @@ def test_finite_second_moments_are_not_refused(function):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda u, v: 1 / (u**2 + v**2), lambda u, v: u / sympy.tanh(u) ** 2 + v, lambda u, v: sympy.sin(u) / u + v],
+    [lambda u, v: 1 / (u**2 + v**2), lambda u, v: u / sympy.tanh(u) ** 2 + v, lambda u, v: sympy.sin(u) / u**2 + v],
 )
 def test_undecided_moments_speak_up_when_a_number_is_asked_for(function):
     @tp.program
@@ -173,7 +173,7 @@ def test_an_odd_function_without_a_mean_is_not_zero_on_average(function):
 def test_a_doubtful_constant_mean_has_no_number():
     @tp.program
     def program(x: tp.Vector):
-        return tp.avg(x * x) * tp.expect(lambda g: sympy.sin(g) / sympy.Abs(g))
+        return tp.avg(x * x) * tp.expect(lambda g: sympy.sin(g) / g**2)
 
     with pytest.raises(tp.EvaluationError, match=r"moment not established: tp\.expect of"):
         tp.derive(program).evaluate()

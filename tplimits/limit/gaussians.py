@@ -107,22 +107,29 @@ class Gaussians:
     def is_random(self, symbol: Symbol) -> bool:
         return symbol in self.source or symbol in self.long
 
-    def name_long(self, name: str, definition: Expr) -> Symbol:
+    def definition(self, symbol: Symbol) -> Expr | None:
+        """What a name of a long factor stands for; None for a variable."""
+        return self.long[symbol].definition if symbol in self.long else None
+
+    def name_long(self, name: str, definition: Expr, nonnegative: bool = False) -> Symbol:
         """A name for a long random factor."""
         jumps = definition.has(*JUMPS, sympy.DiracDelta) or any(
             self.long[s].has_jump for s in definition.atoms(Symbol) if s in self.long
         )
         variables = frozenset(self.everywhere(definition))
-        return self._add_long(name, LongAtom(lambda: definition, variables, self.has_delta(definition), jumps))
+        return self._add_long(
+            name, LongAtom(lambda: definition, variables, self.has_delta(definition), jumps), nonnegative
+        )
 
     def name_derivative(self, of: Symbol, by: Symbol, define: Callable[[], Expr]) -> Symbol:
         """A name for the derivative of a long factor without jumps, which is worked out when it is read."""
         return self._add_long(f"∂{of}/∂{by}", LongAtom(define, self.long[of].variables, False, True))
 
-    def _add_long(self, name: str, atom: LongAtom) -> Symbol:
-        symbol = Symbol(name, real=True)
+    def _add_long(self, name: str, atom: LongAtom, nonnegative: bool = False) -> Symbol:
+        sign = {"nonnegative": True} if nonnegative else {"real": True}
+        symbol = Symbol(name, **sign)
         while symbol in self.source or symbol in self.long:
-            symbol = Symbol(symbol.name + "′", real=True)
+            symbol = Symbol(symbol.name + "′", **sign)
         self.long[symbol] = atom
         return symbol
 
@@ -146,7 +153,10 @@ class Gaussians:
         key = (symbol, box)
         if key not in self._copies:
             definition, _ = self.copied(self.long[symbol].definition, box)
-            self._copies[key] = self.name_long(f"{symbol.name}⁽{box}⁾", definition)
+            copy = self.name_long(f"{symbol.name}⁽{box}⁾", definition, bool(symbol.is_nonnegative))
+            if symbol in self.growths:
+                self.growths[copy] = self.growths[symbol]
+            self._copies[key] = copy
         return self._copies[key]
 
     def new_box(self) -> int:

@@ -32,6 +32,11 @@ class BracketObservable:
 Observable = ScalarObservable | BracketObservable
 
 
+def keys(observable: Observable) -> tuple[Key, ...]:
+    """The entries an observable is made of."""
+    return (observable.key,) if isinstance(observable, ScalarObservable) else (observable.left, observable.right)
+
+
 def observables(program: Program) -> tuple[Observable, ...]:
     """Returned scalars, brackets of returned vectors, then the named computed scalars.
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import networkx
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.expectation import Expectations
-from tplimits.limit.gaussians import Gaussians, HatSource, View
-from tplimits.limit.kets import Ket, Key, Step
+from tplimits.limit.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
+from tplimits.limit.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
+from tplimits.limit.kets import Ket, Key, Reference, Step
+from tplimits.limit.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.limit.span import Span
 from tplimits.limit.unroll import Unroller, label
 from tplimits.program.entries import width_symbol
@@ -18,8 +23,13 @@ from tplimits.program.program import Program
 
 #: conditions that array constants decide are judged to this accuracy
 DATA_TOLERANCE = 1e-12
+#: a closed number below this, of 40 digits, is zero
+_NOTHING = 1e-30
 #: in sentences, what has more nodes than this is written by its name
 _MOST_WRITTEN = 250
+
+
+ASSUMED = Reference("taken on by the user, not established", "yang2023tensor")
 
 
 @dataclass(frozen=True)
@@ -33,15 +43,6 @@ class Use:
     result_ket: Expr
 
 
-@dataclass(frozen=True)
-class Doubt:
-    """A second moment that is not established: of what (as text), on which line, and why."""
-
-    what: str
-    where: str
-    reason: str
-
-
 @dataclass
 class Fluctuation:
     """A scalar √n·Avg(x) with ⟨1|x⟩ = 0: the Gaussian variable that stands for it."""
@@ -49,6 +50,15 @@ class Fluctuation:
     symbol: Symbol
     key: Key
     over: str
+
+
+#: a hypothesis on a body: it refuses, or returns its doubts
+Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
+
+
+def unread(question: Question) -> Sequence[Value]:
+    """No numbers yet: nothing is integrated while a limit is derived."""
+    raise Unreadable("it has no closed form", later=True)
 
 
 @dataclass
@@ -65,12 +75,25 @@ class State:
     steps: list[Step] = field(default_factory=list)
     fluctuations: dict[Key, Fluctuation] = field(default_factory=dict)
     covariances: dict[tuple[Symbol, Symbol], Expr] = field(default_factory=dict)
-    #: what has no established second moment: the formula, where it stands, why
-    doubts: list[Doubt] = field(default_factory=list)
+    #: hypotheses that are not established, with the instruction that rests on them
+    doubts: list[tuple[Key, Doubt]] = field(default_factory=list)
+    #: hypotheses that only numbers decide
+    pending: list[tuple[Hypothesis, Reader, Expr, Key]] = field(default_factory=list)
+    #: scalars and vectors that are the same at every width: given scalars, constants, functions of these
+    exact: set[Key] = field(default_factory=set)
+    #: scalars and vectors that are negative at no width
+    nonnegative: set[Key] = field(default_factory=set)
+    #: for kets with a mean closed inside: the form from which tails of later kets are judged (its own is known)
+    judged: dict[Expr, Expr] = field(default_factory=dict)
+    #: names of doubts that the user takes on himself
+    assumed: tuple[str, ...] = ()
+    #: values with intervals, while the numerical stage asks for them
+    numbers: Numbers = unread
 
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)
         self._hat_covariances: dict[tuple[HatSource, HatSource], Expr] = {}
+        self._open: dict[Symbol, bool] = {}
         self.gaussians.hat_covariance = self._hat_covariance
 
     @property
@@ -81,6 +104,110 @@ class State:
     @property
     def gaussians(self) -> Gaussians:
         return self.engine.gaussians
+
+    # -- where randomness comes from (hypotheses.reader.Sources) --------------------------------
+
+    def products(self, vector: Expr) -> list[tuple[Expr, ...]]:
+        """The terms of a ket as products of random factors."""
+        return [() if atom == 1 else sympy.Mul.make_args(atom) for atom in self.engine.terms(vector)]
+
+    def origin(self, factor: Expr) -> int | None:
+        """The initial vector or the matrix behind a Gaussian variable, by position."""
+        source = self.gaussians.source.get(factor)
+        if isinstance(source, InitialSource):
+            return source.position
+        return source.view[0] if isinstance(source, HatSource) else None
+
+    def origins(self, factor: Expr) -> set[int]:
+        """All initial vectors and matrices behind a factor."""
+        found = {self.origin(s) for s in self.gaussians.everywhere(factor)}
+        return {p for p in found if p is not None}
+
+    # -- what is settled ----------------------------------------------------------------------
+
+    def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
+        """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""
+        found = hypothesis(reader, body, self.program.where(key[0]))
+        self.doubts += [(key, doubt) for doubt in found if not doubt.later]
+        if any(doubt.later for doubt in found):
+            self.pending.append((hypothesis, reader, body, key))
+        return found
+
+    def settle(self, numbers: Numbers) -> list[tuple[Key, str]]:
+        """Ask again, with numbers: what is refused and why, and what is still in doubt, with the instruction."""
+        before, self.numbers = self.numbers, numbers
+        refused = []
+        for hypothesis, reader, body, key in self.pending:
+            try:
+                for doubt in hypothesis(reader, body, self.program.where(key[0])):
+                    if doubt.name not in self.assumed and not doubt.later:
+                        refused.append((key, doubt.told()))
+            except NoLimitError as error:
+                refused.append((key, str(error)))
+        self.numbers = before
+        return refused + [(key, doubt.told()) for key, doubt in self.doubts if doubt.name not in self.assumed]
+
+    def doubtful(self) -> list[str]:
+        """The names of all doubts, of those too that numbers may settle."""
+        where = self.program.where
+        later = [d for hypothesis, reader, body, key in self.pending for d in hypothesis(reader, body, where(key[0]))]
+        return list(dict.fromkeys(doubt.name for doubt in (*(d for _, d in self.doubts), *later)))
+
+    def assume(self, names: Sequence[str]) -> None:
+        """Take doubts as settled, and say so."""
+        self.assumed = tuple(dict.fromkeys((*self.assumed, *names)))
+        for name in names:
+            self.steps.append(Step("assumption", (), lambda name=name: name, ASSUMED))  # type: ignore[misc]
+
+    def reason_against(self, position: int, index: tuple[int, ...], refused: Sequence[tuple[Key, str]]) -> str:
+        """The first of these that an entry of an instruction rests on; empty where there is none."""
+        above = networkx.ancestors(self.program.graph, position)
+        return next((text for (p, i), text in refused if p in above or (p, i) == (position, index)), "")
+
+    def combined(self, parts: Sequence[tuple[Expr, Expr]]) -> Expr:
+        """Σ coefficient · ket, with its tail judged from those of the kets."""
+        total = self.engine.combination(parts)
+        if any(ket in self.judged for _, ket in parts):
+            self.judged[total] = sympy.Add(*(c * self.judged.get(ket, ket) for c, ket in parts))
+        return total
+
+    def rests_on_open_means(self, expr: Expr) -> bool:
+        """Whether an expression, or the variance of a variable in it, holds a mean without closed form.
+
+        Sums of numbers that cancel count as well: a closed form may be zero without showing it.
+        """
+        return any(self._is_open(s) for s in expr.atoms(Symbol)) or any(map(_cancels, expr.atoms(sympy.Add)))
+
+    def _is_open(self, symbol: Symbol) -> bool:
+        if symbol not in self._open:
+            self._open[symbol] = False  # against circles
+            self._open[symbol] = any(map(self.rests_on_open_means, self._behind(symbol)))
+            moment = self.engine.moments.get(symbol)
+            if isinstance(moment, (OpenMoment, SteinMoment)):
+                self._open[symbol] = True
+            elif isinstance(moment, NamedValue) and not self._open[symbol]:
+                self._open[symbol] = _cancels(self.engine.written_out(symbol))
+        return self._open[symbol]
+
+    def _behind(self, symbol: Symbol) -> list[Expr]:
+        """What a name stands for, what a hat is an image of, what a copy is of."""
+        moment, source = self.engine.moments.get(symbol), self.gaussians.source.get(symbol)
+        if isinstance(moment, NamedValue):
+            return [moment.value]
+        if isinstance(source, HatSource):
+            return [self.uses[source.view][source.use].operand_ket]
+        if isinstance(source, CopySource):
+            return [source.original]
+        found = [self.gaussians.long[symbol].definition] if symbol in self.gaussians.long else []
+        return found + [c for (a, b), c in self.covariances.items() if a == b == symbol]
+
+    def covariance(self, a: Symbol, b: Symbol) -> Expr:
+        """Of two Gaussian variables, or of two fluctuation scalars."""
+        if a in self.gaussians and b in self.gaussians:
+            return self.engine.covariance(a, b)
+        return self.covariances.get((a, b), S.Zero)
+
+    # -- names --------------------------------------------------------------------------------
 
     def label(self, key: Key) -> str:
         """The printed name of one entry of an instruction."""
@@ -119,6 +246,11 @@ class State:
             value = bracket if factor == 1 else sympy.expand(factor * bracket)
             self._hat_covariances[key] = self.engine.named(value, positive=a.use == b.use)
         return self._hat_covariances[key]
+
+
+def _cancels(value: Expr) -> bool:
+    """Whether a number is zero without being written as 0."""
+    return bool(value.is_number and not value.is_Rational and abs(value.evalf(40)) < _NOTHING)
 
 
 def width_ratio(width: str) -> Expr:

@@ -17,6 +17,7 @@ from tplimits.limit.rules.average import average
 from tplimits.limit.rules.initial import initial_scalar, initial_vector
 from tplimits.limit.rules.matmul import matmul
 from tplimits.limit.rules.outer import outer, scalar
+from tplimits.limit.rules.reading import key_of
 from tplimits.limit.state import State
 from tplimits.limit.unroll import indices
 from tplimits.program.entries import Entry
@@ -61,12 +62,14 @@ def derive_width(
     return state
 
 
-def _operand(state: State, entry: Entry, instruction: Instruction, index: tuple[int, ...]) -> Ket:
-    """The ket a product or an average reads; zero where a table says there is no entry."""
+def _operand(state: State, entry: Entry, instruction: Instruction, index: tuple[int, ...]) -> Key | None:
+    """The vector a product or an average reads; None where a table says there is no entry."""
     place = state.unroller.at(entry, instruction.axes, index)
-    if not isinstance(place, Entry):
-        return Ket("0", S.Zero)
-    return state.kets[(place.source, tuple(int(i) for i in place.indices))]
+    return key_of(place) if isinstance(place, Entry) else None
+
+
+def _ket(state: State, key: Key | None) -> Ket:
+    return Ket("0", S.Zero) if key is None else state.kets[key]
 
 
 class _Rules(Walker[None]):
@@ -88,11 +91,12 @@ class _Rules(Walker[None]):
         assert s.operand is not None
         chosen = tuple(self.state.unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
         view = (s.matrix, chosen, s.transposed)
-        matmul(self.state, key, view, _operand(self.state, s.operand, s, key[1]), s.over)
+        matmul(self.state, key, view, _ket(self.state, _operand(self.state, s.operand, s, key[1])), s.over)
 
     def average(self, s: Avg, key: Key) -> None:
         assert s.operand is not None
-        average(self.state, key, _operand(self.state, s.operand, s, key[1]))
+        operand = _operand(self.state, s.operand, s, key[1])
+        average(self.state, key, _ket(self.state, operand), operand)
 
     def scalar(self, s: ScalarNonlin, key: Key) -> None:
         scalar(self.state, key, s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy
@@ -13,11 +13,13 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.limit import targets
-from tplimits.limit.observables import Observable
+from tplimits.limit.kets import Key
+from tplimits.limit.observables import Observable, keys
 from tplimits.limit.state import State, width_ratio
 from tplimits.limit.targets import Target
 from tplimits.limit.unroll import label
 from tplimits.limit.width import derive_width
+from tplimits.numeric import intervals
 from tplimits.numeric import particles as particle_method
 from tplimits.numeric.budget import AUTO, QUADRATURE, Budget, TooManyNodes
 from tplimits.numeric.number import Number
@@ -113,7 +115,8 @@ def evaluate(
             progress,
         )
 
-    return _Evaluation(program, state, values, method, by_particles).numbers(_chosen(observables, only))
+    refused = state.settle(partial(intervals.values, state.engine, constants=values))
+    return _Evaluation(program, state, values, method, by_particles, refused).numbers(_chosen(observables, only))
 
 
 def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
@@ -136,6 +139,7 @@ class _Evaluation:
     values: Mapping[Symbol, Expr]
     method: str
     by_particles: Callable[[Sequence[Observable]], dict[str, Number]]
+    refused: Sequence[tuple[Key, str]] = ()
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
@@ -173,6 +177,7 @@ class _Evaluation:
 
     def _together(self, observables: Sequence[Observable]) -> dict[str, Number]:
         """By the method asked for; "auto": exact where closed, else integrated, else by particles."""
+        self._refuse(observables)
         if self.method == "particles":
             return self.by_particles(observables)
         if self.method == "exact":
@@ -190,6 +195,13 @@ class _Evaluation:
             return result
         sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
         return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
+
+    def _refuse(self, observables: Sequence[Observable]) -> None:
+        for observable in observables:
+            for position, index in keys(observable):
+                reason = self.state.reason_against(position, index, self.refused)
+                if reason:
+                    raise EvaluationError(reason)
 
     def _exact(self, observables: Sequence[Observable]) -> dict[str, Number]:
         wanted = [targets.target(self.state, o) for o in observables]

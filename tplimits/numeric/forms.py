@@ -144,7 +144,8 @@ class _Lowering:
         lowering = _Lowering(node.boxed, self.rewrite, self._level + 1, self.gaussians)
         symbol = Symbol(f"inner{self._level}_{len(self.locals)}", real=True)
         inner = _integrand(node.integrand, lowering, node.boxed)
-        own = {s for s, _ in inner.forms}
+        # what moves with the variables of the box, itself or through a local value, cuts the box alone
+        own = {s for s, _ in inner.forms} | {e[0] if isinstance(e, tuple) else e.symbol for e in inner.locals}
         foreign = (k for k in _arguments(_bodies(inner.body, lowering)) if not k.free_symbols & own)
         self.kinks_of_inner.update(dict.fromkeys(foreign))
         self.locals.append(Inner(symbol, inner, tuple(lowering.leans)))

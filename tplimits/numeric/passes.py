@@ -17,7 +17,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numeric.budget import Budget, TooManyNodes
 from tplimits.numeric.number import Number
 from tplimits.numeric.plan import Closed, Mean, Plan, Stein
-from tplimits.numeric.precision import check_settled, high_precision
+from tplimits.numeric.precision import check_settled, double, high_precision
 from tplimits.numeric.quadrature import Quadrature
 
 #: two resolutions that agree to this relative accuracy end the refinement
@@ -37,7 +37,7 @@ def exact(plan: Plan, constants: Mapping[Symbol, Expr]) -> dict[str, Number]:
         known[step.symbol] = high_precision(step.value, known)
     result = {}
     for name, expr in plan.targets:
-        value = float(high_precision(expr, known))
+        value = double(high_precision(expr, known), expr)
         result[name] = Number(value, abs(value) * 2.0**-52, "exact")
     return result
 
@@ -90,7 +90,7 @@ def _number(expr: Expr, known: Mapping[Symbol, float]) -> float:
     if expr.is_Symbol and expr in known:
         return float(known[expr])
     precise = {s: sympy.Float(known[s], 17) for s in expr.free_symbols if s in known}
-    return float(high_precision(expr, precise, noise=SINGULAR))
+    return double(high_precision(expr, precise, noise=SINGULAR), expr)
 
 
 def _value(step: Closed | Stein, known: Mapping[Symbol, float]) -> float:

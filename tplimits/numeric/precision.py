@@ -6,6 +6,7 @@ error: the limit may jump there, and no accuracy of the moments decides.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,11 +54,24 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
         names = ", ".join(sorted(s.name for s in value.free_symbols))
         raise EvaluationError(f"no value for {names}: give it by name, as in evaluate({names.split(', ')[0]}=1.0).")
     real, imaginary = value.as_real_imag()
+    if not (real.is_Number and imaginary.is_Number):
+        raise EvaluationError(f"`{expr!s:.200}` has no numerical form.")
     if not (real.is_finite and imaginary.is_finite):
         raise Unsettled("`{}` has no finite value: it is divided by zero, or too large.", expr)
     if abs(imaginary) > noise * (1 + abs(real)):
         raise Unsettled("`{}` is not a real number.", expr)
     return real
+
+
+def double(value: Expr, expr: Expr) -> float:
+    """A number of many digits as a double; EvaluationError where it is too large for one."""
+    rounded = float(value)
+    if not math.isfinite(rounded):
+        raise EvaluationError(
+            f"`{expr!s:.200}` is {value.evalf(4)}, too large for a double: its closed form has no rounding, see "
+            "scalar() and braket()."
+        )
+    return rounded
 
 
 def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[Symbol, Any]) -> None:

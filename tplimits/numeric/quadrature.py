@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 from sympy import Expr, Symbol
 
+from tplimits.errors import EvaluationError
 from tplimits.numeric.budget import Budget, TooManyNodes, operations
 from tplimits.numeric.cells import adaptive
 from tplimits.numeric.cut_grid import MAX_DIMENSION, SMOOTH, grid
@@ -32,6 +33,9 @@ _ADAPTED = 2
 _AGREED, _AGREED_CURVED = 1e-13, 1e-9
 #: and of the means of the absolute value
 _STEADY = 1e-2
+#: an integral with more than this part of it at the outermost nodes is not seen as a whole; which nodes these are: in
+#: one dimension beyond this part of the radius, in more by their weight (lighter ones are left out)
+_OUTSIDE, _FAR, _LEAST = 1e-6, 0.95, 1e-18
 #: relative rounding of a sum over nodes
 _ROUNDING = 2e-15
 
@@ -61,39 +65,56 @@ class Quadrature:
         layout = Layout(integrand, self.covariance, self.constants)
         cutting = self._cutting(layout)
         if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
-            value, size = self._product(layout, cutting, 1, self.level)
-            return Integral(float(value[0]), _ROUNDING * float(size[0]))
+            value, size, far = self._product(layout, cutting, 1, self.level)
+            return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]))
         with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
-            (coarse, coarse_size), (fine, size) = (self._product(layout, cutting, 1, self.level + i) for i in (0, 1))
+            (coarse, coarse_size, _), (fine, size, far) = (
+                self._product(layout, cutting, 1, self.level + i) for i in (0, 1)
+            )
             steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
             if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
-                return Integral(float(fine[0]), _ROUNDING * float(size[0]))
+                return Integral(float(fine[0]), _ROUNDING * float(size[0]) + float(far[0]))
             spend = functools.partial(self._spend, integrand)
             adapted, error, magnitude = adaptive(
                 cutting, functools.partial(self._integrated, layout), self.level, spend
             )
-        return Integral(adapted, error + _ROUNDING * magnitude)
+        unseen = (
+            float(far[0]) if layout.rank == 1 else 0.0
+        )  # the cells reach further than the kept nodes of two coordinates
+        return Integral(adapted, error + _ROUNDING * magnitude + unseen)
 
     def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> Array:
         """E over the integrand's own variables for every outer node; `given` holds outer forms, (outer, 1)."""
         layout = Layout(integrand, self.covariance, self.constants, given, used)
         return self._product(layout, self._cutting(layout), outer, self.level)[0]
 
-    def _product(self, layout: Layout, cutting: Cutting, outer: int, level: int) -> tuple[Array, Array]:
-        """(E f, E|f|) by product rules, for every outer node."""
+    def _product(self, layout: Layout, cutting: Cutting, outer: int, level: int) -> tuple[Array, Array, Array]:
+        """(E f, E|f|, E|f| over the outermost nodes) by product rules, for every outer node."""
         dimension = layout.dimension
         if dimension > MAX_DIMENSION or len(SMOOTH[max(dimension, 1)]) <= level:
             raise TooManyNodes(f"{dimension} dimensions at resolution {level}: use method='particles'.")
         nodes, weights = grid(cutting, level, outer, dimension)
         self._spend(layout.integrand, weights.size)
-        total, size = numpy.zeros(outer), numpy.zeros(outer)
+        total, size, far = numpy.zeros(outer), numpy.zeros(outer), numpy.zeros(outer)
         step = max(1, _CHUNK // max(outer, 1))
         for start in range(0, nodes.shape[1], step):
-            f = self._integrated(layout, nodes[:, start : start + step]) * weights[:, start : start + step]
+            u = nodes[:, start : start + step]
+            f = self._integrated(layout, u) * weights[:, start : start + step]
             total += f.sum(axis=1)
             size += abs(f).sum(axis=1)
-        return total, size
+            far += numpy.where(self._outermost(cutting, u, weights[:, start : start + step]), abs(f), 0.0).sum(axis=1)
+        if (far > _OUTSIDE * size).any():
+            raise EvaluationError(
+                f"moment not established: the mean of {layout.integrand.body!s:.200} lies further out than quadrature "
+                f"looks, at {cutting.radius:.0f} standard deviations. Narrow the argument of the exponential, or give "
+                "it a form whose mean is closed."
+            )
+        return total, size, far
+
+    def _outermost(self, cutting: Cutting, u: Array, weights: Array) -> Any:
+        """The nodes beside those that are left out: what they bring is as much as what is missing."""
+        return weights < _LEAST if cutting.rank > 1 else abs(u).max(axis=2, initial=0.0) > _FAR * cutting.radius
 
     # -- pieces -------------------------------------------------------------------------------
 

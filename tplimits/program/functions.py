@@ -66,6 +66,13 @@ class _Real(Function):
     def definition(self) -> Expr:  # pragma: no cover - every head overrides it
         raise TypeError(f"{type(self).__name__} has no elementary form")
 
+    def _eval_evalf(self, prec: int) -> Expr | None:
+        """A number where the arguments are numbers: SymPy knows digits of elementary heads alone."""
+        if not all(a.is_number for a in self.args):
+            return None
+        written = self.definition()
+        return None if written == self else written._eval_evalf(prec)
+
 
 class step(_Real):
     """1 for x > 0, 0 otherwise (so step(0) = 0)."""
@@ -235,6 +242,9 @@ class softplus(_Real):
 
     def definition(self) -> Expr:
         return self
+
+    def _eval_evalf(self, prec: int) -> Expr | None:
+        return sympy.log(1 + sympy.exp(self.args[0]))._eval_evalf(prec) if self.args[0].is_number else None
 
 
 class gelu(_Real):

@@ -124,4 +124,8 @@ def width_limit(program: Program, state: State) -> str:
         rows.append(("", f"… {written.left_out} more constants"))
     width = max((len(r[0]) for r in rows), default=0)
     lines = [f"width limit of {program.name}", *(f"  {a:<{width}} {b}" for a, b in rows)]
+    doubts = {doubt.name for _, doubt in state.doubts}
+    for name in state.doubtful():
+        kind = "assumed" if name in state.assumed else "not established" if name in doubts else "left to evaluate()"
+        lines.append(f"  {kind}: {name}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
@@ -17,7 +18,7 @@ from tplimits.results.width import Width, WidthLimit
 
 
 @overload
-def derive(program: Program, regime: Width | None = None) -> WidthLimit: ...
+def derive(program: Program, regime: Width | None = None, *, assume: Sequence[str] = ()) -> WidthLimit: ...
 
 
 @overload
@@ -40,7 +41,7 @@ def derive(program: Program, regime: NeuralTangent) -> TangentLimit: ...
 def derive(program: Program, regime: Regime) -> Limit: ...
 
 
-def derive(program: Program, regime: Regime | None = None) -> Any:
+def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[str] = ()) -> Any:
     """The limit of a program: of infinite width, or of depth proportional to width for a block.
 
     >>> import tplimits as tp
@@ -49,6 +50,9 @@ def derive(program: Program, regime: Regime | None = None) -> Any:
     ...     return tp.avg(x * (W.T @ (W @ x)))
     >>> derive(gram).scalar("return")
     1
+
+    `assume` names doubts that the caller takes on himself, as `evaluate` names them: a second moment or the sign of an
+    argument that the analysis does not reach.  The limit repeats them.
 
     Raises ProgramError for what is not a program, NoLimitError where a hypothesis of the limit fails.
     """
@@ -64,7 +68,12 @@ def derive(program: Program, regime: Regime | None = None) -> Any:
             f"`{program.name}` is no {asked.takes}: tp.{type(asked).__name__}() takes {_MADE[asked.takes]}."
         )
     with deep(program.name, NoLimitError):
-        return asked.derive(program)
+        limit = asked.derive(program)
+    if not assume:
+        return limit
+    if not isinstance(limit, WidthLimit):
+        raise ProgramError(f"assume={assume!r}: only the width limit names its doubts.")
+    return limit.assuming((assume,) if isinstance(assume, str) else assume)
 
 
 #: how each kind of program is made

@@ -112,6 +112,18 @@ class WidthLimit:
         """The derivation, one step a rule."""
         return tuple(self.state.steps)
 
+    def assuming(self, names: Sequence[str]) -> WidthLimit:
+        """The same limit, with doubts that are named taken on by the user; ProgramError for a name that is no doubt."""
+        known = self.state.doubtful()
+        for name in names:
+            if name not in known:
+                raise ProgramError(
+                    f"assume={name!r}: `{self.program.name}` has no such doubt; its doubts are "
+                    f"{', '.join(map(repr, known)) or 'none'}."
+                )
+        self.state.assume(names)
+        return self
+
     # -- reports ------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
@@ -183,7 +195,6 @@ class WidthLimit:
         Raises EvaluationError for a missing constant, a moment that is not established, too few particles, a value
         that is not settled (a jump or a pole at a zero in disguise); its text names the labels that have a number.
         """
-        self._unestablished()
         given = named_once(constants, named, "evaluate()", EvaluationError)
         with deep(self.program.name, EvaluationError):
             return numeric.evaluation.evaluate(
@@ -203,7 +214,10 @@ class WidthLimit:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _derived_again, (self.program,)  # the tables behind a derivation hold functions; they are made again
+        return _derived_again, (
+            self.program,
+            self.state.assumed,
+        )  # the tables behind a derivation hold functions; they are made again
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -227,15 +241,7 @@ class WidthLimit:
     def _tidied(self, expr: Expr) -> Expr:
         return text.shortest(self.state.engine.written_out(expr))
 
-    def _unestablished(self) -> None:
-        """Raise when something that the results rest on has no established second moment."""
-        for doubt in self.state.doubts:
-            raise EvaluationError(
-                f"moment not established: {doubt.what} at {doubt.where}: {doubt.reason}. Bound the function or keep it "
-                "away from its pole."
-            )
 
-
-def _derived_again(program: Program) -> WidthLimit:
+def _derived_again(program: Program, assumed: Sequence[str]) -> WidthLimit:
     """A limit that was pickled, from its program."""
-    return WidthLimit(program, derive_width(program))
+    return WidthLimit(program, derive_width(program)).assuming(assumed)

@@ -10,8 +10,8 @@ import sympy
 from sympy import Integer, S, Symbol
 
 import tplimits as tp
+from tplimits.limit.closed_forms.isserlis import gaussian_polynomial
 from tplimits.limit.kernels.infinite import leading, with_infinite_axes
-from tplimits.limit.kernels.isserlis import gaussian_polynomial
 from tplimits.limit.kernels.leaves import Kron, Of, free_indices
 from tplimits.limit.kernels.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
 from tplimits.program.entries import AxisSum, axis_symbol, size_symbol

@@ -11,12 +11,13 @@ import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.hypotheses.freshness import readout
 from tplimits.limit.kernels.brackets import ONE_SIDE, OTHER_SIDE
 from tplimits.limit.kernels.expectations import NoTangentKernel
 from tplimits.limit.kernels.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kernels.recursion import Recursion
-from tplimits.limit.kernels.safety import is_safe
+from tplimits.limit.kernels.safety import KernelSources
 from tplimits.program.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.network import parameters
 from tplimits.program.nodes import InitialScalar, ScalarNonlin
@@ -88,18 +89,14 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     axes = network[vector].axes
     left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
     right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))
-    if not is_safe(state, left, vector):
-        raise NoLimitError(
-            f"{network.where(vector)}: the output n^(−1/2) Σ x is Gaussian with covariance ⟨x|x′⟩ only for x = Σ v·y "
-            "with fresh readout vectors v (or images W y with W used there alone). Multiply what is read out by a "
-            "fresh vector."
-        )
+    readout(KernelSources(state), left, vector)
     nngp = state.inner(left, right)
     ntk, refusal = S.Zero, ""
     if vector in moved.of:
         p = moved.of[vector]
+        refusal = state.judged.why_infinite(p)
         try:
-            ntk = state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
+            ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
         except NoTangentKernel as error:
             refusal = str(error)
     shift = _shift(network, trained, free)

@@ -9,10 +9,10 @@ import sympy
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.kernels.deltas import without_vanishing_deltas
+from tplimits.limit.closed_forms.isserlis import gaussian_polynomial
+from tplimits.limit.kernels.deltas import conditional, without_vanishing_deltas
 from tplimits.limit.kernels.forms import Forms, connected
 from tplimits.limit.kernels.infinite import with_infinite_axes
-from tplimits.limit.kernels.isserlis import gaussian_polynomial
 from tplimits.limit.kernels.leaves import (
     DrawMean,
     Moment,
@@ -176,7 +176,10 @@ class Expectations(Openings):
         for i, (z, a) in enumerate(forms.variables.items()):
             for w, b in list(forms.variables.items())[i:]:
                 covariance[z, w] = covariance[w, z] = self.inner(a, b)
-        pieces = [p for f in written for p in sympy.Mul.make_args(f)]
+        return self._independent([p for f in written for p in sympy.Mul.make_args(f)], covariance, forms)
+
+    def _independent(self, pieces: list[Expr], covariance: dict, forms: Forms) -> Expr:
+        """E of a product, group by group of correlated variables."""
         result = sympy.Mul(*(p for p in pieces if not p.free_symbols & set(forms.variables)))
         if result.free_symbols & set(forms.parameters):
             result = result.xreplace(forms.parameters)
@@ -200,6 +203,7 @@ class Expectations(Openings):
         opened = sympy.expand(elementary(integrand)) if integrand.has(DiracDelta) else integrand
         if opened.has(DiracDelta):
             self._refuse_deltas(integrand)
+            return self._with_deltas(sympy.Add.make_args(opened), used, covariance, forms)
         if len(used) > MOST_VARIABLES:
             raise NoLimitError(
                 f"a mean over {len(used)} correlated Gaussian variables is needed, of {sympy.sstr(integrand):.200}; "
@@ -216,6 +220,19 @@ class Expectations(Openings):
             tuple(renamed.values()),
             tuple(forms.parameters[p] for p in parameters),
         )
+
+    def _with_deltas(self, addends: Sequence[Expr], used: list[Symbol], covariance: dict, forms: Forms) -> Expr:
+        """E of a sum in which deltas stand, one in a term: each leaves a mean given that its argument vanishes."""
+        smooth = sympy.Add(*(a for a in addends if not a.has(DiracDelta)))
+        found = self._one_moment(smooth, used, covariance, forms) if smooth != 0 else S.Zero
+        for term in addends:
+            if term.has(DiracDelta):
+                given = conditional(term, used, covariance)
+                moved = {z: z + forms.parameter(m.xreplace(forms.parameters)) for z, m in given.mean.items() if m != 0}
+                pieces = list(sympy.Mul.make_args(given.integrand.xreplace(moved)))
+                value = self._independent(pieces, given.covariance, forms)
+                found += given.density.xreplace(forms.parameters) * value
+        return found
 
     def _refuse_deltas(self, integrand: Expr) -> None:
         deltas = integrand.atoms(DiracDelta)

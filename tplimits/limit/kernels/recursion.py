@@ -10,10 +10,12 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
+from tplimits.limit.kernels.judging import Judgements
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
-from tplimits.limit.kernels.safety import refuse_unsafe
+from tplimits.limit.kernels.safety import settle
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
+from tplimits.limit.rules.powers import scaled_out
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
     OWN,
@@ -46,12 +48,20 @@ class Recursion(Brackets):
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
+        self.fluctuations: list[int] = []  # those that stay in some limit
+        self.judged = Judgements(self)
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
         for position, instruction in enumerate(self.program):
             self._walk(position, instruction)
 
-    def _degree(self, position: int) -> int:
+    @property
+    def logits(self) -> list[int]:
+        """The fluctuations that stay in some limit, without tangents."""
+        return [p for p in self.fluctuations if not self.nodes[p].degree]
+
+    def degree_of(self, position: int) -> int:
+        """1 for a tangent."""
         return int(position >= self.tangent.size)
 
     # -- instructions -------------------------------------------------------------------------
@@ -66,13 +76,17 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
+            self.judged.body(position, s.body)
             body = self._limit(position, self.translated(s.body), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            self._define(position, s, self._limit(position, self.translated(s.body, s)))
+            self.judged.body(position, s.body)
+            limit = self._limit(position, self.translated(s.body, s))
+            self.judged.vector(position, s, limit)
+            self._define(position, s, limit)
         else:
             assert isinstance(s, InitialMatrix)
 
@@ -82,12 +96,13 @@ class Recursion(Brackets):
         if std == 0:
             self.nodes[position] = Node(s.name, s.axes, 0, source, body=mean, gaussian=False, over=s.over)
         elif mean == 0 and std == 1:
-            self.nodes[position] = Node(s.name, s.axes, self._degree(position), source, over=s.over, initial=True)
+            self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
         else:
             white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
             self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
+        self.judged.exact.add(position)
         if position in self.network.inputs:
             self.scalars[position] = Data(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))
         elif s.value is not None:
@@ -97,18 +112,20 @@ class Recursion(Brackets):
 
     def _average(self, position: int, s: Avg) -> None:
         assert s.operand is not None
+        if s.operand.source in self.judged.nonnegative:
+            self.judged.nonnegative.add(position)
         operand = self.translated(s.operand, s)
         fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
-        mean = S.Zero if self._degree(position) else self.mean_given(operand)
+        mean = S.Zero if self.degree_of(position) else self.mean_given(operand)
         value = mean if fluctuates else self.named(mean, s.axes, position, "average")
         if not self._scaled:
             self.scalars[position] = value
             return
         self.nodes[position] = Node(
-            s.name, s.axes, self._degree(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
+            s.name, s.axes, self.degree_of(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
         )
         root = sympy.sqrt(width_ratio(s.over) * N)
-        logit = Of if self._degree(position) or any(a in self.infinite for a in s.axes) else Given
+        logit = Of if self.degree_of(position) or any(a in self.infinite for a in s.axes) else Given
         self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
 
     def _given_random(self, leaf: Of) -> bool:
@@ -170,7 +187,7 @@ class Recursion(Brackets):
         assert s.operand is not None
         view = View(s.matrix, s.matrix_indices, s.transposed)
         operand = self.translated(s.operand, s)
-        degree = max(self._degree(s.matrix), self.degree(operand)) if operand != 0 else 0
+        degree = max(self.degree_of(s.matrix), self.degree(operand)) if operand != 0 else 0
         random = any(map(self._given_random, self.leaves(operand)))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
@@ -184,23 +201,25 @@ class Recursion(Brackets):
     # -- bodies -------------------------------------------------------------------------------
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
-        """A body for input 1: entries of data, of deterministic scalars, of kets."""
+        """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
+        found = settled(self.substituted(expr))
+        return self._boxed(found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
+
+    def substituted(self, expr: Expr) -> Expr:
+        """An expression with leaves for its entries; kets in boxes have sides of their own."""
         expr = in_widths_of_n(expr, self.program)
         swap: dict[Expr, Expr] = {}
-        boxes = set()
         for entry in entries(expr):
             source = entry.source
             axes = self.program[source].axes
             if source in self.scalars:
                 swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
-            elif self.program[source].width is None or entry.neuron == OWN:
-                swap[entry] = Of(Integer(source), ONE_SIDE, *entry.indices)
             else:
-                side = Integer(10 + int(entry.neuron.name[1:]))
-                boxes.add(side)
+                own = self.program[source].width is None or entry.neuron == OWN
+                side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
                 swap[entry] = Of(Integer(source), side, *entry.indices)
-        found = settled(expr.xreplace(swap))
-        return self._boxed(found, s) if boxes else found
+        gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
+        return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
 
     def _boxed(self, expr: Expr, s: Instruction | None) -> Expr:
         """E over the boxes of an outer nonlinearity, which must stand apart from the rest of the body."""
@@ -226,10 +245,9 @@ class Recursion(Brackets):
 
     def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
         """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
-        if not body.has(N):
-            return body
+        body = scaled_out(body)
         try:
-            limit = at_infinity(body)
+            limit = at_infinity(body) if body.has(N) else body
         except ValueError as error:
             term = self._divergent(body) or _shown(str(error))
             raise NoLimitError(
@@ -237,9 +255,9 @@ class Recursion(Brackets):
                 "average times a power of n has a limit only where its mean vanishes and the power is ½. "
                 "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
             ) from None
-        for number in {leaf.node for leaf in self.leaves(limit)} | {leaf.source for leaf in limit.atoms(Given)}:
+        for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):
             if self.nodes[number].is_fluctuation:
-                refuse_unsafe(self, number, position)
+                settle(self, number)
         return body if keep else limit
 
     def _divergent(self, body: Expr) -> str:
@@ -248,11 +266,12 @@ class Recursion(Brackets):
         if not grown:
             return ""
         term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
-        names = {e: sympy.Symbol(self._bracket(e)) for e in term.atoms(TableEntry)}
+        names = {e: sympy.Symbol(self.bracket(e)) for e in term.atoms(TableEntry)}
         leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
         return _shown(sympy.sstr(leading.xreplace(names)))
 
-    def _bracket(self, entry: TableEntry) -> str:
+    def bracket(self, entry: TableEntry) -> str:
+        """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
         nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
         indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
         return f"⟨{'|'.join(nodes)}⟩{indices}"

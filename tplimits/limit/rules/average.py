@@ -8,8 +8,11 @@ from tplimits.limit.state import State
 REFERENCE = Reference(f"{MASTER}, Thm 2.6.10 (Master Theorem)", "yang2023tensor")
 
 
-def average(state: State, key: Key, ket: Ket) -> None:
-    """The limit of an average: the mean of the ket."""
+def average(state: State, key: Key, ket: Ket, operand: Key | None = None) -> None:
+    """The limit of an average: the mean of the ket; an average of what is never negative is not."""
+    for kept in (state.nonnegative, state.exact):
+        if operand in kept:
+            kept.add(key)
     value = state.engine.mean(ket.expr)
     state.scalars[key] = state.engine.named(value)
     name = state.label(key)

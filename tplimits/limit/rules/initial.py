@@ -19,6 +19,9 @@ def initial_vector(state: State, key: Key, vector: InitialVector) -> None:
     name = state.label(key)
     if vector.law.std == 0:
         ket = Ket(name, vector.law.mean, width=vector.over)
+        state.exact.add(key)
+        if vector.law.mean.is_nonnegative:
+            state.nonnegative.add(key)
     else:
         symbol = state.gaussians.add(name, InitialSource(*key))
         ket = Ket(name, vector.law.mean + vector.law.std * symbol, width=vector.over)
@@ -32,4 +35,5 @@ def initial_scalar(state: State, key: Key, scalar: InitialScalar) -> None:
     """The limit of a given scalar: its value, or a symbol with its name."""
     name = state.label(key)
     state.scalars[key] = scalar.value if scalar.value is not None else constant_symbol(name)
+    state.exact.add(key)
     state.steps.append(Step("given scalar", (), lambda: f"{name} → {state.text(state.scalars[key])}", REFERENCE))

@@ -27,6 +27,7 @@ from tplimits.limit.expanding import OPEN_HEADS
 from tplimits.limit.gaussians import HatSource, View
 from tplimits.limit.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.limit.moments import OpenMoment
+from tplimits.limit.rules.dots import NotAFunction, beside_jump, coefficient, solved
 from tplimits.limit.span import Span
 from tplimits.limit.state import DATA_TOLERANCE, State, Use
 from tplimits.program.functions import JUMPS, elementary
@@ -52,7 +53,7 @@ def matmul(state: State, key: Key, view: View, x: Ket, over: str) -> None:
         return
     hat = state.gaussians.add(_hat_name(name), HatSource(view, len(uses)))
     dots = _dot_terms(state, view, x) if state.with_dots else ()
-    total = state.engine.combination([(S.One, hat), *((t.coefficient, t.partner_ket) for t in dots)])
+    total = state.combined([(S.One, hat), *((t.coefficient, t.partner_ket) for t in dots)])
     state.kets[key] = Ket(name, total, hat=hat, dot=dots, width=over)
     uses.append(Use(x.label, x.expr, hat, name, state.kets[key].expr))
     if len(state.engine.terms(x.expr)) <= _FEW_TERMS:
@@ -77,7 +78,7 @@ def _combination(state: State, view: View, ket: Expr, name: int) -> dict[int, Ex
 
 def _repeat(state: State, key: Key, view: View, x: Ket, combination: dict[int, Expr], over: str) -> None:
     uses, name = state.uses[view], state.label(key)
-    expr = state.engine.combination((c, uses[i].result_ket) for i, c in combination.items())
+    expr = state.combined([(c, uses[i].result_ket) for i, c in combination.items()])
     hat = sympy.Add(*(c * uses[i].hat for i, c in combination.items()))
     # the dot part of a combination is the combination of the dot parts
     dots = []
@@ -129,23 +130,27 @@ def _dot_terms(state: State, view: View, x: Ket) -> tuple[DotTerm, ...]:
 
 
 def _coefficient(state: State, hat: Symbol, partners: list[Use], x: Expr, derivative: Expr) -> tuple[Expr, str]:
-    """E[∂x/∂hat]: by the derivative, or by Stein's form where the derivative is not a function.
+    """E[∂x/∂hat] in one of the forms of `rules.dots`; an open mean of a delta has no quadrature."""
 
-    A delta is integrated where everything beside it is continuous; beside another jump the product is
-    ambiguous (∂ relu(h + sign h) has step(…)·δ(h)), and an open mean of a delta has no quadrature.
-    """
-    if not _ambiguous(state, derivative):
+    def by_derivative() -> Expr:
+        if _ambiguous(state, derivative):
+            raise NotAFunction
         value = state.engine.mean(derivative)
         opened = [state.engine.moments.get(s) for s in value.free_symbols]
-        if not any(isinstance(m, OpenMoment) and state.gaussians.has_delta(m.integrand) for m in opened):
-            return value, "derivative"
-    hats = [u.hat for u in partners if u.hat in state.gaussians.of(x)]
-    gram = sympy.Matrix([[state.engine.covariance(a, b) for b in hats] for a in hats])
-    products = sympy.Matrix([state.engine.named(state.engine.mean(h * x)) for h in hats])
-    place = hats.index(hat)
-    if len(hats) <= 3 and _certainly_regular(gram):
-        return (gram.LUsolve(products))[place], "Stein"
-    return state.engine.stein(place, tuple(map(tuple, gram.tolist())), tuple(products)), "Stein"
+        if any(isinstance(m, OpenMoment) and state.gaussians.has_delta(m.integrand) for m in opened):
+            raise NotAFunction
+        return value
+
+    def by_stein() -> Expr:
+        hats = [u.hat for u in partners if u.hat in state.gaussians.of(x)]
+        gram = [[state.engine.covariance(a, b) for b in hats] for a in hats]
+        products = [state.engine.named(state.engine.mean(h * x)) for h in hats]
+        place = hats.index(hat)
+        if len(hats) <= 3 and _certainly_regular(sympy.Matrix(gram)):
+            return solved(gram, products)[place]
+        return state.engine.stein(place, tuple(map(tuple, gram)), tuple(products))
+
+    return coefficient(by_derivative, by_stein)
 
 
 def _certainly_regular(gram: sympy.Matrix) -> bool:
@@ -161,14 +166,7 @@ def _ambiguous(state: State, derivative: Expr) -> bool:
         return False
     if not derivative.has(sympy.DiracDelta):
         return True
-    for term in sympy.Add.make_args(sympy.expand(elementary(derivative))):
-        if term.has(sympy.DiracDelta):
-            others = [f for f in sympy.Mul.make_args(term) if not isinstance(f, sympy.DiracDelta)]
-            if any(f.has(*JUMPS) or state.gaussians.has_delta(f) for f in others) or any(
-                f.args[0].has(*JUMPS) for f in term.atoms(sympy.DiracDelta)
-            ):
-                return True
-    return False
+    return beside_jump(derivative, lambda factor: factor.has(*JUMPS) or state.gaussians.has_delta(factor))
 
 
 def _record(state: State, view: View, ket: Ket, x: Ket, uses: list[Use]) -> None:

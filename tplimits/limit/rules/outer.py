@@ -6,20 +6,28 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.bounds import bounds
-from tplimits.limit.growth import Growth, Verdict, classify
+from tplimits.limit.closed_forms.integrand import longer
+from tplimits.limit.hypotheses.jump import jumps
+from tplimits.limit.hypotheses.moments import Growth, Tail, constant_mean, infinite_moment, tail
+from tplimits.limit.hypotheses.pole import poles
+from tplimits.limit.hypotheses.reader import Doubt
+from tplimits.limit.hypotheses.root import roots
 from tplimits.limit.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.limit.rules.powers import without_n
-from tplimits.limit.state import Doubt, State
+from tplimits.limit.rules.reading import BodyReader, key_of
+from tplimits.limit.state import State
 from tplimits.program.entries import OWN, Entry, GaussMean, entries
-from tplimits.program.functions import JUMPS
-from tplimits.program.nodes import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 
 REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
+#: nodes of what the tail of a later ket is judged from; a longer one gets a name
+_LONG = 100
 SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 
@@ -28,19 +36,25 @@ def outer(state: State, key: Key, instruction: OuterNonlin) -> None:
     body = state.unroller.at(instruction.body, instruction.axes, key[1])
     body = without_n(state, key, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
-    kets, boxed = _kets(state, body, boxes)
-    value = _substituted(state, key, body, kets)
+    kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
+    value, scalars = _substituted(state, key, body, kets)
     state.engine.effort.read(value)
-    growth = classify(value, state.gaussians)
+    judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
+    inner = value if judged == kets else body.xreplace({**scalars, **judged})
+    growth = _tail(state, inner, value)
     if boxed:
         value = state.engine.mean(value, over=boxed)
-        if growth.kind.value > Growth.EXPONENTIAL.value:  # by Jensen the mean over boxes grows no faster, maybe slower
-            growth = classify(value, state.gaussians)
+        if not growth.established:  # by Jensen the mean over boxes grows no faster, maybe slower
+            growth = _tail(state, value, value)
     remarks = _second_moment(state, key, value, growth)
     value = state.engine.shortened(value, state.label(key))
     ket = Ket(state.label(key), value, width=instruction.over)
     state.kets[key] = ket
-    premises = tuple(dict.fromkeys(state.label((e.source, _index(e))) for e in entries(body)))
+    if growth.established and (boxed or inner != value):
+        state.judged[value] = (
+            _judged(state, key, value if boxed else inner, value, growth) if value.free_symbols else value
+        )
+    premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
     rule = f"outer nonlinearity of order {instruction.order}"
     text = lambda: f"|{ket.label}⟩ = {state.text(state.engine.lengthened(value))}"  # noqa: E731 - a sentence to be written later
     state.steps.append(Step(rule, premises, text, REFERENCE, lambda: remarks))
@@ -50,82 +64,72 @@ def scalar(state: State, key: Key, instruction: ScalarNonlin) -> None:
     """The limit of a function of scalars: the function of the limits."""
     body = state.unroller.at(instruction.body, instruction.axes, key[1])
     body = without_n(state, key, body)
-    value = _substituted(state, key, body, {})
+    value, _ = _substituted(state, key, body, {})
     state.scalars[key] = state.engine.named(value)
-    premises = tuple(dict.fromkeys(state.label((e.source, _index(e))) for e in entries(body)))
+    premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
     state.steps.append(
         Step("function of scalars", premises, lambda: f"{state.label(key)} → {state.text(value)}", SCALARS)
     )
 
 
-def _index(entry: Entry) -> tuple[int, ...]:
-    return tuple(int(i) for i in entry.indices)
+def _tail(state: State, inner: Expr, value: Expr) -> Tail:
+    """The tail of a ket: from the tails of what its body reads, or else from its closed form."""
+    found = tail(inner, state.gaussians)
+    if found.established or inner == value:
+        return found
+    closed = tail(value, state.gaussians)
+    return closed if closed.established else found
 
 
-def _kets(state: State, body: Expr, boxes: dict[Symbol, int]) -> tuple[dict[Expr, Expr], set[Symbol]]:
+def _judged(state: State, key: Key, inner: Expr, value: Expr, growth: Tail) -> Expr:
+    """What stands for a ket where the tails of later ones are judged: a name that carries its own."""
+    if inner != value and not longer(inner, _LONG):
+        return inner
+    name = state.gaussians.name_long(f"|{state.label(key)}|", value, key in state.nonnegative)
+    state.gaussians.growths[name] = growth
+    return name
+
+
+def _kets(
+    state: State, body: Expr, boxes: dict[Symbol, int], read: Callable[[Ket], Expr]
+) -> tuple[dict[Expr, Expr], set[Symbol]]:
     """What each vector entry of the body stands for, and the boxed variables."""
     kets: dict[Expr, Expr] = {}
     boxed: set[Symbol] = set()
     for entry in entries(body):
-        ket = state.kets.get((entry.source, _index(entry)))
+        ket = state.kets.get(key_of(entry))
         if ket is None:
             continue
         if entry.neuron == OWN:
-            kets[entry] = ket.expr
+            kets[entry] = read(ket)
             continue
-        fresh = state.engine.rename_boxes(ket.expr)
+        fresh = state.engine.rename_boxes(read(ket))
         kets[entry], copies = state.gaussians.copied(fresh, boxes[entry.neuron])
         boxed |= copies
     return kets, boxed
 
 
-def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> Expr:
-    """The body with limits and kets put in; refuses jumps and poles that the limit lands on."""
-    scalars = {e: state.scalars[(e.source, _index(e))] for e in entries(body) if (e.source, _index(e)) in state.scalars}
-    swap = {**scalars, **kets, **{node: _constant_mean(state, key, node) for node in body.atoms(GaussMean)}}
-    where = state.program.where(key[0])
-    for node in body.atoms(*JUMPS):
-        argument = node.args[0]
-        if argument.has(Entry) and sympy.expand(argument.xreplace(swap)) == 0:
-            raise NoLimitError(
-                f"{where}: the limit lands on a jump of `{type(node).__name__}`; its argument tends to 0, where "
-                "the function is not continuous (hypothesis of Def. 2.6.5: ψ continuous at the limits of its "
-                "arguments), so the value keeps fluctuating. Use a continuous function, or multiply the "
-                "argument by tp.sqrt(tp.n)."
-            )
-    _refuse_vanishing_roots(state, where, body, swap)
+def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
+    """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
+    scalars = {e: state.scalars[key_of(e)] for e in entries(body) if key_of(e) in state.scalars}
+    scalars |= {node: _constant_mean(state, key, node) for node in body.atoms(GaussMean)}
+    swap = {**scalars, **kets}
+    reader = BodyReader(state, swap)
+    for hypothesis in (jumps, poles, roots):
+        state.judge(hypothesis, reader, body, key)
+    if all(key_of(e) in state.exact for e in entries(body)):
+        state.exact.add(key)
+    if reader.bounds(body)[0] >= 0:
+        state.nonnegative.add(key)
     value = body.xreplace(swap)
     if value.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo, sympy.I):
-        shown = sympy.sstr(body.xreplace({e: Symbol(state.label((e.source, _index(e)))) for e in entries(body)}))
-        limits = ", ".join(f"{state.label((e.source, _index(e)))} → {v}" for e, v in scalars.items())
+        limits = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(
-            f"{where}: `{shown}` is not finite at the limit of its arguments ({limits or 'constants'}); hypothesis: ψ "
-            "continuous at the limits of its scalars. Keep the denominator or the logarithm away from zero."
+            f"{state.program.where(key[0])}: `{reader.shown(body)}` is not finite at the limit of its arguments "
+            f"({limits or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
+            "or the logarithm away from zero."
         )
-    return value
-
-
-def _refuse_vanishing_roots(state: State, where: str, body: Expr, swap: dict[Expr, Expr]) -> None:
-    """A root of a scalar that tends to 0 with either sign is not real at finite width, however large."""
-    for node in body.atoms(sympy.Pow):
-        if not node.exp.is_Rational or node.exp.is_Integer or not node.base.has(Entry):
-            continue
-        least = {e: Symbol("averaged", nonnegative=True) for e in entries(node.base) if _averages_nonnegative(state, e)}
-        if bounds(node.base.xreplace(least))[0] < 0 and sympy.expand(node.base.xreplace(swap)) == 0:
-            raise NoLimitError(
-                f"{where}: what stands under the root of `{node.exp}` tends to 0 and is negative at finite width with "
-                "positive probability (hypothesis: ψ is real and continuous near the limits of its scalars). Take the "
-                "root of a square or of a mean of squares, or multiply by tp.sqrt(tp.n) and look at the fluctuation."
-            )
-
-
-def _averages_nonnegative(state: State, entry: Entry) -> bool:
-    """Whether an entry is an average of a vector that is nowhere negative."""
-    instruction = state.program[entry.source]
-    if not isinstance(instruction, Avg) or instruction.operand is None:
-        return False
-    ket = state.kets.get((instruction.operand.source, _index(entry)))
-    return ket is not None and bool(bounds(ket.expr)[0] >= 0)
+    return value, scalars
 
 
 def _constant_mean(state: State, key: Key, node: GaussMean) -> Expr:
@@ -133,29 +137,22 @@ def _constant_mean(state: State, key: Key, node: GaussMean) -> Expr:
     integrand, variable = node.args
     fresh = state.gaussians.copy(variable, state.gaussians.new_box())
     own = integrand.xreplace({variable: fresh})
-    growth, where, shown = classify(own, state.gaussians), state.program.where(key[0]), f"tp.expect of {integrand}"
-    if growth.kind is Growth.INFINITE:
-        raise NoLimitError(
-            f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
-            "integrable function of a standard normal). Bound the function, or keep it away from its pole."
-        )
-    if growth.kind is Growth.UNKNOWN:
-        state.doubts.append(Doubt(shown, where, growth.reason))
+    doubt = constant_mean(state.program.where(key[0]), integrand, own, state.gaussians)
+    if doubt is not None:
+        state.doubts.append((key, doubt))
     return state.engine.named(state.engine.mean(own))
 
 
-def _second_moment(state: State, key: Key, value: Expr, growth: Verdict) -> tuple[str, ...]:
+def _second_moment(state: State, key: Key, value: Expr, growth: Tail) -> tuple[str, ...]:
     if growth.kind is Growth.INFINITE:
-        raise NoLimitError(
-            f"{state.program.where(key[0])}: |{state.label(key)}⟩ = {state.text(value)} has no "
-            f"finite second moment: {growth.reason} (hypothesis: ψ pseudo-Lipschitz, or at least square integrable). "
-            "Bound the function, or keep it away from its pole."
-        )
+        shown = f"{state.label(key)}⟩ = {state.text(value)}"
+        raise NoLimitError(infinite_moment(state.program.where(key[0]), shown, growth.reason))
     if growth.kind is Growth.EXPONENTIAL:
         return (
             "not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",
         )
     if growth.kind is Growth.UNKNOWN:
-        state.doubts.append(Doubt(f"|{state.label(key)}⟩", state.program.where(key[0]), growth.reason))
+        doubt = Doubt("moment", state.label(key), state.program.where(key[0]), growth.reason)
+        state.doubts.append((key, doubt))
         return (f"second moment not established symbolically: {growth.reason}",)
     return ()

@@ -1,14 +1,15 @@
 """Powers of n in a body: what vanishes, what is a fluctuation, what diverges.
 
-Negative powers vanish.  A positive power must be absorbed by averages around their limits,
-θ = lim θ + S/√width, where S is a fluctuation scalar (its law is the business of `fluctuation`).
-What then still grows with n has no limit.
+Negative powers vanish, but not inside a kink or a jump at zero: √n·relu(S/√n) is relu(S), sign(x/√n) is sign(x).
+These heads are homogeneous: powers of n come out of them first.  A positive power must be absorbed by averages
+around their limits, θ = lim θ + S/√width, where S is a fluctuation scalar (its law is the business of
+`fluctuation`).  What then still grows with n has no limit.
 """
 
 from __future__ import annotations
 
 import sympy
-from sympy import Expr, Symbol
+from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.kets import Key
@@ -16,16 +17,19 @@ from tplimits.limit.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.limit.span import negligible
 from tplimits.limit.state import State, in_widths_of_n, width_ratio
 from tplimits.program.entries import Entry, N, entries
+from tplimits.program.functions import JUMPS, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes import Avg, ScalarNonlin
 from tplimits.program.scale import at_infinity, in_root
 
+#: heads that are homogeneous in their first arguments: of degree 0 the jumps, of degree 1 the others
+_ARGUMENTS = {step: 1, where: 1, relu: 1, leaky_relu: 1, maximum: 2, minimum: 2, sympy.sign: 1, sympy.Abs: 1}
 #: beyond this size a limit through SymPy's series is not tried
 _SMALL = 120
 
 
 def without_n(state: State, key: Key, body: Expr) -> Expr:
     """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
-    body = in_widths_of_n(body, state.program)
+    body = scaled_out(in_widths_of_n(body, state.program), growing=False)
     if not body.has(N):
         return body
     try:
@@ -33,6 +37,7 @@ def without_n(state: State, key: Key, body: Expr) -> Expr:
     except ValueError:
         pass
     centred, averages = _around_limits(state, body)
+    centred = scaled_out(centred)
     try:
         limit = at_infinity(centred)
     except ValueError as error:
@@ -45,6 +50,45 @@ def without_n(state: State, key: Key, body: Expr) -> Expr:
         if symbol in limit.free_symbols:
             settle(state, average)  # only now: a diverging mean is the better message
     return limit
+
+
+def scaled_out(expr: Expr, growing: bool = True) -> Expr:
+    """The same expression with powers of n taken out of heads with a kink or a jump at 0.
+
+    Positive powers stay inside a jump where they are not `growing` beyond everything, but may be absorbed by a mean
+    that vanishes: sign(√n·θ) is no sign(θ) before θ is written as its limit + S/√n.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> scaled_out(sympy.sqrt(N) * relu(x / sympy.sqrt(N) + y / N)), scaled_out(sympy.sign(x / N))
+    (relu(x + y/sqrt(n)), sign(x))
+    """
+    if not expr.has(N) or not expr.args:
+        return expr
+    expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
+    count = _ARGUMENTS.get(type(expr), 0)
+    arguments = [sympy.expand(a) for a in expr.args[:count]]
+    scale = max((p for a in arguments for p in _powers(a)), default=S.Zero)
+    if scale == 0 or (scale > 0 and not growing and isinstance(expr, JUMPS)):
+        return expr
+    inner = expr.func(*(sympy.expand(a / N**scale) for a in arguments), *expr.args[count:])
+    return inner if isinstance(expr, JUMPS) else N**scale * inner
+
+
+def _powers(expr: Expr) -> list[Expr]:
+    """The powers of n in the terms of a sum; none where n stands inside a function."""
+    found = []
+    for term in sympy.Add.make_args(expr):
+        power, rest = S.Zero, []
+        for factor in sympy.Mul.make_args(term):
+            base, exponent = factor.as_base_exp()
+            if base == N:
+                power += exponent
+            else:
+                rest.append(factor)
+        if term == 0 or any(f.has(N) for f in rest) or not power.is_Rational:
+            return []
+        found.append(power)
+    return found
 
 
 def _around_limits(state: State, body: Expr) -> tuple[Expr, dict[Symbol, Key]]:

@@ -2,14 +2,15 @@
 
 Logits ⟨q|k⟩/√n are Gaussian with Cov(G_ai(ξ), G_bj(ξ′)) = P_ab(ξ, ξ′) R_ij(ξ, ξ′) for independent queries and keys: a
 product of tables whose indices are apart.  With roots P = L Lᵀ, R = M Mᵀ over all (input, place) the logits are L Z Mᵀ,
-Z white.  Other covariances are factored whole.
+Z white.  Other covariances are factored whole, and so are those of several fluctuations that are correlated.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
@@ -19,6 +20,8 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.leaves import SECOND, Kron, TableEntry, free_indices, plain_axis
+from tplimits.limit.kernels.recursion import Recursion
+from tplimits.numeric.kernels.inputs import Inputs
 from tplimits.numeric.kernels.labelled import Labelled
 
 if TYPE_CHECKING:
@@ -41,19 +44,62 @@ class LogitDraws:
     def of(self, node: int, side: int) -> Labelled:
         """Draws of one fluctuation for the inputs of a side."""
         if node not in self.known:
-            self.known[node] = self._drawn(node)
+            together = self._correlated(node)
+            self.known |= self._jointly(together) if len(together) > 1 else {node: self._drawn(node)}
         return self.known[node][side - 1]
 
+    @property
+    def _recursion(self) -> Recursion:
+        return self.tables[1, 2].derivation.recursion
+
+    def _law(self, node: int, other: int) -> Expr:
+        """The covariance of two fluctuations, for one member of an infinite family."""
+        law = self._recursion.table(node, other)
+        return law.xreplace({k: sympy.S.One for k in law.atoms(Kron) if _is_infinite(k, self._recursion.infinite)})
+
+    def _axes(self, node: int) -> list[str]:
+        return [a for a in self._recursion.nodes[node].axes if a not in self._recursion.infinite]
+
+    def _correlated(self, node: int) -> list[int]:
+        """The fluctuations that are drawn together with one."""
+        found, waiting = {node}, [node]
+        while waiting:
+            one = waiting.pop()
+            more = [p for p in self._recursion.logits if p not in found and self._law(one, p) != 0]
+            found.update(more)
+            waiting += more
+        return sorted(found)
+
+    def _jointly(self, nodes: Sequence[int]) -> dict[int, tuple[Labelled, Labelled]]:
+        """Draws of correlated fluctuations: one root of their covariance over all (fluctuation, input, place)."""
+        sides, axes = self.tables[1, 2].sides, {p: self._axes(p) for p in nodes}
+
+        def block(left: int, right: int) -> Array:
+            rows = [[self._block(self._law(p, q), axes[p], axes[q], left, right) for q in nodes] for p in nodes]
+            return numpy.block(rows)
+
+        root = self._root(block)
+        rng = numpy.random.default_rng([self.seed, *nodes])
+        values = root @ rng.standard_normal((root.shape[1], self.many))
+        found: dict[int, list[Labelled]] = {p: [] for p in nodes}
+        for side in (1, 2):
+            inputs = sides[side - 1]
+            start = 0 if side == 1 or sides[0] is sides[1] else len(values) - sum(map(self._rows(inputs), nodes))
+            for p in nodes:
+                rows = self._rows(inputs)(p)
+                shape = (inputs.many, *(inputs.sizes[plain_axis(a)] for a in axes[p]), self.many)
+                found[p].append(Labelled(values[start : start + rows].reshape(shape), ("input", *axes[p], "draw")))
+                start += rows
+        return {p: (one, other) for p, (one, other) in found.items()}
+
+    def _rows(self, inputs: Inputs) -> Callable[[int], int]:
+        return lambda node: inputs.many * math.prod(inputs.sizes[plain_axis(a)] for a in self._axes(node))
+
     def _drawn(self, node: int) -> tuple[Labelled, Labelled]:
-        any_table = self.tables[1, 2]
-        recursion = any_table.derivation.recursion
-        family = recursion.nodes[node]
-        axes = [a for a in family.axes if a not in recursion.infinite]
-        law = recursion.table(node, node)
-        law = law.xreplace({k: sympy.S.One for k in law.atoms(Kron) if _is_infinite(k, recursion.infinite)})
+        any_table, axes = self.tables[1, 2], self._axes(node)
         rng = numpy.random.default_rng([self.seed, node])
-        groups = _split(_definition(law, recursion.tables), axes)
-        roots = [self._root(expr, group) for expr, group in groups]
+        groups = _split(_definition(self._law(node, node), self._recursion.tables), axes)
+        roots = [self._root(partial(self._block, expr, group, group)) for expr, group in groups]
         white = rng.standard_normal((*(r.shape[-1] for r in roots), self.many))
         sides = []
         for side in (1, 2):
@@ -83,11 +129,11 @@ class LogitDraws:
             return 0
         return inputs.many * math.prod(inputs.sizes[plain_axis(a)] for a in group)
 
-    def _root(self, expr: Expr, group: Sequence[str]) -> Array:
-        """A root of the covariance over all (input, place) of both sides."""
+    def _root(self, block: Callable[[int, int], Array]) -> Array:
+        """A root of the covariance over all (input, place) of both sides, given its blocks between sides."""
         first, second_side = self.tables[1, 2].sides
         keys = ((1, 1),) if first is second_side else ((1, 1), (1, 2), (2, 2))
-        blocks = {key: self._block(expr, group, *key) for key in keys}
+        blocks = {key: block(*key) for key in keys}
         whole = blocks[1, 1]
         if len(keys) > 1:
             whole = numpy.block([[blocks[1, 1], blocks[1, 2]], [blocks[1, 2].T, blocks[2, 2]]])
@@ -105,16 +151,16 @@ class LogitDraws:
         root: Array = vectors[:, kept] * numpy.sqrt(values[kept])
         return root if root.shape[1] else numpy.zeros((len(whole), 1))
 
-    def _block(self, expr: Expr, group: Sequence[str], left: int, right: int) -> Array:
+    def _block(self, expr: Expr, group: Sequence[str], theirs: Sequence[str], left: int, right: int) -> Array:
         tables = self.tables[left, right]
         value = tables.frame(1, 2).value(expr)
-        order = ["input 1", *group, "input 2", *(a + SECOND for a in group)]
+        order = ["input 1", *group, "input 2", *(a + SECOND for a in theirs)]
         one, other = tables.sides
         sizes = [
             one.many,
             *(one.sizes[plain_axis(a)] for a in group),
             other.many,
-            *(other.sizes[plain_axis(a)] for a in group),
+            *(other.sizes[plain_axis(a)] for a in theirs),
         ]
         array = numpy.broadcast_to(value.at(order), sizes)
         return array.reshape(one.many * math.prod(sizes[1 : 1 + len(group)]), -1)

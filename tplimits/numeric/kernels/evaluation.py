@@ -132,7 +132,7 @@ def _fused(asked: Request) -> KernelPair | None:
         with numpy.errstate(all="ignore"):
             nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric, asked.dtype)
         return KernelPair(nngp, ntk)
-    except NotFused:
+    except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None
 
 

@@ -82,9 +82,9 @@ class Text:
         if isinstance(expr, TableEntry) and expr.sides[0] != expr.sides[1] and not expr.indices:
             return self.value(self._definition(expr))
         sides = _sides(expr)
-        if not sides and expr.has(AxisSum):  # the size of an axis that no data has
+        if not sides and expr.has(AxisSum, Moment):  # the size of an axis that no data has; a mean that no data moves
             raise NotFused
-        if not sides:
+        if not sides and not expr.has(Moment):
             return self._number(expr)
         if len(sides) == 1:
             return self._row(expr, *sides)

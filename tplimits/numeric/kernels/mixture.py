@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numeric.kernels.drawn import sampled
 from tplimits.numeric.kernels.request import Request, shape_of
 from tplimits.program.given import seed_number, whole_number
@@ -25,11 +25,22 @@ _BATCH = 1 << 22
 
 @dataclass(frozen=True)
 class KernelSample:
-    """Kernels given draws of the logits, (draws, N1, N2, *axes, *axes): `nngp` is C(𝒢), `ntk` is E[Θ | 𝒢]."""
+    """Kernels given draws of the logits, (draws, N1, N2, *axes, *axes): `nngp` is C(𝒢), `ntk` is E[Θ | 𝒢].
+
+    `no_ntk` says why there is no tangent kernel: asking for `ntk` then raises NoLimitError.
+    """
 
     nngp: Array
-    ntk: Array
+    tangent: Array = field(repr=False)
     symmetric: bool = field(default=True, repr=False)
+    no_ntk: str = field(default="", repr=False)
+
+    @property
+    def ntk(self) -> Array:
+        """E[Θ | 𝒢]."""
+        if self.no_ntk:
+            raise NoLimitError(self.no_ntk)
+        return self.tangent
 
     def outputs(self, many: int = 1, seed: int = 0) -> Array:
         """Outputs at initialisation: for each draw of the logits `many` independent ones, (draws, many, N, *axes).
@@ -63,7 +74,7 @@ def sample(asked: Request, draws: int, seed: int) -> KernelSample:
     """Kernels given so many draws of the logits."""
     parts = list(_batches(asked, draws, seed))
     nngp, ntk = (numpy.concatenate([p[i] for p in parts]) for i in (0, 1))
-    return KernelSample(nngp, ntk, asked.symmetric)
+    return KernelSample(nngp, ntk, asked.symmetric, asked.derivation.no_ntk)
 
 
 def excess_kurtosis(asked: Request, draws: int, seed: int) -> Kurtosis:

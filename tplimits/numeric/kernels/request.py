@@ -14,6 +14,7 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import SECOND
 from tplimits.numeric.kernels.inputs import Inputs, read_constants, read_inputs, same_parameters, with_sizes
+from tplimits.numeric.kernels.judged import require
 from tplimits.numeric.kernels.tables import Tables
 from tplimits.program.entries import size_symbol
 
@@ -90,6 +91,7 @@ def request(
     same_parameters(network, one, other)
     constants |= {size_symbol(a): float(s) for a, s in one.sizes.items()}
     constants |= {size_symbol(a + SECOND): float(s) for a, s in other.sizes.items()}
+    require(derivation, (one, other), constants)
     return Request(derivation, one, other, constants, X2 is None, _is_single(X1) and (X2 is None or _is_single(X2)))
 
 

@@ -69,18 +69,18 @@ class Tables:
         return self.known[wanted]
 
     def _key(self, number: int, left: int, right: int) -> Key:
-        return number, left, left if self.derivation.tables[number].single else right
+        return number, left, left if self.derivation.recursion.tables[number].single else right
 
     def _read_by(self, key: Key) -> list[Key]:
         """The tables in the definition of a table."""
         number, *inputs = key
-        leaves = self.derivation.tables[number].definition.atoms(TableEntry)
+        leaves = self.derivation.recursion.tables[number].definition.atoms(TableEntry)
         return [self._key(leaf.table, *(inputs[s - 1] for s in leaf.sides)) for leaf in leaves]
 
     def _find(self, key: Key) -> None:
         if key not in self.known:
             number, left, right = key
-            table = self.derivation.tables[number]
+            table = self.derivation.recursion.tables[number]
             self.known[key] = _complete(self.frame(left, right).mean(table.definition), self, table, left, right)
 
     def frame(self, left: int, right: int) -> Frame:

@@ -7,17 +7,23 @@ import random
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.limit.gaussians import Gaussians
+from tplimits.limit.hypotheses.reader import Randomness
+
+
+def variables_in(expr: Expr, gaussians: Randomness) -> list[Symbol]:
+    """The variables that stand in an expression themselves."""
+    found = (s for s in expr.free_symbols if gaussians.is_random(s) and gaussians.definition(s) is None)
+    return sorted(found, key=lambda s: s.name)
 
 
 class Signs:
     """Signs and zeros of expressions in the variables of a derivation; a sign is reported only when seen."""
 
-    def __init__(self, gaussians: Gaussians) -> None:
+    def __init__(self, gaussians: Randomness) -> None:
         self.gaussians = gaussians
 
     def _samples(self, expr: Expr) -> list[tuple[dict[Symbol, float], float]]:
-        variables = sorted((s for s in expr.free_symbols if s in self.gaussians), key=lambda s: s.name)
+        variables = variables_in(expr, self.gaussians)
         if not variables:
             return []
         if expr.free_symbols - set(variables):

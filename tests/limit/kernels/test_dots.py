@@ -1,0 +1,119 @@
+"""Dot parts of kernels at jumps: v·Wᵀφ(Wx) beside integrals in Stein's form and networks of finite width."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+X = np.array([[0.6, 0.8], [0.0, 0.7]])
+INF = mpmath.inf
+
+
+def net(φ):
+    @tp.network
+    def there_and_back(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W.T @ φ(W @ tp.sum(U * ξ, over="d")))
+
+    return there_and_back
+
+
+def tokens(φ):
+    @tp.network
+    def there_and_back(ξ: tp.Input["token", "d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W.T @ φ(W @ tp.sum(U * ξ, over="d")))
+
+    return there_and_back
+
+
+def nngp(network, data):
+    return tp.derive(network, tp.Kernels(train=("v",))).evaluate(data).nngp
+
+
+def expected(φ, c, breaks=(0,)):
+    """E φ² + b² c and b = E[h φ]/c, h ~ N(0, c)."""
+    s = mpmath.sqrt(c)
+
+    def mean(f):
+        return mpmath.quad(lambda h: f(h) * mpmath.npdf(h, 0, s), [-INF, *breaks, INF])
+
+    slope = mean(lambda h: h * φ(h)) / c
+    return float(mean(lambda h: φ(h) ** 2) + slope**2 * c), float(slope)
+
+
+def sign(h):
+    return (h > 0) - (h < 0)
+
+
+#: φ for the program, φ for mpmath, where it is not smooth
+JUMPING = {
+    "sign": (tp.sign, sign, (0,)),
+    "step": (tp.step, lambda h: int(h > 0), (0,)),
+    "bias": (lambda h: tp.sign(h + 1), lambda h: sign(h + 1), (-1,)),
+    "kink and jump": (lambda h: tp.abs(h) + 2 * tp.step(h), lambda h: abs(h) + 2 * (h > 0), (0,)),
+    "jump of a square": (lambda h: h * tp.sign(h**2 - 1), lambda h: h * sign(h**2 - 1), (-1, 1)),
+    "two jumps": (lambda h: tp.sign(h) + h * tp.step(h - 1), lambda h: sign(h) + h * (h > 1), (0, 1)),
+    "pieces": (lambda h: tp.where(h, h + 2, -1), lambda h: h + 2 if h > 0 else -1, (0,)),
+    "smooth beside": (lambda h: tp.sign(h) * tp.exp(h / 2), lambda h: sign(h) * mpmath.exp(h / 2), (0,)),
+    "jump in a kink": (lambda h: tp.relu(h + tp.sign(h)), lambda h: max(h + sign(h), 0), (0,)),
+    "jump in a maximum": (lambda h: tp.maximum(tp.sign(h), h), lambda h: max(sign(h), h), (-1, 0, 1)),
+    "product of jumps": (lambda h: tp.sign(h) * tp.step(h), lambda h: int(h > 0), (0,)),
+    "infinite slope": (lambda h: tp.sign(h) * tp.abs(h) ** 0.5, lambda h: sign(h) * mpmath.sqrt(abs(h)), (0,)),
+    "jump in a jump": (lambda h: tp.step(h + tp.sign(h)), lambda h: int(h > 0), (0,)),
+}
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_jumps_against_steins_form(name):
+    φ, exact, breaks = JUMPING[name]
+    found = nngp(net(φ), X)
+    for i, c in enumerate((1.0, 0.49)):
+        value, slope = expected(exact, c, breaks)
+        assert found[i, i] == pytest.approx(value, rel=1e-8)
+        assert abs(slope**2 * c) > 5e-3  # what would be lost without the dot part
+
+
+def test_two_inputs_at_a_sign():
+    """(2/π)(asin ρ + ρ), and 1 + 2/π on the diagonal, as the width limit has it."""
+    ρ = 0.56 / 0.7
+    assert nngp(net(tp.sign), X)[0, 1] == pytest.approx(2 / np.pi * (np.arcsin(ρ) + ρ), rel=1e-12)
+
+    @tp.program
+    def same(W: tp.Matrix, x: tp.Vector):
+        y = W.T @ tp.sign(W @ x)
+        return tp.avg(y * y)
+
+    assert tp.derive(same).evaluate()["return"].value == pytest.approx(nngp(net(tp.sign), X)[0, 0], rel=1e-12)
+
+
+def test_a_jump_of_a_sum_over_tokens():
+    data = np.array([[[0.6, 0.8], [1.0, 0.0]]])
+    assert nngp(tokens(lambda h: tp.sign(tp.sum(h, over="token"))), data) == pytest.approx(1 + 2 / np.pi)
+
+
+@pytest.mark.parametrize("data", ([[[0.6, 0.8], [1.0, 0.0]]], [[[0.6, 0.8], [0.6, 0.8]]]), ids=("apart", "equal"))
+@pytest.mark.sampling
+def test_jumps_of_two_tokens_at_finite_width(data):
+    """sign(h_0) step(h_1): of equal tokens step(h), where each delta stands beside the other jump."""
+    network = tokens(lambda h: tp.sign(h.sel(token=0)) * tp.step(h.sel(token=1)))
+    limit = tp.derive(network, tp.Kernels(train=("v",)))
+    value = limit.evaluate(np.array(data)).nngp
+    if data[0][0] == data[0][1]:
+        assert value == pytest.approx(1 / 2 + 1 / (2 * np.pi))
+    rng, n, found = np.random.default_rng(5), 800, []
+    for _ in range(40):
+        W, U = rng.standard_normal((n, n)) / np.sqrt(n), rng.standard_normal((n, 2))
+        h = W @ U @ np.array(data)[0].T
+        found.append(np.mean((W.T @ (np.sign(h[:, 0]) * (h[:, 1] > 0))) ** 2))
+    error = np.std(found) / np.sqrt(len(found))
+    assert abs(np.mean(found) - value.item()) < 4 * error
+    assert abs(np.mean(found) - 1 / 2) > 8 * error  # without the dot part
+
+
+def test_the_tangent_kernel_of_a_jump_is_refused_and_the_nngp_stays():
+    pair = tp.derive(net(tp.sign), tp.Kernels()).evaluate(X)
+    assert pair.nngp[0, 0] == pytest.approx(1 + 2 / np.pi)
+    with pytest.raises(tp.NoLimitError, match="product of the derivatives of two jumps"):
+        pair.ntk  # noqa: B018

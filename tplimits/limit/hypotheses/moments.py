@@ -1,0 +1,357 @@
+"""Moments: a vector enters the limit by its ket, which needs a finite second moment.
+
+    (1/n) Σ x_α y_α → E |x⟩|y⟩   for x, y pseudo-Lipschitz, or at least square integrable
+
+(Yang & Littwin 2023, Setup 2.6.3).  What is known of a ket is a `Tail`: bounded, of polynomial growth (with a degree),
+exponential, and the powers q up to which it is in L^q, which poles make finite.  Tails are combined instruction by
+instruction: sums take the least power, products of dependent factors Hölder's (1/q = Σ 1/q_i), means over boxes
+inherit the tail of what is averaged (Jensen).  INFINITE is said only when it is certain, UNKNOWN where the analysis
+does not reach.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.limit.closed_forms.tilting import eigenvalues
+from tplimits.limit.hypotheses.bounds import bounds
+from tplimits.limit.hypotheses.reader import Doubt, Randomness
+from tplimits.limit.hypotheses.signs import Signs, variables_in
+from tplimits.limit.hypotheses.vanishing import integrable, locus, order
+from tplimits.limit.moments import BoxMean
+from tplimits.program import functions
+
+
+class Growth(enum.Enum):
+    """How fast a ket grows in its Gaussian variables."""
+
+    BOUNDED = 0
+    POLYNOMIAL = 1
+    EXPONENTIAL = 2
+    UNKNOWN = 3
+    INFINITE = 4
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How fast a ket grows: the kind, the degree of a polynomial (or of an exponent), in L^q for q < `power`.
+
+    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.
+    """
+
+    kind: Growth
+    degree: Expr = S.Zero
+    reason: str = ""
+    power: Expr = S.Infinity
+    unreal: bool = False
+
+    @property
+    def established(self) -> bool:
+        """Whether the second moment is finite."""
+        return self.kind.value <= Growth.EXPONENTIAL.value
+
+
+_BOUNDED_HEADS = (
+    sympy.tanh,
+    sympy.sech,
+    sympy.erf,
+    sympy.erfc,
+    sympy.sin,
+    sympy.cos,
+    sympy.atan,
+    sympy.sign,
+    functions.step,
+    functions.sigmoid,
+)
+_LINEAR_HEADS = (
+    sympy.Abs,
+    sympy.asinh,
+    functions.relu,
+    functions.leaky_relu,
+    functions.softplus,
+    functions.gelu,
+    functions.maximum,
+    functions.minimum,
+)
+_JUMPING = (*functions.JUMPS, BoxMean)
+
+
+#: heads beside which a factor that grows too fast may be harmless
+_TAMING = (*functions.JUMPS, functions.relu, functions.minimum, functions.maximum, sympy.sech, sympy.erfc, sympy.exp)
+
+
+def tail(expr: Expr, gaussians: Randomness) -> Tail:
+    """The tail of a ket, as far as second moments are concerned."""
+    found = _Analysis(gaussians).growth(expr)
+    if found.established and found.power <= 2:
+        return replace(found, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {found.power}")
+    return found
+
+
+def infinite_moment(where: str, ket: str, reason: str) -> str:
+    """The words for a ket ("y⟩", or "y⟩ = …") whose second moment is infinite."""
+    return (
+        f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
+        "integrable). Bound the function, or keep it away from its pole."
+    )
+
+
+def unestablished_moment(where: str, vector: str, reason: str) -> str:
+    """The words for a vector whose second moment is not known to be finite."""
+    return f"moment not established: {vector} at {where}: {reason}. Bound the function or keep it away from its pole."
+
+
+def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
+    """Judge tp.expect of an integrand, `own` of a variable of its own: NoLimitError, a doubt, or nothing."""
+    growth, shown = tail(own, gaussians), f"tp.expect of {integrand}"
+    if growth.kind is Growth.INFINITE:
+        raise NoLimitError(
+            f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
+            "integrable function of a standard normal). Bound the function, or keep it away from its pole."
+        )
+    return None if growth.established else Doubt("moment", shown, where, growth.reason)
+
+
+class _Analysis:
+    def __init__(self, gaussians: Randomness) -> None:
+        self.gaussians = gaussians
+        self.signs = Signs(gaussians)
+
+    def random(self, expr: Expr) -> bool:
+        return any(self.gaussians.is_random(s) for s in expr.atoms(Symbol))
+
+    def growth(self, expr: Expr) -> Tail:
+        if not self.random(expr):
+            return Tail(Growth.BOUNDED)
+        if expr.is_Symbol:
+            return self._symbol(expr)
+        if isinstance(expr, sympy.Add):
+            return _of_sum([self.growth(a) for a in expr.args])
+        if isinstance(expr, sympy.Mul):
+            return self._product(expr)
+        if isinstance(expr, BoxMean):
+            return self.growth(expr.integrand)
+        if isinstance(expr, _BOUNDED_HEADS):
+            inner = self._arguments(expr)
+            return inner if inner.unreal else Tail(Growth.BOUNDED)
+        if isinstance(expr, _LINEAR_HEADS):
+            return self._arguments(expr)
+        if isinstance(expr, functions.where):
+            return _of_sum([self.growth(a) for a in expr.args[1:]])
+        if isinstance(expr, sympy.exp):
+            return self._exponential(expr.args[0])
+        if isinstance(expr, (sympy.sinh, sympy.cosh)):
+            return _of_sum([self._exponential(expr.args[0]), self._exponential(-expr.args[0])])
+        if isinstance(expr, sympy.log):
+            return self._logarithm(expr.args[0])
+        if isinstance(expr, sympy.tan):
+            return self._power(sympy.cos(expr.args[0]), S.NegativeOne, [sympy.sin(expr.args[0])])
+        if isinstance(expr, sympy.Pow):
+            return self._power(expr.base, expr.exp, [])
+        return Tail(Growth.UNKNOWN, reason=f"the growth of `{expr}` is not known")
+
+    def _symbol(self, symbol: Symbol) -> Tail:
+        definition = self.gaussians.definition(symbol)
+        if definition is None:
+            return Tail(Growth.POLYNOMIAL, S.One)
+        if symbol not in self.gaussians.growths:
+            self.gaussians.growths[symbol] = self.growth(definition)
+        return self.gaussians.growths[symbol]
+
+    def _arguments(self, expr: Expr) -> Tail:
+        return _of_sum([self.growth(a) for a in expr.args])
+
+    def _product(self, expr: sympy.Mul) -> Tail:
+        exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
+        if len(exponentials) > 1:  # their exponents add: one may tame another
+            together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
+            return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
+        poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
+        others = [f for f in expr.args if f not in poles]
+        for pole in poles:
+            beside = [f for f in expr.args if f is not pole]
+            if self._is_share(pole.base, pole.exp, beside):
+                return self.growth(sympy.Mul(*(f for f in beside if not isinstance(f, sympy.exp))))
+        free = list(others)  # a numerator makes up for one pole
+        tails = [(f, self.growth(f)) for f in others]
+        for pole in poles:
+            found = self._power(pole.base, pole.exp, [f for f in expr.args if f is not pole], free)
+            tails.append((pole, found))
+            zeros = locus(pole.base, self.gaussians) if len(poles) > 1 else None
+            free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
+        return self._times(tails)
+
+    def _times(self, tails: list[tuple[Expr, Tail]]) -> Tail:
+        """Of a product: degrees add; powers by Hölder's inequality among dependent factors."""
+        worst = max((t for _, t in tails), key=lambda t: t.kind.value)
+        if worst.kind is Growth.INFINITE and not worst.unreal:
+            (infinite, *more) = [f for f, t in tails if t is worst]
+            beside = [f for f, _ in tails if f is not infinite]
+            if more or any(f.has(*_TAMING) for f in beside if self.random(f)):
+                worst = replace(worst, kind=Growth.UNKNOWN)
+        degree = sympy.Add(*(t.degree for _, t in tails))
+        groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
+        for factor, one in tails:
+            mine, inverse = self.gaussians.of(factor), 1 / one.power
+            linked = [g for g in groups if inverse != 0 and g[1] != 0 and self._dependent(mine, g[0])]
+            groups = [g for g in groups if g not in linked]
+            groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
+        power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
+        return Tail(worst.kind, degree, worst.reason, power, worst.unreal)
+
+    def _dependent(self, a: set[Symbol], b: set[Symbol]) -> bool:
+        return any(x == y or self.gaussians.covariance(x, y) != 0 for x in a for y in b)
+
+    def _is_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> bool:
+        """t / (t + non-negative terms) with t ≥ 0: at most 1 (softmax weights)."""
+        if power != -1 or not isinstance(base, sympy.Add):
+            return False
+        numerator = sympy.Mul(*(f for f in others if isinstance(f, sympy.exp)))
+        terms = [t for t in base.args if t == numerator]
+        return bool(terms) and all(bounds(t)[0] >= 0 for t in base.args)
+
+    def _exponential(self, exponent: Expr) -> Tail:
+        if bounds(exponent)[1] < sympy.oo:
+            return Tail(Growth.BOUNDED)
+        inner = self.growth(exponent)
+        if inner.unreal:
+            return inner
+        if inner.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and inner.degree <= 1 and inner.power is S.Infinity:
+            return Tail(Growth.EXPONENTIAL, S.One)
+        variables = variables_in(exponent, self.gaussians)
+        if not variables:
+            return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+        try:
+            poly = sympy.Poly(sympy.expand(exponent), *variables)
+        except sympy.PolynomialError:
+            return self._fast_exponent(exponent, inner)
+        if any(self.random(c) for c in poly.coeffs()):
+            return Tail(Growth.UNKNOWN, reason=f"the growth of exp({exponent}) is not known")
+        degree = poly.total_degree()
+        if degree <= 2:
+            return self._gaussian_exponent(poly, variables)
+        leading = {m: c for m, c in poly.terms() if sum(m) == degree}
+        best = None
+        for direction in itertools.product((-1, 0, 1), repeat=min(len(variables), 4)):
+            point = (*direction, *(0,) * (len(variables) - len(direction)))
+            value = sympy.Add(
+                *(c * sympy.Mul(*(S(x) ** e for x, e in zip(point, m, strict=True))) for m, c in leading.items())
+            )
+            if value.is_positive:
+                return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
+            best = value if best is None else best
+        if len(variables) == 1 and degree % 2 == 0 and poly.LC().is_negative:
+            return Tail(Growth.BOUNDED)
+        return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+
+    def _fast_exponent(self, exponent: Expr, inner: Tail) -> Tail:
+        """Exponents such as |x|³ or exp(x): certain when one variable alone drives them to +∞ fast."""
+        variables = self.gaussians.of(exponent)
+        if len(variables) == 1 and not (exponent.free_symbols - variables):
+            (x,) = variables
+            for sign in (1, -1):
+                ratios = [sympy.re((exponent / x**2).subs(x, sign * 10.0**k).evalf()) for k in (1, 2)]
+                if (
+                    all(r.is_comparable or r is sympy.oo for r in ratios)
+                    and ratios[0] > 1
+                    and ratios[1] > 3 * ratios[0]
+                ):
+                    return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
+        return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+
+    def _gaussian_exponent(self, poly: sympy.Poly, variables: list[Symbol]) -> Tail:
+        """exp of a quadratic: finite second moment iff I − 2 C H is positive definite, H the Hessian."""
+        expr = poly.as_expr()
+        hessian = sympy.Matrix(
+            len(variables), len(variables), lambda i, j: sympy.diff(expr, variables[i], variables[j])
+        )
+        covariance = sympy.Matrix(
+            len(variables), len(variables), lambda i, j: self.gaussians.covariance(variables[i], variables[j])
+        )
+        product = covariance * hessian
+        if not all(x.is_number for x in product):
+            return Tail(Growth.UNKNOWN, reason=f"whether exp({expr}) has a second moment depends on symbols")
+        largest = max(eigenvalues(product))
+        if 1 - 2 * largest <= 1e-12:
+            return Tail(Growth.INFINITE, reason=f"E exp(2·({expr})) diverges")
+        return Tail(Growth.EXPONENTIAL, S(2), power=1 / sympy.Float(largest) if largest > 1e-12 else S.Infinity)
+
+    def _logarithm(self, argument: Expr) -> Tail:
+        low, _ = bounds(argument)
+        if low < 0 and self.signs.takes_negative(argument):
+            return Tail(Growth.INFINITE, reason=f"log({argument}) is not real with positive probability", unreal=True)
+        if low < 0:
+            return Tail(Growth.UNKNOWN, reason=f"the sign of {argument} inside log is not decided", unreal=True)
+        inner = self.growth(argument)
+        if not inner.established:
+            return inner
+        if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
+            return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
+        return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
+
+    def _power(self, base: Expr, power: Expr, others: Sequence[Expr], free: Sequence[Expr] | None = None) -> Tail:
+        """A power beside other factors, of which those in `free` may make up for its pole."""
+        if not power.is_Rational:
+            if self.random(power):
+                return (
+                    self._exponential(power * sympy.log(base))
+                    if base.is_positive
+                    else Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
+                )
+            return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not a number")
+        inner = self.growth(base)
+        low, high = bounds(base)
+        if not power.is_Integer and low < 0:
+            if self.signs.takes_negative(base):
+                reason = f"({base})**({power}) is not real with positive probability"
+                return Tail(Growth.INFINITE, reason=reason, unreal=True)
+            return Tail(Growth.UNKNOWN, reason=f"the sign of {base} under a root is not decided", unreal=True)
+        if inner.unreal:
+            return inner
+        if power > 0:
+            if inner.kind in (Growth.UNKNOWN, Growth.INFINITE):
+                return inner
+            return Tail(inner.kind, inner.degree * power, power=inner.power / power)
+        if low > 0 or high < 0:
+            return Tail(Growth.BOUNDED)
+        reached = integrable(base, -power, others if free is None else free, self.gaussians)
+        if reached is not None and reached > 2:
+            return Tail(Growth.BOUNDED, power=reached)
+        return self._pole(base, -power, others)
+
+    def _pole(self, base: Expr, power: Expr, others: Sequence[Expr]) -> Tail:
+        if isinstance(base, sympy.exp):
+            return self._exponential(-power * base.args[0])
+        if isinstance(base, (functions.softplus, functions.sigmoid, sympy.sech)):  # at least c exp(−|x|)
+            return self._exponential(power * sympy.Abs(base.args[0]))
+        if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
+            single = [self._power(t, -power, []) for t in base.args]
+            good = [v for v in single if v.established and v.power > 2]
+            if good:
+                return max(good, key=lambda v: v.power)
+        if isinstance(base, functions.relu) and not others:
+            return Tail(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability")
+        core = base.args[0] if isinstance(base, sympy.Abs) else base
+        if power >= S.Half and not core.has(*_JUMPING):
+            point = self.signs.sign_change(core)
+            if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
+                return Tail(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
+        return Tail(Growth.UNKNOWN, reason=f"whether ({base})**({-power}) is square integrable is not decided")
+
+
+def _of_sum(tails: Sequence[Tail]) -> Tail:
+    """Of a sum: the largest degree, the least power; two infinite terms may cancel."""
+    if not tails:
+        return Tail(Growth.BOUNDED)
+    worst = max(tails, key=lambda t: (t.unreal, t.kind.value))
+    kind = worst.kind
+    if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in tails) > 1:
+        kind = Growth.UNKNOWN
+    return Tail(kind, max(t.degree for t in tails), worst.reason, min(t.power for t in tails), worst.unreal)

@@ -1,0 +1,81 @@
+"""Whether an argument vanishes in the limit: never, exactly, or as far as numbers can tell (a zero in disguise).
+
+r = E[h tanh h] / E[1 − tanh² h] is 1 by Stein's lemma, so h − r·h is zero; no algebra here sees that, but numbers
+with intervals do: a value whose interval holds 0 cannot be told from 0.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr
+
+from tplimits.limit.closed_forms.integrand import longer
+from tplimits.limit.hypotheses.reader import Reader, Unreadable, Value
+from tplimits.program import functions
+
+#: heads that may vanish on more than a null set
+_FLAT = (*functions.JUMPS, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
+#: nodes of a limit that is multiplied out to see whether it is zero; a longer one is looked at with numbers
+LONG = 400
+#: digits to which a constant without symbols is told from zero, and what then counts as zero
+_DIGITS, _NOTHING = 40, 1e-30
+
+
+def has_flat(expr: Expr) -> bool:
+    """Whether an expression has a head that may vanish on more than a null set."""
+    return bool(expr.has(*_FLAT))
+
+
+class Kind(enum.Enum):
+    """What is known of a zero."""
+
+    NEVER = 0
+    ZERO = 1
+    OPEN = 2
+
+
+@dataclass(frozen=True)
+class Zero:
+    """The verdict, and what was seen: the number that is zero within its error, or why nothing is known."""
+
+    kind: Kind
+    seen: Value | None = None
+    reason: str = ""
+    #: open, but known once there are numbers (and values of constants)
+    later: bool = False
+
+    def __str__(self) -> str:
+        return "0" if self.seen is None else f"0 within its error: {self.seen.number:.2g} ± {self.seen.error:.1g}"
+
+
+def zero(reader: Reader, expr: Expr) -> Zero:
+    """Whether a part of a body tends to 0 for a set of its random variables that has positive probability.
+
+    What is zero at every width near its limit, as relu(h) for h < 0, does not count.
+    """
+    low, high = reader.bounds(expr)
+    if low > 0 or high < 0:
+        return Zero(Kind.NEVER)
+    limit = reader.limit(expr)
+    if limit == 0 or (not longer(limit, LONG) and sympy.expand(limit) == 0):
+        return Zero(Kind.ZERO)
+    if limit.is_number:
+        return _of_number(limit)
+    if reader.settled(expr):
+        return Zero(Kind.NEVER)
+    try:
+        values = reader.values(expr)
+    except Unreadable as error:
+        return Zero(Kind.OPEN, reason=error.reason, later=error.later)
+    hit = next((v for v in values if v.moves and v.is_zero), None)
+    return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
+
+
+def _of_number(limit: Expr) -> Zero:
+    value = limit.evalf(_DIGITS)
+    if not value.is_comparable:
+        return Zero(Kind.NEVER)
+    return Zero(Kind.ZERO if abs(value) < _NOTHING else Kind.NEVER)
