@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, partitions
+from tplimits.limit.depth.activations import LINEAR, odd_together, partitions
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
@@ -28,7 +28,7 @@ from tplimits.limit.depth.algebra import (
     times,
 )
 from tplimits.limit.depth.canonical import canonical
-from tplimits.limit.depth.model import Layer, Model
+from tplimits.limit.depth.model import Layer, Model, column_label
 
 #: nothing beyond ε² is kept
 MOST = 2
@@ -109,7 +109,7 @@ class Contraction:
                 self._add(found, Term(coeff, powers, pert, factors), joined)
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
-            if sum(layer.basis.odd for layer in layers) % 2:
+            if odd_together(layer.basis for layer in layers):
                 continue
             rest = Term(coeff, powers, pert, _without(factors, mine))
             for blocks in self._groupings(layers):
@@ -174,8 +174,7 @@ class Contraction:
                 f"`{name}` multiplies the state under an activation, and another vector beside it; tied weights of "
                 "this kind are not covered: use a matrix of its own for each product."
             )
-        label = "C|" + ",".join(str(layer.basis) for layer in layers)
-        factor = (label, tuple(open_to), block[0][2])
+        factor = (column_label(tuple(layer.basis for layer in layers)), tuple(open_to), block[0][2])
         return [(Term(self.one, self.model.zero_powers, 0, (factor,)), open_to, block[0][2])]
 
     def _gram(self, a: Layer, b: Layer, axes: int) -> tuple[Term, ...]:
@@ -233,7 +232,7 @@ def shifted(term: Term, by: int, copy: int, keep: int | None = None) -> Term:
 
 
 def _may_be_nonzero(layers: list[Layer]) -> bool:
-    if sum(layer.basis.odd for layer in layers) % 2:
+    if odd_together(layer.basis for layer in layers):
         return False
     if all(layer.basis == LINEAR for layer in layers):
         return len(layers) == 2

@@ -9,13 +9,14 @@ from typing import Any
 import sympy
 from sympy import Expr, S
 
-from tplimits.limit.depth.activations import Basis, Moment, cumulant
+from tplimits.limit.depth.activations import Moment, cumulant
 from tplimits.limit.depth.algebra import SPAN, Factors, renamed
 from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
 from tplimits.limit.depth.contraction import MOST, Sum
-from tplimits.limit.depth.model import Model
+from tplimits.limit.depth.means import definition_of, mean_label, scaled
+from tplimits.limit.depth.model import ColumnLabel, Model
 from tplimits.program.frozen import FrozenDict
 
 #: denominators above this come from numbers in arrays
@@ -46,13 +47,25 @@ class Form:
 
     def degree_scaled(self, scale: Expr) -> Form:
         """The form at scale·V."""
-        return collected((f, scale ** degree(f) * c) for f, c in self.terms.items())
+        return collected((_at_scaled(f, scale), scale ** degree(f) * c) for f, c in self.terms.items())
+
+
+#: degrees in V of the factors that have one
+_DEGREES = {"V": S.One, "N": S.One, "s": S.Half, "R": S.One}
 
 
 def degree(factors: Factors) -> Expr:
-    """The degree of a product in V."""
-    each = {"V": S.One, "N": S.One, "s": S.Half, "R": S.One}
-    return sympy.Add(*(each.get(label[0], S.Zero) for label, _, _ in factors))
+    """The degree of a product in V, its Gaussian means left out."""
+    return sympy.Add(*(_DEGREES.get(name[0], S.Zero) for name, _, _ in factors))
+
+
+def _at_scaled(factors: Factors, scale: Expr) -> Factors:
+    """A product with its Gaussian means at scale·V."""
+    found = []
+    for name, at, copy in factors:
+        definition = definition_of(name)
+        found.append((name if definition is None else mean_label(scaled(definition, scale, _DEGREES)), at, copy))
+    return tuple(found)
 
 
 def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
@@ -162,8 +175,8 @@ def _written_out(factors: Factors) -> list[Moment] | None:
     terms = [Moment(S.One, 0, tuple(f for f in factors if f[0][0] != "C"))]
     for label, at, _ in factors:
         if label[0] == "C":
-            column = tuple(Basis(int(word[1:]), word[0] == "s") for word in label[2:].split(","))
-            value = cumulant(tuple(zip(column, at, strict=True)))
+            assert isinstance(label, ColumnLabel)
+            value = cumulant(tuple(zip(label.column, at, strict=True)))
             if value is None:
                 return None
             terms = [

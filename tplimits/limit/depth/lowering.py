@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, Basis, U, components, gaussian_means
+from tplimits.limit.depth.activations import CONSTANT, LINEAR, Basis, U, components, gaussian_means
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
@@ -297,7 +297,7 @@ class Lowering:
         found = []
         for coefficient, basis in parts:
             number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
-            dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
+            dense = self._one() if basis == CONSTANT else self._dense(position, basis, inside)
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])
 

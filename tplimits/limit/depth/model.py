@@ -8,6 +8,19 @@ from tplimits.limit.depth.activations import Basis
 from tplimits.limit.depth.algebra import Dimension, Poly
 
 
+class ColumnLabel(str):
+    """The label of a joint cumulant of functions of one neuron, which it carries."""
+
+    column: tuple[Basis, ...]
+
+
+def column_label(column: tuple[Basis, ...]) -> ColumnLabel:
+    """The label of a joint cumulant."""
+    found = ColumnLabel("C|" + ",".join(map(str, column)))
+    found.column = column
+    return found
+
+
 @dataclass(frozen=True)
 class Layer:
     """A function of the dense layer (matrix × operand): the factor "F|…" stands for it.

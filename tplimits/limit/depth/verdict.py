@@ -15,6 +15,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.forms import Form, Orders
+from tplimits.limit.depth.means import definition_of
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import defined
 
@@ -84,6 +85,11 @@ def _growth(form: Form) -> Expr | None:
 
 
 def _advice(form: Form) -> str:
+    if any(definition_of(label) for factors in form.terms for label, _, _ in factors):
+        return (
+            ": an activation stays nonlinear as n → ∞. Shape it, as in s*tp.tanh(x/s) with s of order sqrt(n), or divide "
+            "its branch by sqrt(n)"
+        )
     averages = any(i >= 0 for factors in form.terms for _, at, _ in factors for i in at)
     if not averages:
         return ""
