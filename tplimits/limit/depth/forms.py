@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import sympy
 from sympy import Expr, S
@@ -115,6 +115,15 @@ def _is_rational(expr: Expr) -> bool:
     return all(p.exp.is_Integer for p in expr.atoms(sympy.Pow) if p.free_symbols)
 
 
+class Resolved(NamedTuple):
+    """A product of a contraction: number · coefficient · Π dimension^(power/2) · Π factors."""
+
+    factors: Factors
+    powers: tuple[int, ...]
+    number: Expr
+    coefficient: Any
+
+
 @dataclass(frozen=True)
 class Orders:
     """A mean by powers of ε = n^(−1/2): forms, and the products without a closed form with their orders."""
@@ -126,11 +135,19 @@ class Orders:
         return self.forms.get(order, Form({}))
 
 
-def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
+class Resolver(Protocol):
+    """What takes the mean of functions of scalars in products."""
+
+    def resolved(self, found: Sum) -> list[Resolved]:
+        """A contraction without such functions."""
+
+
+def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Resolver | None = None) -> Orders:
     """The result of a contraction: cumulants written out, dimensions put in, one form for each order up to ε²."""
-    sums: dict[int, dict[tuple[Factors, tuple[int, ...]], Any]] = {}
+    sums: dict[Any, dict[tuple[Factors, tuple[int, ...], Expr], Any]] = {}
     opaque: dict[Factors, int] = {}
-    for (factors, powers, _, _), coefficient in found.items():
+    plain = [Resolved(key[0], key[1], S.One, c) for key, c in found.items()]
+    for factors, powers, number, coefficient in plain if resolver is None else resolver.resolved(found):
         order = model.order_of(powers)
         if order > MOST:
             continue
@@ -142,11 +159,12 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
         for moment in written:
             scale, product = arrays.arranged(moment.factors, {i for f in moment.factors for i in f[1] if i >= 0})
             value = coefficient * ring.root**moment.roots * (int(moment.number) * ring.rational(scale))
-            key = (canonical(product), powers)
+            key = (canonical(product), powers, number)
             target[key] = target[key] + value if key in target else value
     forms = {
         order: collected(
-            (over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items()
+            (over_tokens(f, model), number * ring.expr(c) * dimension_factor(model, p))
+            for (f, p, number), c in terms.items()
         )
         for order, terms in sums.items()
     }

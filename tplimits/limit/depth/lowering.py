@@ -32,6 +32,7 @@ from tplimits.limit.depth.arrays import Arrays, without_background
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import EPS, Splitter
 from tplimits.limit.depth.data import Data
+from tplimits.limit.depth.kinks import bent
 from tplimits.limit.depth.model import Layer, Model
 from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
 from tplimits.limit.depth.reading import Reading
@@ -208,6 +209,9 @@ class Lowering:
         function = self.reading.function_of_layer(expr)
         if function is not None:
             return self._activation(*function, env)
+        found = bent(self, expr, env)
+        if found is not None:
+            return found
         if isinstance(expr, sympy.Add):
             return total(self.lower(a, env) for a in expr.args)
         if isinstance(expr, sympy.Mul):
