@@ -72,7 +72,7 @@ def _side(body: Expr, function: Expr, point: Expr, side: int, most: int, roots: 
     found = laurent(moved, τ, most)
     if found is None:
         raise NoLimitError(
-            f"`{_named(function)}` has no expansion in powers at {point}, where its argument settles: a logarithm or a "
+            f"`{_named(function)}` has no expansion in powers of y around {point}, where its argument settles: a logarithm or a "
             "singular point of this kind is not covered."
         )
     if found.lowest is not None and found.lowest < 0:

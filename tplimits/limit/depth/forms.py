@@ -144,23 +144,17 @@ class Resolver(Protocol):
 
 def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Resolver | None = None) -> Orders:
     """The result of a contraction: cumulants written out, dimensions put in, one form for each order up to ε²."""
+    written, opaque = _moments(found, model, ring)
+    plain = [Resolved(factors, powers, S.One, c) for (factors, powers, _, _), c in written.items()]
     sums: dict[Any, dict[tuple[Factors, tuple[int, ...], Expr], Any]] = {}
-    opaque: dict[Factors, int] = {}
-    plain = [Resolved(key[0], key[1], S.One, c) for key, c in found.items()]
-    for factors, powers, number, coefficient in plain if resolver is None else resolver.resolved(found):
+    for factors, powers, number, coefficient in plain if resolver is None else resolver.resolved(written):
         order = model.order_of(powers)
         if order > MOST:
             continue
-        written = _written_out(factors)
-        if written is None or any(f[0][0] == "Q" for f in factors):
-            opaque[factors] = min(order, opaque.get(factors, order))
-            continue
         target = sums.setdefault(order, {})
-        for moment in written:
-            scale, product = arrays.arranged(moment.factors, {i for f in moment.factors for i in f[1] if i >= 0})
-            value = coefficient * ring.root**moment.roots * (int(moment.number) * ring.rational(scale))
-            key = (canonical(product), powers, number)
-            target[key] = target[key] + value if key in target else value
+        scale, product = arrays.arranged(factors, {i for f in factors for i in f[1] if i >= 0})
+        key, value = (canonical(product), powers, number), coefficient * ring.rational(scale)
+        target[key] = target[key] + value if key in target else value
     forms = {
         order: collected(
             (over_tokens(f, model), number * ring.expr(c) * dimension_factor(model, p))
@@ -169,6 +163,25 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Res
         for order, terms in sums.items()
     }
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
+
+
+def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, int]]:
+    """A contraction with its cumulants written out, and the products without a closed form with their orders."""
+    written: Sum = {}
+    opaque: dict[Factors, int] = {}
+    for (factors, powers, _, joined), coefficient in found.items():
+        order = model.order_of(powers)
+        if order > MOST:
+            continue
+        moments = _written_out(factors)
+        if moments is None or any(f[0][0] == "Q" for f in factors):
+            opaque[factors] = min(order, opaque.get(factors, order))
+            continue
+        for moment in moments:
+            key = (canonical(moment.factors), powers, 0, joined)
+            value = coefficient * ring.root**moment.roots * int(moment.number)
+            written[key] = written[key] + value if key in written else value
+    return written, opaque
 
 
 def over_tokens(factors: Factors, model: Model) -> Factors:

@@ -7,8 +7,8 @@ weights but those of R are gone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy
@@ -52,7 +52,7 @@ def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None
     for form, argument in [(written, a) for a in _heads(written)] + [(body, a) for a in _arguments(body)]:
         function = _function_of(form, argument)
         if function is not None and _settles_at_kink(lowering, body, argument, env):
-            return _univariate(lowering, elementary(function).xreplace(back), argument.xreplace(back), env)
+            return _Around(lowering, function, argument.xreplace(back), env, back).lowered()
     if isinstance(expr, _BENT):
         return lowering.lower(body.xreplace(back), env)
     return None
@@ -117,83 +117,117 @@ def _arguments(body: Expr) -> list[Expr]:
     return sorted(every, key=lambda a: (-sympy.count_ops(a), sympy.default_sort_key(a)))
 
 
-def _univariate(lowering: Lowering, function: Expr, argument: Expr, env: Mapping[Expr, int]) -> Poly:
-    """A function of one scalar around the value where it settles."""
-    fixed, small = parts(lowering, lowering.lower(argument, env))
-    if not _opened(small, tuple(env.values())):
-        small = Poly((), small.cut)
-    shown = function.xreplace({ARGUMENT: sympy.Symbol("y", real=True)})
-    if not small.terms and small.cut is None:
-        return _piece(lowering, fixed, env, lambda s: function.xreplace({ARGUMENT: s}))
-    try:
-        pieces, exact = _pieces(lowering, function, fixed, env)
-    except NoLimitError as error:
-        lowering.fail(str(error))
-    singular = [key for key in pieces if not is_smooth(*key)]
-    scalar, at, order = _scalar(lowering, small, env, shown) if singular else (0, (), lowest(small))
-    if order <= 0 and not exact:
-        lowering.fail(
-            f"not perturbative: the argument y of `{shown}` fluctuates by order {size(order)}, so that the function is "
-            "random of order 1 in every layer; divide its argument, an average of keys times queries, by "
-            "τ0·sqrt(n/k)."
-        )
-    found = []
-    for (power, sign), coefficient in pieces.items():
-        if power * order > lowering.limit:
-            continue
-        if is_smooth(power, sign):
-            term = Poly((Term(S.One, lowering.model.zero_powers, 0, ()),))
-            for _ in range(int(power)):
-                again = parts(lowering, lowering.lower(argument, env))[1]
-                term = multiplied(term, again, lowering.limit)
-        else:
-            if not (order * power).is_Integer:
+@dataclass(frozen=True)
+class _Around:
+    """A function of one scalar around the value where it settles; `constants` are what dummies in it stand for."""
+
+    lowering: Lowering
+    function: Expr
+    argument: Expr
+    env: Mapping[Expr, int]
+    constants: Mapping[Expr, Expr]
+
+    @property
+    def shown(self) -> Expr:
+        """The function as messages write it."""
+        return self.function.xreplace({ARGUMENT: sympy.Symbol("y", real=True), **self.constants})
+
+    def parts(self) -> tuple[Poly, Poly]:
+        """What is fixed of the scalar, and the rest."""
+        return parts(self.lowering, self.lowering.lower(self.argument, self.env))
+
+    def lowered(self) -> Poly:
+        """The function as a sum of terms."""
+        lowering = self.lowering
+        fixed, small = self.parts()
+        if small.cut is None and not _opened(small, tuple(self.env.values())):
+            return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
+        try:
+            pieces, exact = self._pieces(fixed)
+        except NoLimitError as error:
+            lowering.fail(str(error))
+        if all(is_smooth(*key) for key in pieces):
+            if small.terms and lowest(small) <= 0:
+                insist_on_small(lowering, self.shown, small, self.env)
+            found = [multiplied(c, self._power(int(p)), lowering.limit) for (p, _), c in pieces.items()]
+            return lowering.arranged(total([*found, Poly((), lowering.limit)]))
+        scalar, at, order = _scalar(lowering, small, self.env, self.shown)
+        if order <= 0 and not exact:
+            lowering.fail(
+                f"not perturbative: the argument y of `{self.shown}` fluctuates by order {size(order)}, so that the "
+                "function is random of order 1 in every layer; divide its argument, an average of keys times queries, "
+                "by τ0·sqrt(n/k)."
+            )
+        found = []
+        for (power, sign), coefficient in pieces.items():
+            if power * order <= lowering.limit:
+                smooth = is_smooth(power, sign) and order > 0
+                term = self._power(int(power)) if smooth else self._kink(scalar, at, order, (power, sign))
+                found.append(multiplied(coefficient, term, lowering.limit))
+        return lowering.arranged(total([*found, Poly((), lowering.limit)]))
+
+    def _power(self, power: int) -> Poly:
+        """y^power."""
+        found = Poly((Term(S.One, self.lowering.model.zero_powers, 0, ()),))
+        for _ in range(power):
+            again = self.parts()[1]
+            if again.terms and lowest(again) <= 0:  # small in their sum alone: all of them are kept, or none
+                again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
+            found = multiplied(found, again, self.lowering.limit)
+        return found
+
+    def _kink(self, scalar: int, at: tuple[int, ...], order: int, key: tuple[Rational, bool]) -> Poly:
+        """|y|^p sgn(y)^q."""
+        steps = order * key[0]
+        if not steps.is_Integer:
+            adds = f", and its mean adds up to n^({1 - steps / 2}) over a depth proportional to n"
+            self.lowering.fail(
+                f"`{self.shown}` has the size n^({-steps / 2}) of |y|^({key[0]}), where its argument y settles; what "
+                f"enters a layer has whole powers of n^(-1/2){adds if steps < 2 and not key[1] else ''}."
+            )
+        zero = self.lowering.model.zero_powers
+        return Poly((Term(S.One, times(zero, 0, -int(steps)), int(steps), ((kink_label(scalar, *key), at, 0),)),))
+
+    def _pieces(self, fixed: Poly) -> tuple[dict[tuple[Rational, bool], Poly], bool]:
+        """The coefficients of |y|^p sgn(y)^q, numbers or constant arrays, and whether there are no more."""
+        known: dict[Expr, Expansion] = {}
+
+        def expansion(point: Expr) -> Expansion:
+            if point not in known:
+                known[point] = at_point(self.function, point, self.lowering.limit)
+            return known[point]
+
+        def coefficient(key: tuple[Rational, bool]) -> Callable[[Expr], Expr]:
+            return lambda point: expansion(point).terms.get(key, S.Zero)
+
+        number = fixed_number(self.lowering, fixed)
+        points = [number] if number is not None else map(_simple, fixed_table(self.lowering, fixed, self.env)[1].flat)
+        keys = sorted({key for point in points for key in expansion(point).terms})
+        return {key: self._piece(fixed, coefficient(key)) for key in keys}, all(e.exact for e in known.values())
+
+    def _piece(self, fixed: Poly, value: Callable[[Expr], Expr]) -> Poly:
+        """A function of the fixed part of a scalar, a number or a constant array."""
+        lowering = self.lowering
+        number = fixed_number(lowering, fixed)
+        if number is not None:
+            return lowering.number(value(number).xreplace(self.constants))
+        at, table = fixed_table(lowering, fixed, self.env)
+        values = numpy.empty(table.shape)
+        for place, entry in numpy.ndenumerate(table):
+            one = sympy.N(value(_simple(entry)).xreplace(self.constants))
+            if not one.is_number:
                 lowering.fail(
-                    f"`{shown}` is of order n^({-order * power / 2}) through |y|^({power}); a layer has whole powers of "
-                    "n^(-1/2)."
+                    "a function of a constant array and a symbolic constant; give the constant a number by .bind."
                 )
-            powers = times(lowering.model.zero_powers, 0, int(-order * power))
-            factor = (kink_label(scalar, power, sign), at, 0)
-            term = Poly((Term(S.One, powers, int(order * power), (factor,)),))
-        found.append(multiplied(coefficient, term, lowering.limit))
-    return lowering.arranged(total([*found, Poly((), lowering.limit)]))
+            values[place] = float(one)
+        scale, factors = lowering.arrays.factor(values, at)
+        return Poly((Term(Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),))
 
 
-def _pieces(
-    lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
-) -> tuple[dict[tuple[Rational, bool], Poly], bool]:
-    """The coefficients of |y|^p sgn(y)^q, numbers or constant arrays, and whether there are no more."""
-    known: dict[Expr, Expansion] = {}
-
-    def expansion(point: Expr) -> Expansion:
-        if point not in known:
-            known[point] = at_point(function, point, lowering.limit)
-        return known[point]
-
-    keys: set[tuple[Rational, bool]] = set()
-    _piece(lowering, fixed, env, lambda s: (keys.update(expansion(s).terms), S.Zero)[1])
-    found = {
-        key: _piece(lowering, fixed, env, lambda s, key=key: expansion(s).terms.get(key, S.Zero))
-        for key in sorted(keys)
-    }
-    return found, all(e.exact for e in known.values())
-
-
-def _piece(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int], value: object) -> Poly:
-    """A function of the fixed part of a scalar, a number or a constant array."""
-    number = fixed_number(lowering, fixed)
-    if number is not None:
-        return lowering.number(value(number))  # type: ignore[operator]
-    at, table = fixed_table(lowering, fixed, env)
-    values = numpy.empty(table.shape)
-    for place, entry in numpy.ndenumerate(table):
-        simple = exactly(float(entry))
-        one = sympy.N(value(Rational(simple.numerator, simple.denominator)))  # type: ignore[operator]
-        if not one.is_number:
-            lowering.fail("a function of a constant array and a symbolic constant; give the constant a number by .bind.")
-        values[place] = float(one)
-    scale, factors = lowering.arrays.factor(values, at)
-    return Poly((Term(Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),))
+def _simple(entry: float) -> Rational:
+    """A number of an array as the simple fraction it stands for."""
+    found = exactly(float(entry))
+    return Rational(found.numerator, found.denominator)
 
 
 def _scalar(
@@ -240,6 +274,8 @@ def _scalar(
 
 def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], shown: Expr) -> None:
     """Refuse a scalar whose fourth cumulant does not vanish: for averages of this kind that tells (Nualart, Peccati)."""
+    if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms):
+        return
     second = laws.moment([(0, local)] * 2)[0]
     fourth = laws.moment([(0, local)] * 4)[0] - times_form(second, second).scaled(sympy.Integer(3))
     if not vanishes(fourth, lowering.arrays.values):
@@ -248,6 +284,13 @@ def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], 
             "averages over a width that stays fixed, or is a product of averages that both fluctuate. Let the width "
             "grow with n, or use a smooth function."
         )
+
+
+def _is_average(lowering: Lowering, term: Term) -> bool:
+    """Whether what is random in a term is one average over a width that grows, of neurons that are alike."""
+    neurons = {at[-1] for label, at, _ in term.factors if label[0] == "F"}
+    dimensions = [lowering.model.dimensions[i // SPAN] for i in neurons if i >= 0]
+    return len(neurons) == len(dimensions) <= 1 and all(d.width and d.grows for d in dimensions)
 
 
 def _free(form: Form) -> Form:
