@@ -69,9 +69,7 @@ class Contraction:
     def joined(self, pairs: Iterable[tuple[Term, Term]]) -> Sum:
         """Σ Cov over pairs; where no matrix joins two terms, functions of scalars in both may."""
         placed_pairs = (
-            (product(a, shifted(b, next_number(a.factors), 1)), False)
-            for a, b in pairs
-            if a.pert + b.pert <= self.most
+            (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
         )
         found = self._averaged(self._start(placed_pairs), frozenset())
         return {key: c for key, c in found.items() if key[3] or any(f[0][0] == "G" for f in key[0])}

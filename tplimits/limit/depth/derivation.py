@@ -94,10 +94,11 @@ class OneLayer:
         held = [(a, b) for a, b in pairs if has_kinks(a) or has_kinks(b)]
         # what comes with 1/n is joined to nothing at that order
         near = [(a, b) for a, b in held if not any(has_kinks(t) and t.pert >= MOST for t in (a, b))]
-        near += [(c, b) for a, b in near for c in self.responses([a])] + [(a, c) for a, b in near for c in self.responses([b])]
+        left_moved = [(c, b) for a, b in near for c in self.responses([a])]
+        right_moved = [(a, c) for a, b in near for c in self.responses([b])]
         plain = [(a, b) for a, b in pairs if not (has_kinks(a) or has_kinks(b))]
         self._insist_on_one_response(held)
-        return self._by_order(self.contraction.joined([*plain, *near]))
+        return self._by_order(self.contraction.joined([*plain, *near, *left_moved, *right_moved]))
 
     def _by_order(self, found: Sum) -> Orders:
         return by_order(found, self.model, self.ring, self.arrays, self.laws)
@@ -141,8 +142,8 @@ class OneLayer:
         found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
         if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
             raise NoLimitError(
-                f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and an "
-                "average that depends on the same weights; give the scalar matrices of its own."
+                f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and "
+                "an average that depends on the same weights; give the scalar matrices of its own."
             )
 
 

@@ -72,8 +72,8 @@ def _side(body: Expr, function: Expr, point: Expr, side: int, most: int, roots: 
     found = laurent(moved, τ, most)
     if found is None:
         raise NoLimitError(
-            f"`{_named(function)}` has no expansion in powers of y around {point}, where its argument settles: a logarithm or a "
-            "singular point of this kind is not covered."
+            f"`{_named(function)}` has no expansion in powers of y around {point}, where its argument settles: a "
+            "logarithm or a singular point of this kind is not covered."
         )
     if found.lowest is not None and found.lowest < 0:
         raise NoLimitError(
@@ -95,8 +95,8 @@ def _value(argument: Expr, τ: Symbol, function: Expr) -> Expr:
         return S.Zero
     unknown = ", ".join(f"`{s}`" for s in sorted(leading.free_symbols - {τ}, key=str)) or f"`{leading}`"
     raise NoLimitError(
-        f"`{_named(function)}`: the sign of {unknown} is not known, and with it the side of a kink; give the constant a "
-        "number by .bind."
+        f"`{_named(function)}`: the sign of {unknown} is not known, and with it the side of a kink; give the "
+        "constant a number by .bind."
     )
 
 

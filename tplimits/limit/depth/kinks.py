@@ -1,4 +1,4 @@
-"""Functions of scalars with a kink, jump or root at the value where the scalar settles: relu(Y)², sign(Y)/√n, |Y|^(3/2).
+"""Functions of scalars with a kink, jump or root where the scalar settles: relu(Y)², sign(Y)/√n, |Y|^(3/2).
 
 The scalar is s + y, s fixed and y = n^(−a/2) R with R Gaussian in the limit (`laws`).  The function is a sum of powers
 |y|^p sgn(y)^q around s (`expansions`), each n^(−ap/2) |R|^p sgn(R)^q: a factor of terms, whose mean is taken once all
@@ -230,9 +230,7 @@ def _simple(entry: float) -> Rational:
     return Rational(found.numerator, found.denominator)
 
 
-def _scalar(
-    lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Expr
-) -> tuple[int, tuple[int, ...], int]:
+def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Expr) -> tuple[int, tuple[int, ...], int]:
     """What fluctuates as a scalar of size 1 of the model, where it stands, and the order it had.
 
     NoLimitError where it is not Gaussian in the limit, or has a mean of the size of its fluctuations.
@@ -244,9 +242,7 @@ def _scalar(
     local = tuple(LOCAL + k for k in range(len(at)))
     known = lowering.arrays.values
     for order in range(lowest(small), lowering.limit + 1):
-        terms = tuple(
-            t._replace(powers=times(t.powers, 0, order), pert=max(0, t.pert - order)) for t in opened
-        )
+        terms = tuple(t._replace(powers=times(t.powers, 0, order), pert=max(0, t.pert - order)) for t in opened)
         candidate = Scalar(Poly(terms), tuple(i // SPAN for i in at))
         laws = Laws(replace(lowering.model, scalars=[candidate]), lowering.arrays)
         try:
@@ -273,7 +269,7 @@ def _scalar(
 
 
 def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], shown: Expr) -> None:
-    """Refuse a scalar whose fourth cumulant does not vanish: for averages of this kind that tells (Nualart, Peccati)."""
+    """Refuse a scalar whose fourth cumulant does not vanish: for such averages that tells (Nualart, Peccati)."""
     if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms):
         return
     second = laws.moment([(0, local)] * 2)[0]

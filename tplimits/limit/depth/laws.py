@@ -1,8 +1,8 @@
 """Means of products of scalars with a kink: by the limiting law of what fluctuates, not by Taylor's series.
 
 A scalar R of mean zero and size 1, an average over neurons that grow with n times the root of n, is Gaussian in the
-limit, with a covariance that is a form in V.  Terms hold its powers |R|^p sgn(R)^s, and derivatives of them, as factors;
-for P made of the same weights
+limit, with a covariance that is a form in V.  Terms hold its powers |R|^p sgn(R)^s and derivatives of them as factors; for
+P made of the same weights
 
     E P·G(R) = Σ_k κ(P, R, …, R) E ∂^k G(R)/k!,
 
@@ -17,6 +17,7 @@ n^(−1/2): E G(R) = E G(N) + κ₃ E ∂³G(N)/6 + (σ′²) E ∂²G(N)/2, whi
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -104,9 +105,7 @@ class Laws:
 
     def _placed(self, scalar: int, at: tuple[int, ...]) -> list[Term]:
         change = {OPEN - k: i for k, i in enumerate(at)}
-        return [
-            t._replace(factors=placed(t.factors, change, 0, 0)) for t in self.model.scalars[scalar].poly.terms
-        ]
+        return [t._replace(factors=placed(t.factors, change, 0, 0)) for t in self.model.scalars[scalar].poly.terms]
 
     def _contraction(self, terms: Iterable[Term]) -> tuple[Contraction, Ring, Model]:
         operands = self.model.operands
@@ -118,8 +117,8 @@ class Laws:
         orders = by_order(found, exact, ring, self.arrays)
         if orders.opaque:
             raise NoLimitError(
-                "not closed: the law of a scalar with a kink holds sums over the neurons of the state, or moments of an "
-                "activation, that are no functions of V; put a matrix between, as in tp.avg(W @ x)."
+                "not closed: the law of a scalar with a kink holds sums over the neurons of the state, or moments of "
+                "an activation, that are no functions of V; put a matrix between, as in tp.avg(W @ x)."
             )
         return Orders({o: _without_double(f) for o, f in orders.forms.items()}, {})
 
@@ -205,7 +204,7 @@ class Laws:
         for i in which:
             moved[i] = differentiated(moved[i])
         own = {}
-        for k, i in enumerate(which):
+        for i in which:
             for place, token in enumerate(kinks[i][1]):
                 own[_local(kinks[i], which.index(i))[place]] = token
         found: Value = []
@@ -333,8 +332,8 @@ def _distinct_tokens(
 def _refuse_large(values: Sequence[Any]) -> None:
     if not values:
         raise NoLimitError(
-            "not perturbative: a function of scalars with a kink or jump enters the next covariance at order 1, and makes "
-            "its noise one of order 1; divide it by sqrt(n)."
+            "not perturbative: a function of scalars with a kink or jump enters the next covariance at order 1, and "
+            "makes its noise one of order 1; divide it by sqrt(n)."
         )
 
 
@@ -409,9 +408,11 @@ def _simple_power(variance: Terms, power: Expr) -> tuple[Expr, Factors] | None:
     ((factors, coefficient),) = variance
     if any(n != "V" or at[0] != at[1] for n, at, _ in factors):
         return None
-    whole, half = divmod(int(power), 2)
-    roots = tuple(("s", at[:1], 0) for _, at, _ in factors) * half
-    return coefficient ** (power / 2), (*factors * whole, *roots)
+    roots = Counter(at[0] for _, at, _ in factors for _ in range(int(power)))
+    found: list[Factor] = []
+    for token, count in roots.items():
+        found += [("V", (token, token), 0)] * (count // 2) + [("s", (token,), 0)] * (count % 2)
+    return coefficient ** (power / 2), tuple(found)
 
 
 def _without_double(form: Form) -> Form:

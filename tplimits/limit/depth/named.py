@@ -85,5 +85,5 @@ def _slow(call: Expr) -> bool:
         falls = degree % 2 == 0 and bool(sympy.LC(argument, U).is_negative)
         return bool(degree <= 1) or (isinstance(call, sympy.exp) and falls)
     linear = elementary(argument)
-    linear = linear.xreplace({jump: S.One for jump in linear.atoms(step)})
+    linear = linear.xreplace(dict.fromkeys(linear.atoms(step), S.One))
     return bool(linear.is_polynomial(U) and sympy.degree(linear, U) <= 1)

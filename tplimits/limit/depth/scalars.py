@@ -38,9 +38,9 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     if lifted:
         insist_on_small(lowering, expr, small, env)
     elif isinstance(expr, sympy.exp) and _invisible(small):
-        size = f"by {size(lowest(small))} only" if small.terms else "by less than 1/n"
+        little = f"by {size(lowest(small))} only" if small.terms else "by less than 1/n"
         lowering.remarks[
-            f"the argument of exp in {lowering.where} fluctuates {size}: its fluctuations leave no trace in drift and "
+            f"the argument of exp in {lowering.where} fluctuates {little}: its fluctuations leave no trace in drift and "
             "noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1

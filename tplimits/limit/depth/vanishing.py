@@ -12,8 +12,8 @@ import numpy
 import sympy
 from sympy import Symbol
 
-from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.algebra import renamed
+from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.means import LOCAL, definition_of, held_labels, held_symbols
 
@@ -74,11 +74,12 @@ def _generic(
     assert definition is not None
     change = {LOCAL + i: i - 4 for i in range(definition.rank)}
     found = numpy.zeros((len(V),) * definition.rank)
+    cell = (slice(None),) * definition.rank + (0,) * (4 - definition.rank)
     ends = (0, len(definition.covariances) - 1)
     for k, terms in enumerate(definition.covariances):
         total = numpy.zeros((len(V),) * 4)
         for factors, c in terms:
             number = float(sympy.N(c.xreplace(values)))
             total = total + number * _product(renamed(factors, change), V, arrays, values)
-        found = found + numpy.sin((1 if k in ends else 2) * total[tuple([slice(None)] * definition.rank + [0] * (4 - definition.rank))]) + 2
+        found = found + numpy.sin((1 if k in ends else 2) * total[cell]) + 2
     return found

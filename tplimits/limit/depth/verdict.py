@@ -87,8 +87,8 @@ def _growth(form: Form) -> Expr | None:
 def _advice(form: Form) -> str:
     if any(definition_of(label) for factors in form.terms for label, _, _ in factors):
         return (
-            ": an activation stays nonlinear as n → ∞. Shape it, as in s*tp.tanh(x/s) with s of order sqrt(n), or divide "
-            "its branch by sqrt(n)"
+            ": an activation stays nonlinear as n → ∞. Shape it, as in s*tp.tanh(x/s) with s of order sqrt(n), or "
+            "divide its branch by sqrt(n)"
         )
     averages = any(i >= 0 for factors in form.terms for _, at, _ in factors for i in at)
     if not averages:

@@ -97,7 +97,7 @@ def array_names(forms: Iterable[Form]) -> dict[str, str]:
     """What constant arrays and Gaussian means in some forms are called in print: p, then p2, …; κ, then κ2, …"""
     held = [f for form in forms for factors in form.terms for f in factors]
     inside = sorted(label for f in held for label in held_labels([f]) if label[0] in ARRAYS)
-    found = {}
+    found: dict[str, str] = {}
     for letter, labels in (
         ("p", dict.fromkeys([f[0] for f in held if f[0][0] in ARRAYS] + inside)),
         ("κ", dict.fromkeys(f[0] for f in held if definition_of(f[0]))),
