@@ -117,7 +117,8 @@ def _response(layer: OneLayer, group: frozenset[int]) -> Response | None:
         order = model.order_of(powers) - halves
         if order > 1:
             continue
-        if bent or not linear or any(model.layers[f[0]].operand is not None for f in dense):
+        closed = not any(f[0][0] == "C" for f in factors)
+        if bent or not linear or not closed or any(model.layers[f[0]].operand is not None for f in dense):
             return None
         (neuron,) = neurons
         powers = times(powers, neuron // SPAN, 1)
