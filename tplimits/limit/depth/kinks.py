@@ -43,7 +43,7 @@ def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, sympy.Function)):
         return None
     written = lowering.reading.inlined(expr)
-    if not _has_kink(written) or any(lowering.program[e.source].width for e in written.atoms(Entry)):
+    if not _has_kink(written) or not lowering.reading.is_scalar(written):
         return None
     constants = {c: Dummy(real=True) for c in written.atoms(*_BENT) if not c.has(*_SCALARS)}
     written = written.xreplace(constants).replace(_is_even_root, lambda p: abs(p.base.base) ** (p.base.exp * p.exp))
@@ -179,14 +179,8 @@ class _Around:
     def _kink(self, scalar: int, at: tuple[int, ...], order: int, key: tuple[Rational, bool]) -> Poly:
         """|y|^p sgn(y)^q."""
         steps = order * key[0]
-        if not steps.is_Integer:
-            adds = f", and its mean adds up to n^({1 - steps / 2}) over a depth proportional to n"
-            self.lowering.fail(
-                f"`{self.shown}` has the size n^({-steps / 2}) of |y|^({key[0]}), where its argument y settles; what "
-                f"enters a layer has whole powers of n^(-1/2){adds if steps < 2 and not key[1] else ''}."
-            )
-        zero = self.lowering.model.zero_powers
-        return Poly((Term(S.One, times(zero, 0, -int(steps)), int(steps), ((kink_label(scalar, *key), at, 0),)),))
+        powers = times(self.lowering.model.zero_powers, 0, -steps)
+        return Poly((Term(S.One, powers, steps, ((kink_label(scalar, *key), at, 0),)),))
 
     def _pieces(self, fixed: Poly) -> tuple[dict[tuple[Rational, bool], Poly], bool]:
         """The coefficients of |y|^p sgn(y)^q, numbers or constant arrays, and whether there are no more."""

@@ -1,8 +1,8 @@
 """Means of products of scalars with a kink: by the limiting law of what fluctuates, not by Taylor's series.
 
 A scalar R of mean zero and size 1, an average over neurons that grow with n times the root of n, is Gaussian in the
-limit, with a covariance that is a form in V.  Terms hold its powers |R|^p sgn(R)^s and derivatives of them as factors; for
-P made of the same weights
+limit, with a covariance that is a form in V.  Terms hold its powers |R|^p sgn(R)^s, and derivatives of them, as
+factors; for P made of the same weights
 
     E P·G(R) = Σ_k κ(P, R, …, R) E ∂^k G(R)/k!,
 
@@ -142,7 +142,7 @@ class Laws:
             values = [(0, v) for v in (self.joint if joined is False else self.expectation)(kinks)]
             if order <= 0 and joined is None:
                 _refuse_large(values)
-            if order == 1 and joined is None:
+            if 0 < order <= 1 and joined is None:
                 values += [(1, v) for v in self.corrections(kinks)]
             for later, (number, more) in values:
                 plain.append(self._put_in(factors, times_size(powers, 0, -later), number, more, c))

@@ -241,6 +241,10 @@ class Lowering:
         found = self.number(sympy.Mul(*numbers))
         for entry, body in layers.items():
             found = multiplied(found, self._activation(entry, body, env), self.limit)
+        scalars = [a for a in rest if self.reading.is_scalar(a)]
+        together = bent(self, sympy.Mul(*scalars), env) if len(scalars) > 1 else None
+        if together is not None:  # kinks of one scalar are one function of it
+            found, rest = multiplied(found, together, self.limit), [a for a in rest if a not in scalars]
         for a in rest:
             found = multiplied(found, self.lower(a, env), self.limit)
         return self.arranged(found)

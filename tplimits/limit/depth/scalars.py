@@ -40,8 +40,8 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     elif isinstance(expr, sympy.exp) and _invisible(small):
         little = f"by {size(lowest(small))} only" if small.terms else "by less than 1/n"
         lowering.remarks[
-            f"the argument of exp in {lowering.where} fluctuates {little}: its fluctuations leave no trace in drift and "
-            "noise. They would with the temperature τ0·sqrt(n·k)."
+            f"the argument of exp in {lowering.where} fluctuates {little}: its fluctuations leave no trace in drift "
+            "and noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
@@ -71,7 +71,9 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
     """Refuse an argument that moves by more than n^(−1/2), judged by the mean and covariance of its sum."""
     mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
     known = lowering.arrays.values
-    what = f"what is taken to the power {expr.exp}" if isinstance(expr, sympy.Pow) else f"the argument of {expr.func}"
+    what = f"the argument of {expr.func}" if isinstance(expr, sympy.Function) else f"the argument y of `{expr}`"
+    if isinstance(expr, sympy.Pow):
+        what = f"what is taken to the power {expr.exp}"
     if any(label[0] == "Q" for orders in (mean, covariance) for f in orders.opaque for label, _, _ in f):
         lowering.fail(
             f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no "

@@ -121,7 +121,7 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
     wanted: list[Expr] = []
     for coefficient in coefficients:
         numerator = sympy.fraction(sympy.together(coefficient))[0]
-        factors = [f for f, _ in sympy.factor_list(numerator)[1] if not _nonzero(f)]
+        factors = [f for f in _factors(numerator) if not _nonzero(f)]
         if not factors:
             return None
         wanted.append(sympy.Mul(*factors))
@@ -136,13 +136,20 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
         return None
     reduced = []
     for expr in basis:
-        factors = [f for f, _ in sympy.factor_list(expr)[1] if not _nonzero(f)]
+        factors = [f for f in _factors(expr) if not _nonzero(f)]
         if not factors:
             return None
         reduced.append(sympy.Mul(*factors))
     if reduced != basis and len(reduced) > 1:
         reduced = list(sympy.groebner(reduced, *symbols, order="lex").exprs)
     return tuple(reduced)
+
+
+def _factors(expr: Expr) -> list[Expr]:
+    try:
+        return [f for f, _ in sympy.factor_list(expr)[1]]
+    except sympy.PolynomialError:  # roots of constants, as in E|Y|^(3/2)
+        return list(sympy.Mul.make_args(expr))
 
 
 def _nonzero(factor: Expr) -> bool:

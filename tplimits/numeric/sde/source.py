@@ -168,9 +168,7 @@ def _digest() -> str:
 # -- loops ----------------------------------------------------------------------------------------
 
 
-def _body(
-    plan: Plan, before: int, means: Sequence[Mean], added: Sequence[Product], factor: Sequence[Product]
-) -> str:
+def _body(plan: Plan, before: int, means: Sequence[Mean], added: Sequence[Product], factor: Sequence[Product]) -> str:
     """Intermediates of the means, the means, the other intermediates, the outputs."""
     place: dict[str, str] = {}
     count = [0, 0, 0, 0]
