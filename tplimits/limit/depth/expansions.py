@@ -77,9 +77,9 @@ def _side(body: Expr, function: Expr, point: Expr, side: int, most: int, roots: 
         )
     if found.lowest is not None and found.lowest < 0:
         raise NoLimitError(
-            f"`{_named(function)}` has a pole at y = {point}, where its argument settles: what is divided by fluctuates "
-            "around zero, and the mean or the variance of the quotient may be infinite. Add a positive number to what is "
-            "divided by."
+            f"`{_named(function)}` has a pole at y = {point}, where its argument settles: what is divided by "
+            "fluctuates around zero, and the mean or the variance of the quotient may be infinite. Add a positive "
+            "number to what is divided by."
         )
     return found
 

@@ -64,8 +64,10 @@ def _too_large(name: str, what: str, low: list[tuple[int, Form]], arrays: Mappin
     factor = _growth(form) if what.startswith("E") and order == 0 else None
     if factor is not None:
         found += f", so that V grows like ({factor})^depth"
-    elif order == 1 and what.startswith("E"):
-        found += ": over a depth proportional to n it adds up to a drift of order sqrt(n)"
+    elif 0 < order < 2 and what.startswith("E"):
+        power = 1 - sympy.Rational(order) / 2
+        grown = "sqrt(n)" if order == 1 else f"n^({power})"
+        found += f": over a depth proportional to n it adds up to a drift of order {grown}"
     if conditions is None:
         repair = "it vanishes for no value of the parameters"
         repair += _advice(form) if what.startswith("E") and order == 0 else ""

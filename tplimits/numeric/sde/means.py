@@ -1,4 +1,4 @@
-"""Source of the Gaussian means of one covariance SDE: a scalar function of covariances each, and the loops that fill them."""
+"""Source of the Gaussian means of one covariance SDE: each a scalar function of its covariances."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _read(table: Array, c: float) -> Array:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def place(c: float, weights: Any) -> int:
-    """The first of six rows around a variance, and Lagrange's weights; below the table, those of its lowest variance."""
+    """The first of six rows around a variance, and Lagrange's weights; below the table, those of its start."""
     x = (math.log(max(c, LOWEST)) - math.log(LOWEST)) / _STEP
     cell = int(x)
     t = x - cell
