@@ -5,6 +5,9 @@ every free neuron counts n.  Odd powers of n^(−1/2) come from roots of widths 
 slopes 1 + c/√n.  Where the layer stays as it is when √n → −√n in all of them (√n tanh(x/√n) does, √k/√n too), the
 odd powers drop out.  So they do where a change of sign of one matrix undoes that of √n, since W and −W have one law:
 √n avg((Q x)(K x)) is the same at (−√n, −Q).
+
+The sign of a scalar that fluctuates around a kink, sgn(avg(q k)), is that of √n times an average: it changes with √n,
+whose powers |avg(q k)| = avg(q k) sgn(avg(q k)) thus brings in.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from fractions import Fraction
 from typing import Any
 
 import sympy
-from sympy import Expr
+from sympy import Dummy, Expr
 
 from tplimits.check.corners import has_corner
 from tplimits.check.estimate import Series
-from tplimits.program.entries import Entry, constant_symbol
+from tplimits.program import functions
+from tplimits.program.entries import NO_NEURON, Entry, constant_symbol
 from tplimits.program.nodes import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 
@@ -42,7 +46,11 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     """
     values = {**program.constants, **{c: v for c, v in (given or {}).items() if c in program.constants}}
     known = {constant_symbol(c): v for c, v in values.items() if isinstance(v, Expr)}
-    bodies = {p: s.body.xreplace(known) for p, s in enumerate(program) if isinstance(s, (OuterNonlin, ScalarNonlin))}
+    bodies = {
+        p: _in_signs(s.body.xreplace(known))
+        for p, s in enumerate(program)
+        if isinstance(s, (OuterNonlin, ScalarNonlin))
+    }
     try:
         flipped = {p: _with_other_roots(body, program) for p, body in bodies.items()}
     except _OtherRoots:
@@ -60,9 +68,29 @@ class _OtherRoots(Exception):
 def _with_other_roots(body: Expr, program: Program) -> Expr:
     widths = program.known.width_symbols
     roots = [p for p in body.atoms(sympy.Pow) if p.base in widths and not p.exp.is_integer]
-    if any(not (2 * p.exp).is_integer for p in roots):
+    powers = [p for p in body.atoms(sympy.Pow) if _of_scalars(p.base) and p.exp.is_number and not p.exp.is_integer]
+    if any(not (2 * p.exp).is_integer for p in roots) or any(p.base.is_Pow for p in powers):
         raise _OtherRoots
-    return body.xreplace({p: -p for p in roots})
+    signs = {Dummy(): sign for sign in body.atoms(sympy.sign) if _of_scalars(sign)}
+    rest = body.xreplace({sign: d for d, sign in signs.items()}).xreplace({p: -p for p in roots})
+    return rest.xreplace({d: -sign for d, sign in signs.items()})
+
+
+def _in_signs(body: Expr) -> Expr:
+    """A body with the kinks of scalars written through their signs."""
+    heads = (sympy.Abs, functions.step, functions.relu, functions.leaky_relu, functions.where)
+    bent = [h for h in body.atoms(*heads, functions.maximum, functions.minimum) if _of_scalars(h)]
+    for head in sorted(bent, key=sympy.count_ops):
+        written = functions.elementary(head)
+        signs = {j: (1 + sympy.sign(j.args[0])) / 2 for j in written.atoms(functions.step)}
+        body = body.xreplace({head: written.xreplace(signs)})
+    return body
+
+
+def _of_scalars(expr: Expr) -> bool:
+    """Whether an expression holds scalars and no vectors."""
+    entries = expr.atoms(Entry)
+    return bool(entries) and all(e.neuron == NO_NEURON for e in entries)
 
 
 def _even(program: Program, bodies: Mapping[int, Expr], flipped: Mapping[int, Expr], matrix: int | None) -> bool:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy
 import sympy
 from numpy.typing import NDArray
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.means import LOCAL, Deviation, GaussianMean, U, definition_of, held_symbols
+from tplimits.numeric.moments.function import MomentFunction, moment, with_constants
+from tplimits.program.entries import GaussMean
 
 Array = NDArray[numpy.float64]
 #: a negative eigenvalue is rounding below this part of the trace
@@ -71,18 +74,25 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
 
     Raises EvaluationError for a constant without a value.
     """
-    missing = sorted({s.name for c in form.terms.values() for s in c.free_symbols - values.keys()})
+    held = {s for factors in form.terms for s in held_symbols(factors)}
+    missing = sorted({s.name for s in held.union(*(c.free_symbols for c in form.terms.values())) - values.keys()})
     if missing:
         raise EvaluationError(f"the constant `{missing[0]}` has no value: give {missing[0]}=….")
     found = []
     for coefficient in form.terms.values():
-        number = complex(sympy.N(coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})))
+        number = complex(sympy.N(_at_numbers(coefficient, values)))
         if number.imag or not numpy.isfinite(number.real):
             raise EvaluationError(
                 f"the coefficient {coefficient} is not a real number, or too large for one, at these constants."
             )
         found.append(number.real)
     return found
+
+
+def _at_numbers(coefficient: Expr, values: Mapping[Expr, float]) -> Expr:
+    """A coefficient with numbers put in, means over a standard normal computed."""
+    found = coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})
+    return found.xreplace({mean: sympy.Float(normal_mean(*mean.args), 17) for mean in found.atoms(GaussMean)})
 
 
 def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
@@ -103,11 +113,18 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
 
 def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
     """The same without a look at how large the numbers are."""
-    m = V.shape[-1]
+    return _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)))  # α, β, δ, ω
+
+
+def _at_tokens(
+    form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], tokens: tuple[int, ...]
+) -> Array:
+    """A form with some tokens left as dimensions."""
+    m, free = V.shape[-1], len(tokens)
     total = numpy.zeros((*V.shape[:-2], *(m,) * free))
     known = {"V": V, **_kernels(V)}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
-        place = {-4 + i: i for i in range(free)}  # α, β, δ, ω
+        place = {token: i for i, token in enumerate(tokens)}
         operands: list[Any] = [] if factors else [numpy.ones(()), [Ellipsis]]
         for label, held, _ in factors:
             inside = [place.setdefault(i, len(place)) for i in held]
@@ -116,6 +133,8 @@ def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mappi
                     raise EvaluationError(f"V is for {m} tokens, the constant arrays for {arrays[label].shape[0]}.")
                 operands += [arrays[label], inside]
             else:
+                if label not in known:
+                    known[label] = gaussian_mean(label, V, values, arrays)
                 operands += [known[label], [Ellipsis, *inside]]
         present = sorted({i for f in factors for i in (place[j] for j in f[1]) if i < free})
         value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2)
@@ -123,6 +142,35 @@ def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mappi
         lead = value.shape[: value.ndim - len(present)]
         total += number * value.reshape((*lead, *(next(shape) if i in present else 1 for i in range(free))))
     return total
+
+
+def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array]) -> Array:
+    """A Gaussian mean or a power of a variance at covariance matrices, its tokens as dimensions."""
+    definition = definition_of(label)
+    assert definition is not None
+    tokens = tuple(LOCAL + i for i in range(definition.rank))
+    laws = [_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances]
+    if isinstance(definition, Deviation):
+        with numpy.errstate(divide="ignore"):
+            return numpy.asarray(numpy.maximum(laws[0], 0.0) ** (float(definition.power) / 2))
+    function = mean_function(definition, values)
+    if len(laws) == 3:  # by rounding a covariance passes what its variances allow
+        bound = numpy.sqrt(laws[0] * laws[2])
+        laws[1] = numpy.clip(laws[1], -bound, bound)
+    return numpy.asarray(function(*laws)[0])
+
+
+def mean_function(definition: GaussianMean, values: Mapping[Expr, float]) -> MomentFunction:
+    """A Gaussian mean as a function of its covariances, at given constants."""
+    variables = tuple(Symbol(f"u{i}", real=True) for i in range(len(definition.functions)))
+    integrand = sympy.Mul(*(f.xreplace({U: v}) for f, v in zip(definition.functions, variables, strict=True)))
+    held = {s: float(values[s]) for f in definition.functions for s in f.free_symbols - {U}}
+    return moment(integrand, variables, with_constants(held))
+
+
+def normal_mean(integrand: Expr, variable: Symbol) -> float:
+    """The mean of a function of a standard normal."""
+    return float(moment(integrand, (variable,))(numpy.ones(1))[0][0])
 
 
 def _kernels(V: Array) -> dict[str, Array]:

@@ -15,6 +15,7 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
@@ -157,6 +158,10 @@ class GaussMean(_Leaf):
     @property
     def free_symbols(self) -> set[Symbol]:
         return self.args[0].free_symbols - {self.args[1]}
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        shown = rf"\operatorname{{E}}\left[{printer.doprint(self.args[0])}\right]"
+        return shown if exp is None else rf"{shown}^{{{exp}}}"
 
     def _eval_derivative(self, symbol: Symbol) -> Expr:
         return GaussMean(self.args[0].diff(symbol), self.args[1])

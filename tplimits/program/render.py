@@ -70,6 +70,9 @@ class NumberPrinter(StrPrinter):
         text = self.parenthesize(rest, PRECEDENCE["Mul"], strict=True)
         return decimal(factor) + (text[1:] if text.startswith("1/") else f"*{text}")
 
+    def _print_GaussMean(self, expr: GaussMean) -> str:
+        return f"E_{expr.args[1]}[{self._print(expr.args[0])}]"
+
 
 class BodyPrinter(NumberPrinter):
     """Entries shown under the names of their instructions."""
@@ -92,9 +95,6 @@ class BodyPrinter(NumberPrinter):
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
         return f"Σ_{self._print(expr.bound)}({self._print(expr.summand)})"
-
-    def _print_GaussMean(self, expr: GaussMean) -> str:
-        return f"E_{expr.args[1]}[{self._print(expr.args[0])}]"
 
 
 def body_text(program: Program, body: Expr, neurons: dict[sympy.Symbol, str] | None = None) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import numpy
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.limit.depth import writing
-from tplimits.limit.depth.algebra import Factor, Factors
+from tplimits.limit.depth.algebra import Factor, Factors, renamed
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.means import LOCAL, Deviation, U, definition_of
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, decimal
 from tplimits.report.text import as_written
@@ -48,9 +49,10 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
         lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
     if _has(limit, "N"):
         lines.append("  N[αβ]     = √(V[αα]V[ββ]) (√(1−ρ²) − ρ arccos ρ), ρ = V[αβ]/√(V[αα]V[ββ])")
+    lines += [f"  {left:<9} = {right}" for left, right in writing.definitions(arrays)]
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
-    for label, shown in arrays.items():
+    for label, shown in ((label, name) for label, name in arrays.items() if label in limit.arrays):
         lines.append(f"  {shown:<9} = the constant array {writing.contents(limit.arrays[label])}")
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
@@ -73,7 +75,8 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
         )
         rows.append(Formula(r"N^{\alpha\beta}", "=", (kernel,)))
     printed = writing.array_names([limit.drift, limit.diffusion])
-    return rows + [_definition(arrays[label], limit.arrays[label]) for label in printed]
+    rows += [_mean(label, arrays) for label in printed if definition_of(label)]
+    return rows + [_definition(arrays[label], limit.arrays[label]) for label in printed if label in limit.arrays]
 
 
 def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
@@ -94,11 +97,11 @@ def _definition(shown: str, values: numpy.ndarray) -> Formula:
     return Formula(left, "=", (rf"\begin{{pmatrix}} {body} \end{{pmatrix}}{column}",))
 
 
-def _sum(form: Form, arrays: Mapping[str, str]) -> list[str]:
+def _sum(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
     """The terms of a form, a few on each line."""
     lines: list[str] = []
     for i, (factors, coefficient) in enumerate(form.terms.items()):
-        names, number, left = writing.named(factors, coefficient)
+        names, number, left = writing.named(factors, coefficient, letters)
         sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
         total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
         body = " ".join(_factor(f, names, arrays) for f in factors)
@@ -132,7 +135,32 @@ def _factor(factor: Factor, names: Mapping[int, str], arrays: Mapping[str, str])
         return rf"1_{{{inside}}}"
     if label[0] in ARRAYS:
         return rf"{latex_names.name(arrays[label])}^{{\,{inside}}}"
+    if definition_of(label):
+        return f"{latex_names.name(arrays[label])}^{{{inside}}}"
     return f"{label}^{{{inside}}}"
+
+
+def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
+    """What a Gaussian mean is."""
+    definition = definition_of(label)
+    assert definition is not None
+    own = "αβδωνκμξ"[: definition.rank]
+    free = {(i - 4 if i < 4 else -10 - i): c for i, c in enumerate(own)}
+    change = {LOCAL + i: at for i, at in enumerate(free)}
+    laws = [
+        " ".join(_sum(Form({renamed(f, change): c for f, c in terms}), arrays, letters=own))
+        for terms in definition.covariances
+    ]
+    left = rf"{latex_names.name(arrays[label])}^{{{' '.join(map(_index, own))}}}"
+    if isinstance(definition, Deviation):
+        return Formula(left, "=", (rf"\left({laws[0]}\right)^{{{sympy.latex(definition.power / 2)}}}",))
+    names = ["u", "u'"][: len(definition.functions)]
+    inner = r"\,".join(
+        sympy.latex(f.xreplace({U: Symbol(v, real=True)})) for f, v in zip(definition.functions, names, strict=True)
+    )
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
+    given = r",\ ".join(rf"\mathbb{{E}}\,{a} {b} = {c}" for (a, b), c in zip(pairs, laws, strict=True))
+    return Formula(left, "=", (rf"\mathbb{{E}}\left[{inner}\right],\quad {given}",))
 
 
 def notebook(limit: BlockLimit, arrays: Mapping[str, str]) -> str:

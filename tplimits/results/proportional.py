@@ -231,9 +231,11 @@ class CovarianceSDE:
         V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
         method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
         negative eigenvalues; both are of weak order 1.  "dense" is Euler with a root of Σ itself at every step, slow
-        beyond a few tokens, and works where no structured root was found.  `halve=True` runs the same noise in steps
-        half as long as well, for `paths.step_error`: `paths.halved` are the paths that steps of dt/2 have at this seed,
-        and sums of two of their increments drive `paths`, which are therefore other ones than with halve=False.
+        beyond a few tokens, and works where no structured root was found.  Steps of the other two read Gaussian means
+        E f(u) h(u′) without closed form from tables over the variance c, to 1e-4 of E f² + c.  `halve=True` runs the
+        same noise in steps half as long as well, for `paths.step_error`: `paths.halved` are the paths that steps of
+        dt/2 have at this seed, and sums of two of their increments drive `paths`, which are therefore other ones than
+        with halve=False.
 
         A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an eigenvalue leaves
         `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.  `record=True` keeps

@@ -174,7 +174,7 @@ def test_kinks_away_from_zero():
     def shifted(x: tp.State["token"], W: tp.Matrix):
         return tp.relu(W @ x - 1)
 
-    assert "has a kink away from zero" in str(refusal(shifted))
+    assert "κ[αβ] = E[relu(u - 1) relu(u′ - 1)], C(u) = V[αα]" in str(refusal(shifted))
 
 
 def test_fixed_head_width_with_an_output_projection():

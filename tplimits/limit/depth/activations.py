@@ -24,40 +24,67 @@ from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import Factor, Factors
 from tplimits.limit.depth.coefficients import EPS, ROOT, expansion
 from tplimits.limit.depth.laurent import laurent
+from tplimits.limit.depth.means import U, of_columns
+from tplimits.limit.depth.named import separated
 from tplimits.program.entries import GaussMean
 from tplimits.program.functions import elementary, step
 
-#: the argument of a function of a dense layer, and its sign
-U = Symbol("u", real=True)
+#: the sign of the argument of a function of a dense layer
 _SIGN = Symbol("sgn(u)", real=True)
 
 
 class Basis(NamedTuple):
-    """u^power, times sgn(u) if `sign`."""
+    """u^power, times sgn(u) if `sign`, times a function of u that has no such form."""
 
     power: int
     sign: bool
+    function: Expr = S.One
 
     @property
-    def odd(self) -> bool:
-        return (self.power + self.sign) % 2 == 1
+    def odd(self) -> bool | None:
+        """Whether it changes its sign with u; None where it is neither odd nor even."""
+        own = _parity(self.function)
+        return None if own is None else (self.power + self.sign + own) % 2 == 1
 
     def __str__(self) -> str:
-        return f"{'s' if self.sign else 'p'}{self.power}"
+        own = "" if self.function == 1 else f"·{self.function}"
+        return f"{'s' if self.sign else 'p'}{self.power}{own}"
+
+    @property
+    def expr(self) -> Expr:
+        """The function of `U`."""
+        return U**self.power * (sympy.sign(U) if self.sign else 1) * self.function
 
 
-LINEAR = Basis(1, False)
+@lru_cache(maxsize=1 << 12)
+def _parity(function: Expr) -> int | None:
+    """1 for an odd function, 0 for an even one."""
+    flipped = function.xreplace({U: -U})
+    if sympy.expand(flipped - function) == 0:
+        return 0
+    return 1 if sympy.expand(flipped + function) == 0 else None
+
+
+def odd_together(bases: Iterable[Basis]) -> bool:
+    """Whether a product of functions, all of one Gaussian vector, has mean zero because it is odd."""
+    parities = [b.odd for b in bases]
+    return None not in parities and sum(map(bool, parities)) % 2 == 1
+
+
+CONSTANT, LINEAR = Basis(0, False), Basis(1, False)
 
 
 def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], int | None]:
     """A function of `U` and ε as Σ coefficient(ε) · basis, and the order in ε up to which it is known.
 
-    NoLimitError where a kink is away from zero, or no such sum exists.
+    What has no such form, a tanh or a kink away from zero, is a basis function of its own.  NoLimitError where ε stands
+    inside of one, and where it may have no moments.
 
     >>> from tplimits.program.functions import relu
     >>> components(relu(U), 2)
-    ([(1/2, Basis(power=1, sign=False)), (1/2, Basis(power=1, sign=True))], None)
+    ([(1/2, Basis(power=1, sign=False, function=1)), (1/2, Basis(power=1, sign=True, function=1))], None)
     """
+    named, function = separated(function)
     constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function) if not f.has(U)}  # |c| is no kink
     body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
     for jump in sorted(body.atoms(step), key=sympy.default_sort_key):
@@ -65,11 +92,6 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     polynomial = sympy.expand(body)
     cut = None
     if not _polynomial(polynomial):
-        if not polynomial.has(EPS):
-            raise NoLimitError(
-                f"the activation `{shown(function)}` stays nonlinear as n → ∞, and has no closed moments here: shape "
-                "it, as in s*tp.tanh(x/s) with s of order sqrt(n), or use a piecewise linear one."
-            )
         polynomial, cut = expansion(body, limit)
         if not _polynomial(polynomial):
             raise NoLimitError(f"the activation `{shown(function)}` has no expansion in powers of its argument.")
@@ -77,7 +99,8 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     for (power, signs), coefficient in sympy.Poly(polynomial, U, _SIGN).terms():
         basis = Basis(power, signs % 2 == 1)
         found[basis] = found.get(basis, S.Zero) + coefficient
-    return [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0], cut
+    ordered = [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0]
+    return ordered + [(c, Basis(0, False, g)) for g, c in named.items()], cut
 
 
 def _side(argument: Expr, function: Expr) -> int:
@@ -116,14 +139,20 @@ def shown(function: Expr) -> Expr:
 
 
 def gaussian_means(expr: Expr, limit: int) -> Expr:
-    """An expression with its means over a standard normal in closed form, up to ε^limit."""
+    """An expression with its means over a standard normal in closed form where there is one, up to ε^limit."""
+    kept: dict[Expr, Expr] = {}
     while expr.has(GaussMean):
         mean = min(expr.atoms(GaussMean), key=lambda m: len(m.atoms(GaussMean)))
         integrand, variable = mean.args
         parts, _ = components(integrand.xreplace({variable: U}), limit)
-        value = sympy.Add(*(c * _absolute(b) for c, b in parts if not b.odd))
-        expr = expr.xreplace({mean: value})
-    return expr
+        values = [c * _absolute(b) for c, b in parts if b.function == 1 and not b.odd]
+        for coefficient, basis in parts:
+            if basis.function != 1 and basis.odd is not True:
+                unknown = Dummy("E", positive=True if basis.function.is_nonnegative else None, real=True)
+                kept[unknown] = GaussMean(basis.function.xreplace({U: variable}), variable)
+                values.append(coefficient * unknown)
+        expr = expr.xreplace({mean: sympy.Add(*values)})
+    return expr.xreplace(kept)
 
 
 def _absolute(basis: Basis) -> Expr:
@@ -164,9 +193,13 @@ def moment(column: Column) -> tuple[Moment, ...] | None:
     merged: dict[int, Basis] = {}
     for basis, token in column:
         old = merged.get(token, Basis(0, False))
-        merged[token] = Basis(old.power + basis.power, old.sign != basis.sign)
-    if sum(b.odd for b in merged.values()) % 2:
+        merged[token] = Basis(old.power + basis.power, old.sign != basis.sign, old.function * basis.function)
+    if odd_together(merged.values()):
         return ()
+    if any(b.function != 1 for b in merged.values()):
+        if len(merged) > 2:
+            return None
+        return (Moment(S.One, 0, (of_columns(tuple(b.expr for b in merged.values()), tuple(merged)),)),)
     signed = [(t, b) for t, b in merged.items() if b.sign]
     plain = [t for t, b in merged.items() if not b.sign for _ in range(b.power)]
     if not signed:

@@ -20,7 +20,7 @@ from functools import lru_cache
 from tplimits.limit.depth.algebra import SPAN, Factor, Factors
 
 #: factors that do not change when their two indices are exchanged, by the first letter of their label
-SYMMETRIC = frozenset("VNIS")
+SYMMETRIC = frozenset("VNISκ")
 
 
 def _place(factor: Factor, number: Mapping[int, int]) -> Factor:

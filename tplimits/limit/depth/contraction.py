@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, partitions
+from tplimits.limit.depth.activations import LINEAR, odd_together, partitions
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
@@ -28,10 +28,13 @@ from tplimits.limit.depth.algebra import (
     times,
 )
 from tplimits.limit.depth.canonical import canonical
-from tplimits.limit.depth.model import Layer, Model
+from tplimits.limit.depth.model import Layer, Model, column_label
 
 #: nothing beyond ε² is kept
 MOST = 2
+
+#: what is random, by the first letter of a label: functions of dense layers, and of scalars
+RANDOM = frozenset("FG")
 
 #: axes an operand can have
 _MOST_AXES = 9
@@ -60,15 +63,16 @@ class Contraction:
 
     def covariance(self, left: Iterable[Term], right: Iterable[Term]) -> Sum:
         """Cov of two sums: what joins them."""
-        left, right = list(left), list(right)
-        pairs = (
-            (product(a, shifted(b, next_number(a.factors), 1)), False)
-            for a in left
-            for b in right
-            if a.pert + b.pert <= self.most
+        right = list(right)
+        return self.joined((a, b) for a in left for b in right)
+
+    def joined(self, pairs: Iterable[tuple[Term, Term]]) -> Sum:
+        """Σ Cov over pairs; where no matrix joins two terms, functions of scalars in both may."""
+        placed_pairs = (
+            (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
         )
-        found = self._averaged(self._start(pairs), frozenset())
-        return {key: c for key, c in found.items() if key[3]}
+        found = self._averaged(self._start(placed_pairs), frozenset())
+        return {key: c for key, c in found.items() if key[3] or any(f[0][0] == "G" for f in key[0])}
 
     def _start(self, terms: Iterable[tuple[Term, bool | None]]) -> Sum:
         found: Sum = {}
@@ -90,9 +94,9 @@ class Contraction:
         """Add a term to a sum; `joined` is None where there is nothing to join."""
         factors = term.factors
         if joined is False:
-            if {copy for label, _, copy in factors if label[0] == "F"} != {0, 1}:
+            if {copy for label, _, copy in factors if label[0] in RANDOM} != {0, 1}:
                 return  # nothing random is left on one side: it cannot be joined any more
-            factors = tuple(f if f[0][0] == "F" else (f[0], f[1], 0) for f in factors)
+            factors = tuple(f if f[0][0] in RANDOM else (f[0], f[1], 0) for f in factors)
         else:
             factors = tuple((label, at, 0) for label, at, _ in factors)
         key = (canonical(factors), term.powers, term.pert, joined)
@@ -109,7 +113,7 @@ class Contraction:
                 self._add(found, Term(coeff, powers, pert, factors), joined)
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
-            if sum(layer.basis.odd for layer in layers) % 2:
+            if odd_together(layer.basis for layer in layers):
                 continue
             rest = Term(coeff, powers, pert, _without(factors, mine))
             for blocks in self._groupings(layers):
@@ -138,10 +142,10 @@ class Contraction:
             touched.update(i for i in own if i >= 0)
             for i in block[1:]:
                 for a, b in zip(own, _neuron(mine[i], layers[i]), strict=True):
-                    extra += _identify(change, a, b)
+                    extra += identify(change, a, b)
             if joined is False:
                 joined = len({mine[i][2] for i in block}) > 1
-        change = {i: _end(change, i) for i in change}
+        change = {i: end(change, i) for i in change}
         touched = {change.get(i, i) for i in touched}
         beyond = _next(touched)
         factors = renamed((*rest.factors, *extra), change)
@@ -174,8 +178,7 @@ class Contraction:
                 f"`{name}` multiplies the state under an activation, and another vector beside it; tied weights of "
                 "this kind are not covered: use a matrix of its own for each product."
             )
-        label = "C|" + ",".join(str(layer.basis) for layer in layers)
-        factor = (label, tuple(open_to), block[0][2])
+        factor = (column_label(tuple(layer.basis for layer in layers)), tuple(open_to), block[0][2])
         return [(Term(self.one, self.model.zero_powers, 0, (factor,)), open_to, block[0][2])]
 
     def _gram(self, a: Layer, b: Layer, axes: int) -> tuple[Term, ...]:
@@ -233,7 +236,7 @@ def shifted(term: Term, by: int, copy: int, keep: int | None = None) -> Term:
 
 
 def _may_be_nonzero(layers: list[Layer]) -> bool:
-    if sum(layer.basis.odd for layer in layers) % 2:
+    if odd_together(layer.basis for layer in layers):
         return False
     if all(layer.basis == LINEAR for layer in layers):
         return len(layers) == 2
@@ -256,15 +259,15 @@ def _without(factors: Factors, mine: list[Factor]) -> Factors:
     return tuple(left)
 
 
-def _end(change: dict[int, int], index: int) -> int:
+def end(change: dict[int, int], index: int) -> int:
     while index in change:
         index = change[index]
     return index
 
 
-def _identify(change: dict[int, int], a: int, b: int) -> list[Factor]:
+def identify(change: dict[int, int], a: int, b: int) -> list[Factor]:
     """Make two indices one; two free ones leave a factor I (1 where they are equal)."""
-    a, b = _end(change, a), _end(change, b)
+    a, b = end(change, a), end(change, b)
     if a == b:
         return []
     if b >= 0:

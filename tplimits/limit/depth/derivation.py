@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from sympy import S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.algebra import OPEN, Dimension, Poly, averaged, lowest, multiplied, next_number, placed
+from tplimits.limit.depth.algebra import (
+    OPEN,
+    Dimension,
+    Factor,
+    Poly,
+    Term,
+    averaged,
+    lowest,
+    multiplied,
+    next_number,
+    placed,
+    product,
+)
 from tplimits.limit.depth.arrays import Arrays
 from tplimits.limit.depth.coefficients import Ring
-from tplimits.limit.depth.contraction import MOST, Contraction
+from tplimits.limit.depth.contraction import MOST, Contraction, Sum
 from tplimits.limit.depth.forms import Orders, by_order, collected
+from tplimits.limit.depth.laws import Laws, differentiated, merged
 from tplimits.limit.depth.lowering import Lowering
-from tplimits.limit.depth.model import Model
+from tplimits.limit.depth.model import KinkLabel, Model
 from tplimits.limit.depth.reading import Reading
+from tplimits.limit.depth.vanishing import vanishes
 from tplimits.program.entries import size_symbol, width_symbol
 from tplimits.program.program import Program
 
@@ -36,6 +52,8 @@ class OneLayer:
     arrays: Arrays
     state: Poly
     reading: Reading
+    laws: Laws
+    scalars: tuple[Poly, ...] = ()
     most: int = MOST
     remarks: tuple[str, ...] = ()
 
@@ -51,7 +69,7 @@ class OneLayer:
         """V′ at two free tokens: (1/n) Σ_i X′ X′."""
         apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
         left, right = self._at(first, 1), self._at(second, apart)
-        return averaged(multiplied(left, right, self.most), 0)
+        return with_merged_kinks(averaged(multiplied(left, right, self.most), 0))
 
     def _at(self, token: int, beyond: int) -> Poly:
         change = {OPEN: 0, OPEN - 1: token}
@@ -60,7 +78,10 @@ class OneLayer:
 
     def mean(self) -> Orders:
         """E[V′^αβ]."""
-        return by_order(self.contraction.mean(self.gram(ALPHA, BETA).terms), self.model, self.ring, self.arrays)
+        terms = self.gram(ALPHA, BETA).terms
+        found = self.contraction.mean([*terms, *self.responses(terms)])
+        twice = self.contraction.joined(p for t in terms for p in self._twice(t))
+        return self._by_order(totalled(found, {(*key[:3], None): c for key, c in twice.items() if key[3]}))
 
     def drift(self, mean: Orders) -> Orders:
         """E[V′ − V]."""
@@ -69,7 +90,84 @@ class OneLayer:
     def covariance(self) -> Orders:
         """Cov(V′^αβ, V′^δω)."""
         left, right = self.gram(ALPHA, BETA).terms, self.gram(DELTA, OMEGA).terms
-        return by_order(self.contraction.covariance(left, right), self.model, self.ring, self.arrays)
+        pairs = [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
+        held = [(a, b) for a, b in pairs if has_kinks(a) or has_kinks(b)]
+        # what comes with 1/n is joined to nothing at that order
+        near = [(a, b) for a, b in held if not any(has_kinks(t) and t.pert >= MOST for t in (a, b))]
+        left_moved = [(c, b) for a, b in near for c in self.responses([a])]
+        right_moved = [(a, c) for a, b in near for c in self.responses([b])]
+        plain = [(a, b) for a, b in pairs if not (has_kinks(a) or has_kinks(b))]
+        self._insist_on_one_response(held)
+        return self._by_order(self.contraction.joined([*plain, *near, *left_moved, *right_moved]))
+
+    def _by_order(self, found: Sum) -> Orders:
+        return by_order(found, self.model, self.ring, self.arrays, self.laws)
+
+    # -- functions of scalars with a kink -------------------------------------------------------
+
+    def responses(self, terms: Iterable[Term]) -> list[Term]:
+        """P R ∂G for each P G(R)."""
+        return [product(t, r) for term in terms for t, r in self._once(term)]
+
+    def _once(self, term: Term) -> Iterator[tuple[Term, Term]]:
+        for place, kink in enumerate(term.factors):
+            if kink[0][0] == "G":
+                moved = (*term.factors[:place], differentiated(kink), *term.factors[place + 1 :])
+                for r in self._placed(kink, next_number(term.factors)):
+                    yield term._replace(factors=moved), r
+
+    def _twice(self, term: Term) -> Iterator[tuple[Term, Term]]:
+        """P ∂²G and R R/2."""
+        half = self.ring.rational(Fraction(1, 2))
+        for once, first in self._once(term):
+            beyond = max(next_number(once.factors), next_number(first.factors))
+            for place, kink in enumerate(once.factors):
+                if kink[0][0] == "G":
+                    moved = (*once.factors[:place], differentiated(kink), *once.factors[place + 1 :])
+                    for r in self._placed(kink, beyond):
+                        both = product(first, r)
+                        yield once._replace(factors=moved), both._replace(coeff=half * both.coeff)
+
+    def _placed(self, kink: Factor, beyond: int) -> Iterator[Term]:
+        label = kink[0]
+        assert isinstance(label, KinkLabel)
+        change = {OPEN - k: i for k, i in enumerate(kink[1])}
+        for t in self.scalars[label.scalar].terms:
+            yield t._replace(factors=placed(t.factors, change, beyond, kink[2]))
+
+    def _insist_on_one_response(self, pairs: Iterable[tuple[Term, Term]]) -> None:
+        """Refuse noise for which a second average would have to be joined to the same scalars."""
+        both = [product(a, b._replace(factors=placed(b.factors, {}, next_number(a.factors), 0))) for a, b in pairs]
+        twice = self.contraction.joined(p for t in both for p in self._twice(t))
+        found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
+        if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
+            raise NoLimitError(
+                f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and "
+                "an average that depends on the same weights; give the scalar matrices of its own."
+            )
+
+
+def with_merged_kinks(poly: Poly) -> Poly:
+    """A sum with the powers of one scalar at one place multiplied."""
+    terms = []
+    for t in poly.terms:
+        kinks = [f for f in t.factors if f[0][0] == "G"]
+        rest = [f for f in t.factors if f[0][0] != "G"]
+        terms.append(t._replace(factors=(*rest, *merged(kinks))) if len(kinks) > 1 else t)
+    return Poly(tuple(terms), poly.cut)
+
+
+def has_kinks(term: Term) -> bool:
+    """Whether a term holds functions of scalars with a kink."""
+    return any(f[0][0] == "G" for f in term.factors)
+
+
+def totalled(a: Sum, b: Sum) -> Sum:
+    """Two contractions added."""
+    found = dict(a)
+    for key, c in b.items():
+        found[key] = found[key] + c if key in found else c
+    return found
 
 
 def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...]:
@@ -104,8 +202,19 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
             "to order 1/n; divide by the size of what is normalised."
         )
     model = lowering.model
-    ring = Ring([t.coeff for p in polys for t in p.terms])
+    laws = Laws(replace(model, operands=dict(model.operands)), lowering.arrays)
+    scalars = [scalar.poly for scalar in model.scalars]
+    ring = Ring([t.coeff for p in (*polys, *scalars) for t in p.terms])
     model.operands = {p: ring.poly(poly) for p, poly in model.operands.items()}
     return OneLayer(
-        program, model, ring, lowering.arrays, ring.poly(state), lowering.reading, most, tuple(lowering.remarks)
+        program,
+        model,
+        ring,
+        lowering.arrays,
+        ring.poly(state),
+        lowering.reading,
+        laws,
+        tuple(map(ring.poly, scalars)),
+        most,
+        tuple(lowering.remarks),
     )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import sympy
 from sympy import Expr, S
 
-from tplimits.limit.depth.activations import Basis, Moment, cumulant
+from tplimits.limit.depth.activations import Moment, cumulant
 from tplimits.limit.depth.algebra import SPAN, Factors, renamed
 from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
 from tplimits.limit.depth.contraction import MOST, Sum
-from tplimits.limit.depth.model import Model
+from tplimits.limit.depth.means import definition_of, mean_label, scaled
+from tplimits.limit.depth.model import ColumnLabel, Model
 from tplimits.program.frozen import FrozenDict
 
 #: denominators above this come from numbers in arrays
@@ -46,13 +47,25 @@ class Form:
 
     def degree_scaled(self, scale: Expr) -> Form:
         """The form at scale·V."""
-        return collected((f, scale ** degree(f) * c) for f, c in self.terms.items())
+        return collected((_at_scaled(f, scale), scale ** degree(f) * c) for f, c in self.terms.items())
+
+
+#: degrees in V of the factors that have one
+_DEGREES = {"V": S.One, "N": S.One, "s": S.Half, "R": S.One}
 
 
 def degree(factors: Factors) -> Expr:
-    """The degree of a product in V."""
-    each = {"V": S.One, "N": S.One, "s": S.Half, "R": S.One}
-    return sympy.Add(*(each.get(label[0], S.Zero) for label, _, _ in factors))
+    """The degree of a product in V, its Gaussian means left out."""
+    return sympy.Add(*(_DEGREES.get(name[0], S.Zero) for name, _, _ in factors))
+
+
+def _at_scaled(factors: Factors, scale: Expr) -> Factors:
+    """A product with its Gaussian means at scale·V."""
+    found = []
+    for name, at, copy in factors:
+        definition = definition_of(name)
+        found.append((name if definition is None else mean_label(scaled(definition, scale, _DEGREES)), at, copy))
+    return tuple(found)
 
 
 def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
@@ -102,6 +115,15 @@ def _is_rational(expr: Expr) -> bool:
     return all(p.exp.is_Integer for p in expr.atoms(sympy.Pow) if p.free_symbols)
 
 
+class Resolved(NamedTuple):
+    """A product of a contraction: number · coefficient · Π dimension^(power/2) · Π factors."""
+
+    factors: Factors
+    powers: tuple[int, ...]
+    number: Expr
+    coefficient: Any
+
+
 @dataclass(frozen=True)
 class Orders:
     """A mean by powers of ε = n^(−1/2): forms, and the products without a closed form with their orders."""
@@ -113,31 +135,53 @@ class Orders:
         return self.forms.get(order, Form({}))
 
 
-def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
+class Resolver(Protocol):
+    """What takes the mean of functions of scalars in products."""
+
+    def resolved(self, found: Sum) -> list[Resolved]:
+        """A contraction without such functions."""
+
+
+def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Resolver | None = None) -> Orders:
     """The result of a contraction: cumulants written out, dimensions put in, one form for each order up to ε²."""
-    sums: dict[int, dict[tuple[Factors, tuple[int, ...]], Any]] = {}
-    opaque: dict[Factors, int] = {}
-    for (factors, powers, _, _), coefficient in found.items():
+    written, opaque = _moments(found, model, ring)
+    plain = [Resolved(factors, powers, S.One, c) for (factors, powers, _, _), c in written.items()]
+    sums: dict[Any, dict[tuple[Factors, tuple[int, ...], Expr], Any]] = {}
+    for factors, powers, number, coefficient in plain if resolver is None else resolver.resolved(written):
         order = model.order_of(powers)
         if order > MOST:
             continue
-        written = _written_out(factors)
-        if written is None or any(f[0][0] == "Q" for f in factors):
-            opaque[factors] = min(order, opaque.get(factors, order))
-            continue
         target = sums.setdefault(order, {})
-        for moment in written:
-            scale, product = arrays.arranged(moment.factors, {i for f in moment.factors for i in f[1] if i >= 0})
-            value = coefficient * ring.root**moment.roots * (int(moment.number) * ring.rational(scale))
-            key = (canonical(product), powers)
-            target[key] = target[key] + value if key in target else value
+        scale, product = arrays.arranged(factors, {i for f in factors for i in f[1] if i >= 0})
+        key, value = (canonical(product), powers, number), coefficient * ring.rational(scale)
+        target[key] = target[key] + value if key in target else value
     forms = {
         order: collected(
-            (over_tokens(f, model), ring.expr(c) * dimension_factor(model, p)) for (f, p), c in terms.items()
+            (over_tokens(f, model), number * ring.expr(c) * dimension_factor(model, p))
+            for (f, p, number), c in terms.items()
         )
         for order, terms in sums.items()
     }
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
+
+
+def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, int]]:
+    """A contraction with its cumulants written out, and the products without a closed form with their orders."""
+    written: Sum = {}
+    opaque: dict[Factors, int] = {}
+    for (factors, powers, _, joined), coefficient in found.items():
+        order = model.order_of(powers)
+        if order > MOST:
+            continue
+        moments = _written_out(factors)
+        if moments is None or any(f[0][0] == "Q" for f in factors):
+            opaque[factors] = min(order, opaque.get(factors, order))
+            continue
+        for moment in moments:
+            key = (canonical(moment.factors), powers, 0, joined)
+            value = coefficient * ring.root**moment.roots * int(moment.number)
+            written[key] = written[key] + value if key in written else value
+    return written, opaque
 
 
 def over_tokens(factors: Factors, model: Model) -> Factors:
@@ -162,8 +206,8 @@ def _written_out(factors: Factors) -> list[Moment] | None:
     terms = [Moment(S.One, 0, tuple(f for f in factors if f[0][0] != "C"))]
     for label, at, _ in factors:
         if label[0] == "C":
-            column = tuple(Basis(int(word[1:]), word[0] == "s") for word in label[2:].split(","))
-            value = cumulant(tuple(zip(column, at, strict=True)))
+            assert isinstance(label, ColumnLabel)
+            value = cumulant(tuple(zip(label.column, at, strict=True)))
             if value is None:
                 return None
             terms = [

@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, Basis, U, components, gaussian_means
+from tplimits.limit.depth.activations import CONSTANT, LINEAR, Basis, U, components, gaussian_means
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
@@ -32,6 +32,7 @@ from tplimits.limit.depth.arrays import Arrays, without_background
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import EPS, Splitter
 from tplimits.limit.depth.data import Data
+from tplimits.limit.depth.kinks import bent
 from tplimits.limit.depth.model import Layer, Model
 from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
 from tplimits.limit.depth.reading import Reading
@@ -208,6 +209,9 @@ class Lowering:
         function = self.reading.function_of_layer(expr)
         if function is not None:
             return self._activation(*function, env)
+        found = bent(self, expr, env)
+        if found is not None:
+            return found
         if isinstance(expr, sympy.Add):
             return total(self.lower(a, env) for a in expr.args)
         if isinstance(expr, sympy.Mul):
@@ -237,6 +241,10 @@ class Lowering:
         found = self.number(sympy.Mul(*numbers))
         for entry, body in layers.items():
             found = multiplied(found, self._activation(entry, body, env), self.limit)
+        scalars = [a for a in rest if self.reading.is_scalar(a)]
+        together = bent(self, sympy.Mul(*scalars), env) if len(scalars) > 1 else None
+        if together is not None:  # kinks of one scalar are one function of it
+            found, rest = multiplied(found, together, self.limit), [a for a in rest if a not in scalars]
         for a in rest:
             found = multiplied(found, self.lower(a, env), self.limit)
         return self.arranged(found)
@@ -297,7 +305,7 @@ class Lowering:
         found = []
         for coefficient, basis in parts:
             number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
-            dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
+            dense = self._one() if basis == CONSTANT else self._dense(position, basis, inside)
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])
 

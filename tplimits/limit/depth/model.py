@@ -4,8 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sympy import Rational
+
 from tplimits.limit.depth.activations import Basis
 from tplimits.limit.depth.algebra import Dimension, Poly
+
+
+class ColumnLabel(str):
+    """The label of a joint cumulant of functions of one neuron, which it carries."""
+
+    column: tuple[Basis, ...]
+
+
+def column_label(column: tuple[Basis, ...]) -> ColumnLabel:
+    """The label of a joint cumulant."""
+    found = ColumnLabel("C|" + ",".join(map(str, column)))
+    found.column = column
+    return found
+
+
+class KinkLabel(str):
+    """The label of ∂^derivatives |R|^power, times sgn(R) if `sign`, R a scalar of the model."""
+
+    scalar: int
+    power: Rational
+    sign: bool
+    derivatives: int
+
+
+def kink_label(scalar: int, power: Rational, sign: bool, derivatives: int = 0) -> KinkLabel:
+    """The label of a power of a scalar."""
+    found = KinkLabel(f"G|{scalar}|{power}|{'s' if sign else 'p'}|{derivatives}")
+    found.scalar, found.power, found.sign, found.derivatives = scalar, power, sign, derivatives
+    return found
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar of size 1 with its indices open (OPEN, OPEN − 1, …), and the dimensions of these."""
+
+    poly: Poly
+    dimensions: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -44,6 +83,7 @@ class Model:
     depth: dict[int, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     lines: dict[int, str] = field(default_factory=dict)
+    scalars: list[Scalar] = field(default_factory=list)
 
     @property
     def zero_powers(self) -> tuple[int, ...]:

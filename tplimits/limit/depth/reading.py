@@ -43,6 +43,10 @@ class Reading:
             self._inlined[position] = body
         return self._inlined[position]
 
+    def is_scalar(self, expr: Expr) -> bool:
+        """Whether an expression holds no vectors."""
+        return all(self.program[e.source].width is None for e in expr.atoms(Entry))
+
     def renamed_source(self, entry: Entry) -> Entry:
         """The instruction behind an entry that only renames the axes of another."""
         found = self.inlined(entry)

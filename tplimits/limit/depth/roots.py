@@ -107,7 +107,8 @@ def _response(layer: OneLayer, group: frozenset[int]) -> Response | None:
     symmetric = False
     for (factors, powers, _, _), coefficient in layer.contraction.mean(layer.gram(ALPHA, BETA).terms, group).items():
         dense = [f for f in factors if f[0][0] == "F"]
-        if not dense:
+        bent = any(f[0][0] == "G" for f in factors)
+        if not dense and not bent:
             continue
         neurons = {f[1][-1] for f in dense}
         linear = len(dense) == 2 and len(neurons) == 1 and all(model.layers[f[0]].basis == LINEAR for f in dense)
@@ -116,7 +117,8 @@ def _response(layer: OneLayer, group: frozenset[int]) -> Response | None:
         order = model.order_of(powers) - halves
         if order > 1:
             continue
-        if not linear or any(model.layers[f[0]].operand is not None for f in dense):
+        closed = not any(f[0][0] == "C" for f in factors)
+        if bent or not linear or not closed or any(model.layers[f[0]].operand is not None for f in dense):
             return None
         (neuron,) = neurons
         powers = times(powers, neuron // SPAN, 1)

@@ -12,6 +12,7 @@ from sympy import Expr
 from tplimits.limit.depth.algebra import Factor, Factors
 from tplimits.limit.depth.arrays import ARRAYS, Arrays
 from tplimits.limit.depth.forms import Form, collected
+from tplimits.limit.depth.means import held_labels
 
 #: orientations of more arrays than this are not all tried
 _MOST = 4
@@ -31,7 +32,7 @@ def with_rows(forms: Sequence[Form], known: Mapping[str, numpy.ndarray]) -> tupl
         if best is None or size < best[0]:
             best = (size, found, arrays.values)
     assert best is not None
-    used = {f[0] for form in best[1] for factors in form.terms for f in factors if f[0][0] in ARRAYS}
+    used = {label for form in best[1] for factors in form.terms for label in held_labels(factors)}
     return best[1], {label: values for label, values in best[2].items() if label in used}
 
 

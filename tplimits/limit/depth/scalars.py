@@ -33,15 +33,15 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
         inner, function = expr.args[0], expr.func(_ARGUMENT)
     else:
         lowering.fail(f"`{type(expr).__name__}` of several scalars is not covered; use functions of one scalar.")
-    fixed, small = _parts(lowering, lowering.lower(inner, env))
+    fixed, small = parts(lowering, lowering.lower(inner, env))
     lifted = small.terms and lowest(small) <= 0
     if lifted:
-        _insist_on_small(lowering, expr, small, env)
+        insist_on_small(lowering, expr, small, env)
     elif isinstance(expr, sympy.exp) and _invisible(small):
-        size = f"by {_size(lowest(small))} only" if small.terms else "by less than 1/n"
+        little = f"by {size(lowest(small))} only" if small.terms else "by less than 1/n"
         lowering.remarks[
-            f"the argument of exp in {lowering.where} fluctuates {size}: its fluctuations leave no trace in drift and "
-            "noise. They would with the temperature τ0·sqrt(n·k)."
+            f"the argument of exp in {lowering.where} fluctuates {little}: its fluctuations leave no trace in drift "
+            "and noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
@@ -49,7 +49,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     derivative = function
     for j in range(lowering.limit // least + 1):
         if j:
-            _, again = _parts(lowering, lowering.lower(inner, env))
+            _, again = parts(lowering, lowering.lower(inner, env))
             if lifted:  # small in their sum alone: all of them are kept, or none
                 again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
             power = multiplied(power, again, lowering.limit)
@@ -67,11 +67,13 @@ def _invisible(small: Poly) -> bool:
     return bool(random) and min(random) > 1
 
 
-def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Expr, int]) -> None:
+def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Expr, int]) -> None:
     """Refuse an argument that moves by more than n^(−1/2), judged by the mean and covariance of its sum."""
     mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
     known = lowering.arrays.values
-    what = f"what is taken to the power {expr.exp}" if isinstance(expr, sympy.Pow) else f"the argument of {expr.func}"
+    what = f"the argument of {expr.func}" if isinstance(expr, sympy.Function) else f"the argument y of `{expr}`"
+    if isinstance(expr, sympy.Pow):
+        what = f"what is taken to the power {expr.exp}"
     if any(label[0] == "Q" for orders in (mean, covariance) for f in orders.opaque for label, _, _ in f):
         lowering.fail(
             f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no "
@@ -80,7 +82,7 @@ def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[E
     moved = [(o, f) for o, f in mean.forms.items() if o < 1 and not vanishes(f, known)]
     if moved:
         shown, where = defined(moved[0][1], known)
-        state = f"{what} is {shown} of order {_size(moved[0][0])}, a function of the state{where}"
+        state = f"{what} is {shown} of order {size(moved[0][0])}, a function of the state{where}"
         if isinstance(expr, sympy.Pow):
             lowering.fail(
                 f"{state}: a normalisation by the state, as in layer norm, makes the leading map V → V′ nonlinear in "
@@ -95,7 +97,7 @@ def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[E
     if spread:
         shown, where = defined(spread[0][1], known)
         lowering.fail(
-            f"not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with variance "
+            f"not perturbative: {what} has fluctuations of order {size(spread[0][0] // 2)}, with variance "
             f"{shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
             "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
             "τ0·sqrt(n/k)."
@@ -107,11 +109,11 @@ def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[E
         )
 
 
-def _size(order: int) -> str:
+def size(order: int) -> str:
     return "1" if order == 0 else f"n^({sympy.Rational(-order, 2)})"
 
 
-def _parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
+def parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
     """What is fixed (of order 1 exactly, and no function of the state), and the rest."""
     fixed = [
         t for t in poly.terms if lowering.model.order_of(t.powers) == 0 and all(f[0][0] in ARRAYS for f in t.factors)
@@ -120,23 +122,40 @@ def _parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
     return Poly(tuple(fixed)), Poly(tuple(rest), poly.cut)
 
 
-def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]) -> Poly:
-    """A function at the fixed part of its argument."""
+def _numbers(lowering: Lowering, fixed: Poly) -> list[Expr]:
     dimensions = lowering.model.dimensions
-    numbers = [
+    return [
         t.coeff * sympy.Mul(*(d.size ** sympy.Rational(p, 2) for d, p in zip(dimensions, t.powers, strict=True)))
         for t in fixed.terms
     ]
-    if all(not t.factors for t in fixed.terms):
-        value = function.xreplace({_ARGUMENT: sympy.Add(*numbers)})
-        if value.has(sympy.zoo, sympy.nan, sympy.oo):
-            lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {sympy.Add(*numbers)}.")
-        return lowering.number(value)
+
+
+def fixed_number(lowering: Lowering, fixed: Poly) -> Expr | None:
+    """The fixed part of a scalar where it is a number; None where it is a constant array."""
+    if any(t.factors for t in fixed.terms):
+        return None
+    return sympy.Add(*_numbers(lowering, fixed))
+
+
+def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tuple[tuple[int, ...], numpy.ndarray]:
+    """The indices of the fixed part of a scalar, a constant array, and its values."""
+    numbers = _numbers(lowering, fixed)
     if any(not number.is_number for number in numbers):
         lowering.fail("a function of a constant array times a symbolic constant; give the constant a number by .bind.")
     held = {i for t in fixed.terms for f in t.factors for i in f[1]}
     at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
-    table = lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
+    return at, lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
+
+
+def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]) -> Poly:
+    """A function at the fixed part of its argument."""
+    number = fixed_number(lowering, fixed)
+    if number is not None:
+        value = function.xreplace({_ARGUMENT: number})
+        if value.has(sympy.zoo, sympy.nan, sympy.oo):
+            lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {number}.")
+        return lowering.number(value)
+    at, table = fixed_table(lowering, fixed, env)
     with numpy.errstate(all="ignore"):
         values = numpy.asarray(sympy.lambdify(_ARGUMENT, function, "numpy")(table), dtype=float)
         values = numpy.broadcast_to(values, table.shape)

@@ -6,16 +6,21 @@ of their terms, as conditions that data decide are judged everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy
 import sympy
+from sympy import Symbol
 
+from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.means import LOCAL, definition_of, held_labels, held_symbols
 
 _TOLERANCE = 1e-11
 _DRAWS = 3
+#: tokens where the form does not tell
+_TOKENS = 5
 
 
 def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
@@ -24,34 +29,60 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
     >>> vanishes(Form({}), {})
     True
     """
-    held = [f[0] for factors in form.terms for f in factors if f[0][0] in ARRAYS]
-    if not form or not held:
+    held = sorted({label for factors in form.terms for label in held_labels(factors)})
+    fixed = [label for label in held if label[0] in ARRAYS]
+    if not form or not (fixed or any(definition_of(label) for label in held)):
         return not form
-    m = arrays[held[0]].shape[0]
+    m = arrays[fixed[0]].shape[0] if fixed else _TOKENS
     rng = numpy.random.default_rng(0)
-    symbols = sorted(set().union(*(c.free_symbols for c in form.terms.values())), key=str)
+    inside = {s for factors in form.terms for s in held_symbols(factors)}
+    symbols = sorted(inside.union(*(c.free_symbols for c in form.terms.values())), key=str)
+    tokens = sorted({i for factors in form.terms for _, at, _ in factors for i in at if i < 0})
     for _ in range(_DRAWS):
         square = rng.uniform(0.5, 1.5, (m, m))
         V = square @ square.T
         values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
         total, size = numpy.zeros(()), 0.0
         for factors, coefficient in form.terms.items():
-            term = float(sympy.N(coefficient.xreplace(values))) * _product(factors, V, arrays)
+            term = float(sympy.N(coefficient.xreplace(values))) * _product(factors, tokens, V, arrays, values)
             total, size = total + term, max(size, float(numpy.abs(term).max()))
         if float(numpy.abs(total).max()) > _TOLERANCE * size:
             return False
     return True
 
 
-def _product(factors: tuple, V: numpy.ndarray, arrays: Mapping[str, numpy.ndarray]) -> numpy.ndarray:
-    """One product of a form at V, over all four free tokens; kernels are replaced by generic functions of V."""
+def _product(
+    factors: Factors,
+    tokens: Sequence[int],
+    V: numpy.ndarray,
+    arrays: Mapping[str, numpy.ndarray],
+    values: Mapping[Symbol, float],
+) -> numpy.ndarray:
+    """One product of a form at V, over its free tokens; kernels are replaced by generic functions of V."""
     root = numpy.sqrt(numpy.diag(V))
     known = {"V": V, "N": numpy.sin(V) + 2, "s": root, "I": numpy.eye(len(V)), **arrays}
-    place = {i: 4 + i for i in (-4, -3, -2, -1)}
+    place = {token: k for k, token in enumerate(tokens)}
     operands: list = [] if factors else [numpy.ones(()), []]
     for label, at, _ in factors:
-        operands += [known[label], [place.setdefault(i, len(place)) for i in at]]
+        value = known[label] if definition_of(label) is None else _generic(label, V, arrays, values)
+        operands += [value, [place.setdefault(i, len(place)) for i in at]]
     free = sorted({place[i] for _, at, _ in factors for i in at if i < 0})
     value = numpy.einsum(*operands, free)
-    shape = iter(value.shape)
-    return value.reshape([next(shape) if axis in free else 1 for axis in range(4)])
+    return value.reshape(tuple(len(V) if k in free else 1 for k in range(len(tokens))))
+
+
+def _generic(
+    label: str, V: numpy.ndarray, arrays: Mapping[str, numpy.ndarray], values: Mapping[Symbol, float]
+) -> numpy.ndarray:
+    """A function of the covariances of a Gaussian mean that has no symmetry which the mean does not have."""
+    definition = definition_of(label)
+    assert definition is not None
+    tokens = [LOCAL + i for i in range(definition.rank)]
+    found = numpy.zeros((len(V),) * definition.rank)
+    ends = (0, len(definition.covariances) - 1)
+    for k, terms in enumerate(definition.covariances):
+        total = numpy.zeros((1,) * definition.rank)
+        for factors, c in terms:
+            total = total + float(sympy.N(c.xreplace(values))) * _product(factors, tokens, V, arrays, values)
+        found = found + numpy.sin((1 if k in ends else 2) * total) + 2
+    return found

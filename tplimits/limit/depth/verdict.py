@@ -15,6 +15,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.forms import Form, Orders
+from tplimits.limit.depth.means import definition_of
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import defined
 
@@ -63,8 +64,10 @@ def _too_large(name: str, what: str, low: list[tuple[int, Form]], arrays: Mappin
     factor = _growth(form) if what.startswith("E") and order == 0 else None
     if factor is not None:
         found += f", so that V grows like ({factor})^depth"
-    elif order == 1 and what.startswith("E"):
-        found += ": over a depth proportional to n it adds up to a drift of order sqrt(n)"
+    elif 0 < order < 2 and what.startswith("E"):
+        power = 1 - sympy.Rational(order) / 2
+        grown = "sqrt(n)" if order == 1 else f"n^({power})"
+        found += f": over a depth proportional to n it adds up to a drift of order {grown}"
     if conditions is None:
         repair = "it vanishes for no value of the parameters"
         repair += _advice(form) if what.startswith("E") and order == 0 else ""
@@ -84,6 +87,11 @@ def _growth(form: Form) -> Expr | None:
 
 
 def _advice(form: Form) -> str:
+    if any(definition_of(label) for factors in form.terms for label, _, _ in factors):
+        return (
+            ": an activation stays nonlinear as n → ∞. Shape it, as in s*tp.tanh(x/s) with s of order sqrt(n), or "
+            "divide its branch by sqrt(n)"
+        )
     averages = any(i >= 0 for factors in form.terms for _, at, _ in factors for i in at)
     if not averages:
         return ""
@@ -115,7 +123,7 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
     wanted: list[Expr] = []
     for coefficient in coefficients:
         numerator = sympy.fraction(sympy.together(coefficient))[0]
-        factors = [f for f, _ in sympy.factor_list(numerator)[1] if not _nonzero(f)]
+        factors = [f for f in _factors(numerator) if not _nonzero(f)]
         if not factors:
             return None
         wanted.append(sympy.Mul(*factors))
@@ -130,13 +138,20 @@ def solved(coefficients: Iterable[Expr]) -> tuple[Expr, ...] | None:
         return None
     reduced = []
     for expr in basis:
-        factors = [f for f, _ in sympy.factor_list(expr)[1] if not _nonzero(f)]
+        factors = [f for f in _factors(expr) if not _nonzero(f)]
         if not factors:
             return None
         reduced.append(sympy.Mul(*factors))
     if reduced != basis and len(reduced) > 1:
         reduced = list(sympy.groebner(reduced, *symbols, order="lex").exprs)
     return tuple(reduced)
+
+
+def _factors(expr: Expr) -> list[Expr]:
+    try:
+        return [f for f, _ in sympy.factor_list(expr)[1]]
+    except sympy.PolynomialError:  # roots of constants, as in E|Y|^(3/2)
+        return list(sympy.Mul.make_args(expr))
 
 
 def _nonzero(factor: Expr) -> bool:

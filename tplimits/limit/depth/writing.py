@@ -8,9 +8,10 @@ import numpy
 import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
-from tplimits.limit.depth.algebra import Factors
+from tplimits.limit.depth.algebra import Factors, renamed
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.means import LOCAL, Deviation, U, definition_of, held_labels
 from tplimits.program.render import NumberPrinter
 
 #: names of free token indices and of summed ones
@@ -21,12 +22,13 @@ M = Symbol("m", integer=True, positive=True)
 _SHOWN = 64
 
 
-def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, list[str]]:
+def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[int, str], Expr, list[str]]:
     """Names of the indices, the coefficient left, and the indices left to be summed.
 
-    A summed index that stands once, in a V, is an average over tokens (x̄) and takes one factor 1/m.
+    A summed index that stands once, in a V, is an average over tokens (x̄) and takes one factor 1/m.  `letters` are
+    those of the free indices, α, β, δ, ω unless given.
     """
-    names = dict(FREE)
+    names = {(i - 4 if i < 4 else -10 - i): c for i, c in enumerate(letters)} or dict(FREE)
     count: dict[int, int] = {}
     for _, at, _ in factors:
         for i in at:
@@ -34,7 +36,7 @@ def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, li
                 count[i] = count.get(i, 0) + 1
     available = -int(_power_of_m(coefficient))
     left: list[str] = []
-    fresh = iter(SUMMED)
+    fresh = iter(c for c in SUMMED if c not in letters)
     inside_v = {i for label, at, _ in factors if label == "V" for i in at}
     for i in sorted(count):
         if count[i] == 1 and i in inside_v and available > 0:
@@ -54,7 +56,7 @@ def _power_of_m(coefficient: Expr) -> Expr:
     return exponent if base == M and not rest.has(M) and exponent.is_Integer else S.Zero
 
 
-def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) -> str:
+def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40, letters: str = "") -> str:
     """A form as one line.
 
     >>> V = lambda a, b: ("V", (a, b), 0)
@@ -65,7 +67,7 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) ->
     """
     pieces = []
     for factors, coefficient in list(form.terms.items())[:most]:
-        names, number, left = named(factors, coefficient)
+        names, number, left = named(factors, coefficient, letters)
         sign = "-" if number.could_extract_minus_sign() else "+"
         number = -number if sign == "-" else number
         total = f"Σ_{''.join(left)} " if left else ""
@@ -87,13 +89,57 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     inside = "".join(names[i] for i in at)
     if label == "s":
         return f"√V[{inside * 2}]"
-    return f"{arrays.get(label, 'p') if label[0] in ARRAYS else label}[{inside}]"
+    known = "p" if label[0] in ARRAYS else "κ" if definition_of(label) else label
+    return f"{arrays.get(label, known)}[{inside}]"
 
 
 def array_names(forms: Iterable[Form]) -> dict[str, str]:
-    """What the constant arrays in some forms are called in print: p, then p2, …"""
-    labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
-    return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+    """What constant arrays and Gaussian means in some forms are called in print: p, then p2, …; κ, then κ2, …"""
+    held = [f for form in forms for factors in form.terms for f in factors]
+    inside = sorted(label for f in held for label in held_labels([f]) if label[0] in ARRAYS)
+    found: dict[str, str] = {}
+    for letter, labels in (
+        ("p", dict.fromkeys([f[0] for f in held if f[0][0] in ARRAYS] + inside)),
+        ("κ", dict.fromkeys(f[0] for f in held if definition_of(f[0]))),
+    ):
+        found |= {label: letter if i == 0 else f"{letter}{i + 1}" for i, label in enumerate(labels)}
+    return found
+
+
+def definitions(names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What the Gaussian means among some named labels are: (κ[αβ], E[…] with its covariances), a line each.
+
+    >>> from tplimits.limit.depth.means import of_columns
+    >>> label = of_columns((sympy.tanh(U), sympy.tanh(U)), (-4, -3))[0]
+    >>> definitions({label: "κ"})
+    [('κ[αβ]', 'E[tanh(u) tanh(u′)], C(u) = V[αα], C(u, u′) = V[αβ], C(u′) = V[ββ]')]
+    """
+    lines = []
+    for label, name in names.items():
+        definition = definition_of(label)
+        if definition is None:
+            continue
+        own = "αβδωνκμξ"[: definition.rank]
+        arguments = {LOCAL + i: i - 4 if i < 4 else -10 - i for i in range(definition.rank)}
+        shown = [text(_renamed_form(c, arguments), names, letters=own) for c in definition.covariances]
+        left = f"{name}[{own}]"
+        if isinstance(definition, Deviation):
+            lines.append((left, f"({shown[0]})^({definition.power / 2})"))
+            continue
+        variables = ["u", "u′"][: len(definition.functions)]
+        product = " ".join(
+            f"({s})" if f.is_Add else s
+            for f, v in zip(definition.functions, variables, strict=True)
+            for s in [sympy.sstr(f.xreplace({U: Symbol(v, real=True)}))]
+        )
+        pairs = [f"C({', '.join(dict.fromkeys((a, b)))})" for i, a in enumerate(variables) for b in variables[i:]]
+        laws = ", ".join(f"{p} = {c}" for p, c in zip(pairs, shown, strict=True))
+        lines.append((left, f"E[{product}], {laws}"))
+    return lines
+
+
+def _renamed_form(terms: Iterable[tuple[Factors, Expr]], change: Mapping[int, int]) -> Form:
+    return Form({renamed(factors, change): c for factors, c in terms})
 
 
 def contents(values: numpy.ndarray) -> str:
@@ -110,11 +156,12 @@ def contents(values: numpy.ndarray) -> str:
 def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:
     """A form as one line, and what its constant arrays are: (line, ", where p = …" or nothing)."""
     names = array_names([form])
-    where = " and ".join(f"{name} = {contents(known[label])}" for label, name in names.items())
+    known_arrays = [f"{name} = {contents(known[label])}" for label, name in names.items() if label[0] in ARRAYS]
+    where = " and ".join([*known_arrays, *(f"{left} = {right}" for left, right in definitions(names))])
     return text(form, names), f", where {where}" if where else ""
 
 
-def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M) -> Expr:
+def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M, local: int = 0) -> Expr:
     """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m.
 
     >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
@@ -125,7 +172,8 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
     for factors, coefficient in form.terms.items():
         dummies = sorted({i for _, at, _ in factors for i in at if i >= 0})
         names = {i: Symbol(n, integer=True) for i, n in FREE.items()}
-        names |= {i: Symbol(SUMMED[k], integer=True) for k, i in enumerate(dummies)}
+        names |= {-4 - i: Symbol(f"local {i}", integer=True) for i in range(local)}
+        names |= {i: Symbol(SUMMED[k + local], integer=True) for k, i in enumerate(dummies)}
         product = S.One
         for label, at, _ in factors:
             inside = [names[i] for i in at]
@@ -137,6 +185,8 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
                 product *= kernel(*(V[a, b] for a, b in (inside, [inside[0]] * 2, [inside[1]] * 2)))
             elif label == "I":
                 product *= sympy.KroneckerDelta(*inside)
+            elif definition_of(label) is not None:
+                product *= _mean(label, inside, arrays or {}, tokens)
             elif label == "R":
                 product *= IndexedBase("R", real=True)[tuple(inside)]
             else:
@@ -145,6 +195,19 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
             product = Sum(product, (names[i], 1, tokens))
         found += coefficient * product
     return found
+
+
+def _mean(label: str, inside: list[Symbol], arrays: Mapping[str, str], tokens: Expr) -> Expr:
+    """A Gaussian mean as a function of its covariances, a power of a variance as one."""
+    definition = definition_of(label)
+    assert definition is not None
+    locals_ = {LOCAL + i: -4 if i == 0 else -4 - i for i in range(definition.rank)}
+    names = {Symbol(f"local {i}", integer=True): s for i, s in enumerate(inside)}
+    found = [expression(_renamed_form(c, locals_), arrays, tokens, len(inside)) for c in definition.covariances]
+    at = [c.xreplace(names) for c in found]
+    if isinstance(definition, Deviation):
+        return at[0] ** (definition.power / 2)
+    return sympy.Function(arrays.get(label, "κ"), real=True)(*at)
 
 
 def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:

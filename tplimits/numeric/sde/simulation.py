@@ -26,6 +26,7 @@ from tplimits.numeric.sde.paths import Paths, ended
 from tplimits.numeric.sde.settings import Settings, initial, settings
 from tplimits.numeric.sde.source import Generated, Outputs
 from tplimits.numeric.sde.source import generated as generated_source
+from tplimits.numeric.sde.tabulated import tables
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
@@ -75,6 +76,7 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
         (_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
     ]
     source = generated_source(outputs, method, [r.symmetric for r in limit.root.responses])
+    scaled += [c for mean in source.means for c in mean.coefficients]
     # numbered so that equal products of both outputs stay apart
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
     return Simulator(method, source, coefficients, limit.root.isotropic)
@@ -113,6 +115,8 @@ class Compiled:
         for array in chosen:
             if set(array.shape) != {m}:
                 raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
+        for mean in simulator.source.means:
+            chosen += tables(mean.moment(values)) if mean.tables else ()
         return cls(simulator, values, tuple(chosen), isotropic)
 
     def coefficients(self, h: float) -> Array:
@@ -129,7 +133,8 @@ class Compiled:
         d, s, N, D, X = numpy.empty(m), numpy.empty(m), numpy.empty((m, m)), numpy.zeros((m, m)), numpy.zeros((m, m))
         moves.kernels(V, True, d, s, N)
         work = [numpy.empty((len(plan.intermediates) + 1, *(m,) * r)) for r in (1, 2, 3)]
-        function(V, d, s, N, *noises, *self.arrays, self.coefficients(h), *work, D, X)
+        means = [numpy.empty((len(self.simulator.source.means) + 1, *(m,) * r)) for r in (1, 2)]
+        function(V, d, s, N, *noises, *self.arrays, self.coefficients(h), *work, *means, D, X)
         return D, X
 
     def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:

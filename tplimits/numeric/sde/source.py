@@ -11,24 +11,28 @@ from types import ModuleType
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.arrays import ARRAYS
-from tplimits.numeric.sde import matrices, moves, normals, products
+from tplimits.limit.depth.means import definition_of, held_labels
+from tplimits.numeric.sde import matrices, moves, normals, products, tabulated
 from tplimits.numeric.sde.contraction import At, Intermediate, Plan, Product
+from tplimits.numeric.sde.means import Mean, function_source, planned
 
 #: what the compiled text is linked with: its content is part of the name under which the compiled code is kept
-_LINKED: tuple[ModuleType, ...] = (matrices, moves, normals, products)
+_LINKED: tuple[ModuleType, ...] = (matrices, moves, normals, products, tabulated)
 
 _MODULE = '''"""Generated: the coefficients of one covariance SDE, and paths made from them.
 
 linked with {digest}
 """
+import math
+
 import numpy as np
 from numba import njit
 
-from tplimits.numeric.sde import matrices, moves, normals, products
+from tplimits.numeric.sde import matrices, moves, normals, products, tabulated
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz"}})
-def assemble(V, d, s, N, {given}c, w1, w2, w3, D, X):
+{means}@njit(nogil=True, cache=True, error_model="numpy", fastmath={{"contract", "reassoc", "nsz"}})
+def assemble(V, d, s, N, {given}c, w1, w2, w3, k1, k2, D, X):
     m = V.shape[0]
 {body}
 
@@ -38,6 +42,7 @@ def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, histor
     m = V.shape[1]
     d, s, N = np.empty(m), np.empty(m), np.empty((m, m))
     w1, w2, w3 = np.empty(({n1}, m)), np.empty(({n2}, m, m)), np.empty(({n3}, m, m, m))
+    k1, k2 = np.empty(({k1}, m)), np.empty(({k2}, m, m))
     D, X, K, B = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m)), np.empty((m, m))
     Bt, spare, other, fresh = np.empty((m, m)), np.empty((m, m)), np.empty((m, m)), np.empty((m, m))
     R = np.empty(({responses}, m, m))
@@ -65,7 +70,7 @@ def batch(V, streams, steps, halves, c, spread, low, high, {arrays}every, histor
                     moves.{noise}
 {draws}
                 moves.kernels(W, {rooted}, d, s, N)
-                assemble(W, d, s, N, {passed}c, w1, w2, w3, D, X)
+                assemble(W, d, s, N, {passed}c, w1, w2, w3, k1, k2, D, X)
                 clipped[path] += {move}
                 if matrices.is_finite(fresh):
                     products.copy(fresh, W)
@@ -88,26 +93,37 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Generated:
-    """The text of a module, the labels of the arrays it takes, and how often each is looped over."""
+    """The text of a module, the labels of the arrays it takes, what is computed before, and the Gaussian means.
+
+    The coefficients of the covariances of the means come behind those of the outputs, their tables behind the arrays.
+    """
 
     text: str
     arrays: tuple[str, ...]
     plan: Plan
+    means: tuple[Mean, ...] = ()
 
 
 def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Generated:
     """The module of one SDE and method; `symmetric` tells the law of each response R0, R1, …"""
     plan = Plan()
     used = dict.fromkeys(f[0] for factors in (*outputs.added, *outputs.factor) for f in factors)
-    arrays = [label for label in used if label[0] in ARRAYS]
+    labels = [label for label in used if definition_of(label)]
+    inside = {label for factors in (*outputs.added, *outputs.factor) for label in held_labels(factors)}
+    arrays = sorted(label for label in inside if label[0] in ARRAYS)
     names = {label: f"P{i}" for i, label in enumerate(arrays)}
     plan.symmetric |= {names[label] for label in arrays if label[0] == "S"}
+    names |= {label: f"K{i}" for i, label in enumerate(labels)}
+    plan.symmetric |= {names[label] for label in labels if label[0] == "κ"}
+    means = planned(labels, plan, names)
+    before = len(plan.intermediates)
     added = [plan.product(factors, names) for factors in outputs.added]
     factor = [plan.product(factors, names) for factors in outputs.factor]
     ranks = [sum(t.rank == r for t in plan.intermediates) for r in range(4)]
     if any(t.rank > 3 for t in plan.intermediates):
         raise EvaluationError("a term of the drift or the noise needs sums over more than four tokens at once.")
-    parameters = "".join(f"{name}, " for name in names.values())
+    tables = [table for mean in means for table in mean.table_names]
+    parameters = "".join(f"{name}, " for name in [*(names[label] for label in arrays), *tables])
     responses = [f"R{k}" for k in range(len(symmetric))]
     counts = [f"{'m * (m + 1) // 2' if each else 'm * m'}" for each in symmetric]
     starts = [" + ".join(["isotropic", *counts[:k]]) for k in range(len(counts))]
@@ -126,20 +142,23 @@ def generated(outputs: Outputs, method: str, symmetric: Sequence[bool]) -> Gener
         given="".join(f"{r}, " for r in responses) + parameters,
         passed="".join(f"R[{k}], " for k in range(len(responses))) + parameters,
         arrays=parameters,
-        body=_body(plan, added, factor),
+        means="".join(f"{function_source(mean)}\n\n" for mean in means),
+        body=_body(plan, before, means, added, factor),
+        k1=max(sum(mean.rank == 1 for mean in means), 1),
+        k2=max(sum(mean.rank == 2 for mean in means), 1),
         n1=max(ranks[1], 1),
         n2=max(ranks[2], 1),
         n3=max(ranks[3], 1),
         responses=max(len(responses), 1),
         counts=" + ".join(["0", *counts]),
         draws="\n".join(draws),
-        rooted=bool(used.keys() & {"N", "s"}),
+        rooted=bool(inside & {"N", "s"}),
         move=move,
         noise="symmetric_noise(gaussians, spread, K)"
         if method == "euler"
         else "triangular_noise(gaussians, spread, centre, K)",
     )
-    return Generated(text, tuple(arrays), plan)
+    return Generated(text, tuple(arrays), plan, tuple(means))
 
 
 def _digest() -> str:
@@ -149,13 +168,23 @@ def _digest() -> str:
 # -- loops ----------------------------------------------------------------------------------------
 
 
-def _body(plan: Plan, added: Sequence[Product], factor: Sequence[Product]) -> str:
+def _body(plan: Plan, before: int, means: Sequence[Mean], added: Sequence[Product], factor: Sequence[Product]) -> str:
+    """Intermediates of the means, the means, the other intermediates, the outputs."""
     place: dict[str, str] = {}
     count = [0, 0, 0, 0]
     for tensor in plan.intermediates:
         place[tensor.name] = f"w{tensor.rank}[{count[tensor.rank]}" if tensor.rank else tensor.name
         count[tensor.rank] += 1
-    lines = [line for tensor in plan.intermediates for line in _intermediate(tensor, place)]
+    ranks = [0, 0, 0]
+    for mean in means:
+        place[mean.name] = f"k{mean.rank}[{ranks[mean.rank]}"
+        ranks[mean.rank] += 1
+    lines = [line for tensor in plan.intermediates[:before] for line in _intermediate(tensor, place)]
+    first = len(added) + len(factor)
+    for mean in means:
+        lines += _filled(mean, first, place)
+        first += len(mean.coefficients)
+    lines += [line for tensor in plan.intermediates[before:] for line in _intermediate(tensor, place)]
     lines += _output("D", added, 0, place, symmetric=True)
     lines += _output("X", factor, len(added), place, symmetric=False)
     return "\n".join(f"    {line}" for line in lines or ["pass"])
@@ -168,6 +197,24 @@ def _entry(at: At, letters: Mapping[int, str], place: Mapping[str, str]) -> str:
     if not inside:
         return known
     return f"{known}, {inside}]" if name in place else f"{known}[{inside}]"
+
+
+def _filled(mean: Mean, first: int, place: Mapping[str, str]) -> list[str]:
+    """name[a, b] = the mean at its covariances."""
+    letters = {-4: "a", -3: "b"}
+    given, number = [], first
+    for products_ in mean.covariances:
+        terms = []
+        for product in products_:
+            factors = [_entry(f, letters, place) for f in product.factors]
+            terms.append(" * ".join([f"c[{number}]", *factors]))
+            number += 1
+        given.append(" + ".join(terms) or "0.0")
+    call = f"mean_{mean.name}({', '.join([*given, *mean.table_names])})"
+    own = _entry((mean.name, (-4, -3)[: mean.rank]), letters, place)
+    if mean.rank == 1:
+        return ["for a in range(m):", f"    {own} = {call}"]
+    return ["for a in range(m):", "    for b in range(m):", f"        {own} = {call}"]
 
 
 def _intermediate(tensor: Intermediate, place: Mapping[str, str]) -> list[str]:
