@@ -206,8 +206,9 @@ class Networks:
             if not self.recipe.optimizers[name].is_entrywise:
                 more = (Whole(self.recipe.kinds[name], n0, w * n0 ** float(e.a)),)
             self.states[name], q = stepper.step(t, self.states[name], g, *more)
-            w *= 1 - self.recipe.decays[name]
-            w -= self.recipe.rates[name](t) * n0 ** -float(e.c + e.a) * self._more_columns(name, run) * q
+            rate = self.recipe.rates[name](t) * n0 ** -float(e.c + e.a) * self._more_columns(name, run)
+            # a new array: the run, and with it the gradients of all parameters still to come, holds the old one
+            self.held[name] = (1 - self.recipe.decays[name]) * w - rate * q
 
     def _readout_width(self, run: Execution) -> float:
         """n₀."""

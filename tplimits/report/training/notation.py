@@ -46,8 +46,17 @@ class Notation(Protocol):
     def mean(self, inside: str) -> str:
         """⟨1|inside⟩."""
 
-    def product(self, dh: str, x: str, t: str) -> str:
-        """|dh⟩_{χ_t}⟨x|, summed over inputs and outputs."""
+    def product(self, dh: str, x: str, t: str, at: str) -> str:
+        """|dh⟩_{χ_t}⟨x|, summed over inputs and outputs, or at one output `at`."""
+
+    def signal(self, t: str, at: str) -> str:
+        """χ_t, at one output or summed over."""
+
+    def indices(self, pairs: list[tuple[str, str]]) -> str:
+        """Axes of the output and the axes of a parameter that they are equal to."""
+
+    def kronecker(self, axis: str, index: str) -> str:
+        """1 at one index of an axis, 0 elsewhere."""
 
     def bar(self, inside: str, t: str) -> str:
         """The update function of step t, of everything up to then."""
@@ -111,8 +120,17 @@ class TextNotation:
     def mean(self, inside: str) -> str:
         return f"⟨1|{inside}⟩"
 
-    def product(self, dh: str, x: str, t: str) -> str:
-        return f"|{dh}⟩_χ_{t}⟨{x}|"
+    def product(self, dh: str, x: str, t: str, at: str) -> str:
+        return f"|{dh}⟩_{self.signal(t, at)}⟨{x}|"
+
+    def signal(self, t: str, at: str) -> str:
+        return self.timed("χ", t) + (f"[{at}]" if at else "")
+
+    def indices(self, pairs: list[tuple[str, str]]) -> str:
+        return ", ".join(a if a == b else f"{a}={b}" for a, b in pairs)
+
+    def kronecker(self, axis: str, index: str) -> str:
+        return f"δ[{axis}={index}] "
 
     def bar(self, inside: str, t: str) -> str:
         return f"Q_{t}({inside})"
@@ -196,8 +214,20 @@ class LatexNotation:
     def mean(self, inside: str) -> str:
         return rf"\langle 1|{inside}\rangle"
 
-    def product(self, dh: str, x: str, t: str) -> str:
-        return rf"|{dh}\rangle_{{\chi_{{{t}}}}}\langle {x}|"
+    def product(self, dh: str, x: str, t: str, at: str) -> str:
+        return rf"|{dh}\rangle_{{\chi_{{{t}}}{self._above(at)}}}\langle {x}|"
+
+    def signal(self, t: str, at: str) -> str:
+        return self.timed("χ", t) + self._above(at)
+
+    def _above(self, at: str) -> str:
+        return f"^{{{at}}}" if at else ""
+
+    def indices(self, pairs: list[tuple[str, str]]) -> str:
+        return ",".join(latex_label(a) if a == b else f"{latex_label(a)}={latex_label(b)}" for a, b in pairs)
+
+    def kronecker(self, axis: str, index: str) -> str:
+        return rf"\delta_{{{latex_label(axis)}={index}}}\,"
 
     def bar(self, inside: str, t: str) -> str:
         return rf"\overline{{{inside}}}"

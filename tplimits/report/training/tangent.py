@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits.limit.kets import MASTER, Reference, Step
 from tplimits.limit.training.norms import Norm, norm_of
@@ -14,6 +14,7 @@ from tplimits.limit.training.tangent import TangentOperator
 from tplimits.program.backward import Use
 from tplimits.program.nodes import InitialMatrix, InitialVector, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.pinned import pinned
 from tplimits.program.render import body_text, number_text, right_hand_side
 from tplimits.report.training.outline import BACKWARD, FACTORED, NORM
 from tplimits.report.training.ratios import of_image, of_parameter, text_factor
@@ -34,12 +35,17 @@ DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")
 
 @dataclass(frozen=True)
 class Term:
-    """One use of a parameter: `left` and `right` of its gradient in the names of the program."""
+    """One use of a parameter: `left` and `right` of its gradient in the names of the program.
+
+    Axes of the parameter are held at axes of the output (`at`) or elsewhere (`fixed`): a Kronecker δ.
+    """
 
     parameter: str
     left: str
     right: str | None
     sums: tuple[str, ...]
+    at: tuple[tuple[str, str], ...]
+    fixed: tuple[tuple[str, str], ...]
 
 
 class Shown:
@@ -61,14 +67,22 @@ class Shown:
         if use.operand is not None:
             right = body_text(self.total, use.operand)
             left, right = (right, left) if use.transposed else (left, right)
-        kept = set(self.operator.backward.outputs)
-        family = {i.name for i in use.indices if isinstance(i, Symbol)}
-        return Term(parameter, left, right, tuple(a for a in use.axes if a not in kept and a not in family))
+        outputs = self.operator.backward.outputs
+        place = pinned(use, self._axes(parameter), outputs)
+        at, others = place.shown(outputs)
+        fixed = tuple((a, body_text(self.total, i)) for a, i in others)
+        return Term(parameter, left, right, place.summed, at, fixed)
 
-    def summed(self, parameter: str) -> tuple[str, ...]:
-        """The axes of a parameter: every member has its own update."""
-        s = self.total[self.total.initial_names[parameter]]
-        return s.axes
+    def _axes(self, parameter: str) -> tuple[str, ...]:
+        return self.total[self.total.initial_names[parameter]].axes
+
+    def summed(self, term: Term) -> tuple[str, ...]:
+        """The axes of the parameter, every member with its own update, but for those that are axes of the output."""
+        return tuple(a for a in self._axes(term.parameter) if (a, a) not in term.at)
+
+    def apart(self, term: Term) -> tuple[tuple[str, str], ...]:
+        """Axes of the parameter that a use holds in one place, under another name."""
+        return (*((a, o) for a, o in term.at if a != o), *term.fixed)
 
     def weight(self, parameter: str) -> Expr:
         """The width of a parameter over that of the readout, which its part of the operator has as a factor."""
@@ -81,10 +95,16 @@ class Shown:
     def gradient(self, parameter: str) -> str:
         """The gradient of a matrix or a vector, the sum over inputs b and uses."""
         terms = self.terms[parameter]
-        inner = " + ".join(
-            _sum(t.sums) + (f"|{t.left}⟩" if t.right is None else f"|{t.left}⟩⟨{t.right}|") for t in terms
-        )
-        return f"Σ_b χ^b {inner}" if len(terms) == 1 else f"Σ_b χ^b ({inner})"
+        signals = [_signal(t) for t in terms]
+        inner = [
+            _sum(t.sums) + _delta(t.fixed) + (f"|{t.left}⟩" if t.right is None else f"|{t.left}⟩⟨{t.right}|")
+            for t in terms
+        ]
+        if len(terms) == 1:
+            return f"Σ_b {signals[0]} {inner[0]}"
+        if len(set(signals)) == 1:
+            return f"Σ_b {signals[0]} ({' + '.join(inner)})"
+        return f"Σ_b ({' + '.join(f'{χ} {one}' for χ, one in zip(signals, inner, strict=True))})"
 
     @property
     def step(self) -> str:
@@ -135,14 +155,14 @@ def _terms(shown: Shown) -> Iterator[str]:
         matrix = any(t.right is not None for t in terms)
         gradient, divided = shown.gradient(parameter), _divided(shown, parameter)
         name = f"G_{parameter}"
-        family = _sum(shown.summed(parameter))
         before, after = (" ", divided) if matrix else ("", "")
         for number, term in enumerate(terms):
             update = f"Q_{shown.step}({gradient if len(terms) == 1 else name})"
             ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
             weight = text_factor(shown.weight(parameter))
-            yield f"{weight}{family}{_sum(term.sums)}⟨{term.left}|{before}{update}{after}{ket}{where}"
+            family = _sum(shown.summed(term)) + _sum(term.sums) + _delta(shown.apart(term))
+            yield f"{weight}{family}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
         yield f"∂f/∂{bias} Q_{shown.step}(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
 
@@ -172,6 +192,17 @@ def _inside(shown: Shown, name: str, norm: Norm, kept: str) -> str:
 
 def _sum(axes: tuple[str, ...]) -> str:
     return f"Σ_{{{', '.join(axes)}}} " if axes else ""
+
+
+def _delta(fixed: tuple[tuple[str, str], ...]) -> str:
+    """1 where axes are as stated, 0 elsewhere."""
+    return "".join(f"δ[{axis}={index}] " for axis, index in fixed)
+
+
+def _signal(term: Term) -> str:
+    """χ of input b: of all outputs, which are summed over, or of those that an entry belongs to."""
+    at = ", ".join(a if a == o else f"{o}={a}" for a, o in term.at)
+    return f"χ^b[{at}]" if at else "χ^b"
 
 
 def by_optimizer(operator: TangentOperator) -> dict[Optimizer, tuple[str, ...]]:

@@ -57,8 +57,9 @@ def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
             weight = "" if ratio == 1 else FormulaPrinter().doprint(ratio) + r"\,"
             bra = (
                 weight
-                + _latex_sum(shown.summed(parameter))
+                + _latex_sum(shown.summed(term))
                 + _latex_sum(term.sums)
+                + _latex_delta(shown.apart(term))
                 + rf"\langle {_latex(term.left)}|^a\,"
             )
             ket = rf"{divided}\,|{_latex(term.right or '')}\rangle^a" if matrix else rf"{divided}\rangle"
@@ -73,11 +74,29 @@ def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
 
 
 def _latex_gradient(terms: tuple[Term, ...]) -> str:
-    inside = " + ".join(
-        _latex_sum(t.sums) + rf"|{_latex(t.left)}\rangle^b" + (rf"\langle {_latex(t.right)}|^b" if t.right else "")
+    signals = [_latex_signal(t) for t in terms]
+    inside = [
+        _latex_sum(t.sums)
+        + _latex_delta(t.fixed)
+        + rf"|{_latex(t.left)}\rangle^b"
+        + (rf"\langle {_latex(t.right)}|^b" if t.right else "")
         for t in terms
-    )
-    return r"\sum_b\chi^b" + (rf"\Big({inside}\Big)" if len(terms) > 1 else inside)
+    ]
+    if len(terms) == 1:
+        return rf"\sum_b{signals[0]}{inside[0]}"
+    if len(set(signals)) == 1:
+        return rf"\sum_b{signals[0]}\Big({' + '.join(inside)}\Big)"
+    weighed = " + ".join(χ + one for χ, one in zip(signals, inside, strict=True))
+    return rf"\sum_b\Big({weighed}\Big)"
+
+
+def _latex_signal(term: Term) -> str:
+    at = ",".join(latex_name(a) if a == o else f"{latex_name(o)}={latex_name(a)}" for a, o in term.at)
+    return rf"\chi^{{b,{at}}}" if at else r"\chi^b"
+
+
+def _latex_delta(fixed: tuple[tuple[str, str], ...]) -> str:
+    return "".join(rf"\delta_{{{latex_name(axis)}={_latex(index)}}}\," for axis, index in fixed)
 
 
 def _latex_divided(shown: Shown, parameter: str, update: str) -> str:
