@@ -107,6 +107,26 @@ def test_one_network_follows_the_limit_from_its_own_start():
     assert np.sqrt(((f - printed) ** 2).mean()) > 0.1
 
 
+@pytest.mark.parametrize("optimizer", ["descent", "adam"])
+def test_one_network_follows_the_limit_with_a_decay_for_each_layer(optimizer):
+    """Weights 0.8^t U_0, W_0 and 0.7^t v_0 at step t, and decays in another order are another training."""
+    same, other, lr = (
+        (tp.SGD(), Descent, 0.5) if optimizer == "descent" else (tp.Adam(eps=0.05), lambda: Adam(0.05), 0.1)
+    )
+    decays = {"U": 0.2, "W": 0, "v": 0.3}
+    f, without = Perceptron(2048, 2, 3).train(
+        X, lambda f, _: SIGNAL(f), lr, STEPS, other, {"U": 0.2, "w": 0.0, "v": 0.3}
+    )
+    settings = {"error": SIGNAL, "lr": lr, "steps": STEPS, "f0": without, "particles": 1024, "replicates": 4}
+    found = {}
+    for order in (decays, {"U": 0, "W": 0.3, "v": 0.2}, {"U": 0.3, "W": 0, "v": 0.2}):
+        limit = tp.derive(perceptron, tp.NeuralTangent(same, weight_decay=order))
+        found[tuple(order.values())] = np.sqrt(((f - limit.evaluate(X, **settings).f) ** 2).mean())
+    right, *wrong = found.values()
+    assert right < 0.03
+    assert min(wrong) > 2 * right
+
+
 def as_printed(λ, f0, lr):
     """Thm 2.10.3 as printed, for gradient descent: |h^1⟩ and |dx^L⟩ do not shrink, f_0 stays."""
 

@@ -229,7 +229,8 @@ def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, n
     rows = gradient_rows(total, name, run)
     unit, optimizer = run.width[total.readout_width], asked.operator.optimizers[name]
     families = sorted({int(k) for part in rows for k in part.family})
-    members = [_member(asked, [part for part in rows if family in part.family], family) for family in families]
+    own = [[part for part in rows if family in part.family] for family in families]
+    members = [_member(asked, name, found, family) for found, family in zip(own, families, strict=True)]
     if isinstance(s, InitialMatrix):
         return [PairSums(member, run.blocks, unit, optimizer) for member in members]
     return [EntrySums(members, unit, asked.weight_square(name), optimizer)] if members else []
@@ -242,7 +243,7 @@ def _of_entries(optimizer: Optimizer) -> Any:
     return found.stepper()
 
 
-def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
+def _member(asked: TangentRequest, name: str, rows: list[Rows], family: int) -> Member:
     chosen = [part.family == family for part in rows]
 
     def joined(arrays: list[Array]) -> Array:
@@ -251,7 +252,7 @@ def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
 
     right = [part.right for part in rows if part.right is not None]
     output = numpy.concatenate([part.output[c] for part, c in zip(rows, chosen, strict=True)])
-    return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales)
+    return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales(name))
 
 
 class TangentReplicate:
@@ -271,7 +272,7 @@ class TangentReplicate:
         χ = self.signal(self.f[-1], t)
         change = numpy.zeros((asked.inputs, self.outputs))
         for name, part in self.sums:
-            part.step(t, χ, asked.rates[name](t), asked.decay)
+            part.step(t, χ, asked.rates[name](t), asked.kept(name))
             change += part.change(t + 1, self.outputs)
         f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():

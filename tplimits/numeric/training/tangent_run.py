@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 
@@ -37,7 +37,7 @@ def train(asked: TangentRequest, executor: Executor | None, progress: Progress) 
 
 def _trained(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
     biases = output_biases(asked)
-    nngp, ntk = kernels(asked, biases, asked.seed)
+    nngp, ntk = kernels(asked, biases, asked.seed, asked.groups[0].names)
     path = initial_path(asked, nngp, biases)
     if asked.operator.is_by_kernel:
         return _by_kernel(asked, ntk, path, biases)
@@ -89,20 +89,18 @@ def _by_kernel(
 
     With drawn kernels, once for each draw.
     """
-    f = linear(asked, _of_groups(asked, biases, asked.seed, ntk), path)
+    f = linear(asked, [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])], path)
     if not asked.operator.kernels.is_drawn:
         return f, numpy.zeros_like(f), f[None]
     seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
-    return _averaged(numpy.array([linear(asked, _of_groups(asked, biases, seed), path) for seed in seeds]))
+    return _averaged(
+        numpy.array([linear(asked, _of_groups(asked, biases, seed, asked.groups), path) for seed in seeds])
+    )
 
 
-def _of_groups(
-    asked: TangentRequest, biases: OutputBiases, seed: int, whole: OutputKernel | None = None
-) -> list[OutputKernel]:
-    """The tangent kernel of each group of parameters with the same optimizer and rate."""
-    if whole is not None and len(asked.groups) == 1:
-        return [whole]
-    return [kernels(asked, biases, seed, names)[1] for names in (group.names for group in asked.groups)]
+def _of_groups(asked: TangentRequest, biases: OutputBiases, seed: int, groups: Sequence[Group]) -> list[OutputKernel]:
+    """The tangent kernel of each group of parameters."""
+    return [kernels(asked, biases, seed, group.names)[1] for group in groups]
 
 
 class _Linear:
@@ -116,7 +114,7 @@ class _Linear:
         assert inner is not None
         self.shape = (asked.times, *asked.shape)
         self._group, self._stepper = group, inner.stepper()
-        self._kernel, self._decay = kernel, asked.decay
+        self._kernel, self._decay = kernel, asked.kept(group.names[0])
         self._states, self._moved = self._stepper.start(self.shape), numpy.zeros(self.shape)
         self._columns = self._weight = 1.0
         if group.optimizer.divides_by is not None and group.names[0] not in asked.operator.biases:
@@ -202,7 +200,14 @@ def _fingerprint(asked: TangentRequest) -> str:
     """What a run was asked for; the number of replicates may grow."""
     operator = asked.operator
     parts: list[object] = [to_json(operator.whole), sorted(operator.optimizers.items(), key=lambda item: item[0])]
-    parts += [operator.weight_decay, operator.infinite, asked.particles, asked.block, asked.white, asked.seed]
+    parts += [
+        sorted(operator.weight_decay.items()),
+        operator.infinite,
+        asked.particles,
+        asked.block,
+        asked.white,
+        asked.seed,
+    ]
     parts += [asked.steps, sorted(asked.ratios.items()), sorted(asked.sampling.items())]
     parts += [[(name, rate(t)) for name, rate in sorted(asked.rates.items()) for t in range(asked.steps)]]
     f0 = {} if asked.f0 is None else {"f0": asked.f0}

@@ -107,32 +107,53 @@ class Shown:
         return f"Σ_b ({' + '.join(f'{χ} {one}' for χ, one in zip(signals, inner, strict=True))})"
 
     @property
-    def step(self) -> str:
-        """The step of the updates inside the operator: with weight decay every one has kets of its own."""
-        return "s" if self.operator.weight_decay else "t"
+    def is_decaying(self) -> bool:
+        """Whether any weights shrink."""
+        return any(self.operator.weight_decay.values())
 
     @property
-    def rest(self) -> str:
-        """What stands before the operator: f_t, or the decayed outputs."""
-        return "f_t" if not self.operator.weight_decay else "f^dec_{t+1}"
+    def step(self) -> str:
+        """The step of the updates inside the operator: with weight decay every one has kets of its own."""
+        return "s" if self.is_decaying else "t"
+
+    def left(self, name: str) -> str:
+        """What a step leaves of a parameter that decays, 1 − λ, by name where parameters have decays of their own."""
+        if not self.operator.weight_decay[name]:
+            return ""
+        return "1 − λ" if self.operator.decay is not None else f"1 − λ[{name}]"
+
+    @property
+    def decays(self) -> str:
+        """All decays."""
+        if self.operator.decay is not None:
+            return f"λ = {self.operator.decay:g}"
+        return ", ".join(f"λ[{name}] = {λ:g}" for name, λ in self.operator.weight_decay.items())
 
 
 def text(operator: TangentOperator) -> str:
     """The operator term by term, the update function, the kets that it is made of."""
-    shown, λ = Shown(operator), operator.weight_decay
+    shown = Shown(operator)
     lines = [
         f"training of {operator.whole.name} in the operator regime by {operator.optimizer or 'several optimizers'}"
     ]
-    if λ:
-        lines[0] += f", weight decay {λ:g}"
-        lines.append("  f_{t+1} = f^dec_{t+1} − η Σ_{s≤t} (1 − λ)^(t−s) 𝒦_{s,t+1},   χ_s = ε_s(f_s),   λ = " + f"{λ:g}")
-        lines.append("  f^dec_t ~ N(0, K), the outputs at the weights (1 − λ)^t θ_0, jointly over t")
+    if shown.is_decaying:
+        same = operator.decay is not None
+        lines[0] += f", weight decay {operator.decay:g}" if same else ", weight decay by parameter"
+        power, weights = ("(1 − λ)^(t−s) ", "(1 − λ)^t θ_0") if same else ("", "(1 − λ[w])^t w_0")
+        lines.append(
+            f"  f_{{t+1}} = f^dec_{{t+1}} − η Σ_{{s≤t}} {power}𝒦_{{s,t+1}},   χ_s = ε_s(f_s),   {shown.decays}"
+        )
+        lines.append(f"  f^dec_t ~ N(0, K), the outputs at the weights {weights}, jointly over t")
         lines.append("  𝒦_{s,t+1} at input a, with bras and kets outside Q at time t+1, inside at their own:")
     else:
         lines.append("  f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   f_0 ~ N(0, K)")
         lines.append("  𝒦 at input a:")
     lines += [f"    {'+ ' if i else '  '}{line}" for i, line in enumerate(_terms(shown))]
-    if operator.is_linear:
+    if operator.is_linear and operator.decay is None:
+        lines.append(
+            "  Q is linear in the gradients: the terms of a parameter w are Σ_s c_s χ_s Θ_w with its kernel Θ_w"
+        )
+    elif operator.is_linear:
         lines.append("  Q is linear in the gradients: 𝒦 = Σ_s c_s χ_s Θ with the tangent kernel Θ of tp.Kernels()")
     elif operator.is_by_kernel:
         lines.append(
@@ -160,11 +181,17 @@ def _terms(shown: Shown) -> Iterator[str]:
             update = f"Q_{shown.step}({gradient if len(terms) == 1 else name})"
             ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
-            weight = text_factor(shown.weight(parameter))
+            weight = _power(shown, parameter) + text_factor(shown.weight(parameter))
             family = _sum(shown.summed(term)) + _sum(term.sums) + _delta(shown.apart(term))
             yield f"{weight}{family}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
-        yield f"∂f/∂{bias} Q_{shown.step}(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
+        yield f"{_power(shown, bias)}∂f/∂{bias} Q_{shown.step}(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
+
+
+def _power(shown: Shown, parameter: str) -> str:
+    """What is left of an update after t − s steps, in front of the terms of parameters with decays of their own."""
+    left = shown.left(parameter) if shown.operator.decay is None else ""
+    return f"({left})^(t−s) " if left else ""
 
 
 def _divided(shown: Shown, parameter: str) -> str:
@@ -173,10 +200,11 @@ def _divided(shown: Shown, parameter: str) -> str:
 
 def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
     """What updates are divided by, for each parameter."""
-    operator, kept = shown.operator, "(1 − λ)^t" if shown.operator.weight_decay else ""
+    operator = shown.operator
     for name in (*operator.trained, *operator.biases):
         norm = shown.norm(name)
         if norm is not None:
+            kept = f"({shown.left(name)})^t" if shown.left(name) else ""
             yield name, f"ν_t[{name}] = {norm_text(_inside(shown, name, norm, kept), norm)}"
 
 
@@ -281,9 +309,10 @@ def _steps(shown: Shown) -> Iterator[Step]:
         yield Step("gradient and update", (parameter,), partial(_of_parameter, shown, parameter), reference)
     for name, shown_norm in _norms(shown):
         yield Step("norm of an update", (name,), partial(str, shown_norm), NORM)
-    if operator.weight_decay:
+    if shown.is_decaying:
+        weights = "(1 − λ)^t θ_0" if operator.decay is not None else "(1 − λ[w])^t w_0"
         sentence = (
-            "with weight decay the initial weights are (1 − λ)^t θ_0 at step t: kets outside Q are those of step t+1, "
+            f"with weight decay the initial weights are {weights} at step t: kets outside Q are those of step t+1, "
             "and f^dec, the outputs of that network, is a Gaussian process in time and input"
         )
         yield Step("weight decay", (), lambda: sentence, DECAY)

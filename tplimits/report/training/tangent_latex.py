@@ -24,18 +24,19 @@ def notebook(operator: TangentOperator) -> str:
 
 def formulas(operator: TangentOperator) -> list[Formula]:
     """The evolution of the outputs, the operator, norms that divide, update functions."""
-    shown, λ = Shown(operator), operator.weight_decay
+    shown = Shown(operator)
     printer = NamedLatex()
-    if λ:
-        right = r"f^{\mathrm{dec}}_{t+1} - \eta\sum_{s\le t}(1-\lambda)^{t-s}\,\mathcal K_{s,t+1}(\chi_0,\dots,\chi_s)"
-        rows = [Formula("f_{t+1}", "=", (right + rf",\quad \lambda = {λ:g}",))]
+    if shown.is_decaying:
+        power = r"(1-\lambda)^{t-s}\," if operator.decay is not None else ""
+        right = rf"f^{{\mathrm{{dec}}}}_{{t+1}} - \eta\sum_{{s\le t}}{power}\mathcal K_{{s,t+1}}(\chi_0,\dots,\chi_s)"
+        rows = [Formula("f_{t+1}", "=", (right + rf",\quad {_latex_decays(operator)}",))]
         rows.append(Formula(r"\mathcal K_{s,t+1}^a", "=", tuple(_latex_terms(shown, "Q_s"))))
     else:
         rows = [
             Formula("f_{t+1}", "=", (r"f_t - \eta\,\mathcal K(\chi_0,\dots,\chi_t),\quad \chi_t = \epsilon_t(f_t)",))
         ]
         rows.append(Formula(r"\mathcal K^a", "=", tuple(_latex_terms(shown, "Q_t"))))
-    rows += list(_latex_norms(shown, "s" if λ else "t"))
+    rows += list(_latex_norms(shown, shown.step))
     for optimizer, names in by_optimizer(operator).items():
         whose = "" if operator.optimizer else f"^{{{','.join(map(latex_name, names))}}}"
         if is_factored(optimizer):
@@ -56,7 +57,8 @@ def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
             ratio = shown.weight(parameter)
             weight = "" if ratio == 1 else FormulaPrinter().doprint(ratio) + r"\,"
             bra = (
-                weight
+                _latex_power(shown, parameter)
+                + weight
                 + _latex_sum(shown.summed(term))
                 + _latex_sum(term.sums)
                 + _latex_delta(shown.apart(term))
@@ -69,8 +71,29 @@ def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
     for bias in shown.operator.biases:
         slope = rf"\partial_{{{latex_name(bias)}}}f"
         divided = _latex_divided(shown, bias, update)
-        yield ("" if first else "+ ") + rf"{slope}\,{update}\Big({slope}\sum_b\chi^b\Big){divided}"
+        yield (
+            "" if first else "+ "
+        ) + rf"{_latex_power(shown, bias)}{slope}\,{update}\Big({slope}\sum_b\chi^b\Big){divided}"
         first = False
+
+
+def _latex_decays(operator: TangentOperator) -> str:
+    if operator.decay is not None:
+        return rf"\lambda = {operator.decay:g}"
+    return r",\ ".join(rf"\lambda_{{{latex_name(name)}}} = {λ:g}" for name, λ in operator.weight_decay.items())
+
+
+def _latex_left(operator: TangentOperator, name: str) -> str:
+    """(1 − λ) of a parameter that decays."""
+    if not operator.weight_decay[name]:
+        return ""
+    return r"(1-\lambda)" if operator.decay is not None else rf"(1-\lambda_{{{latex_name(name)}}})"
+
+
+def _latex_power(shown: Shown, name: str) -> str:
+    """What is left of an update after t − s steps, where parameters have decays of their own."""
+    left = _latex_left(shown.operator, name) if shown.operator.decay is None else ""
+    return rf"{left}^{{t-s}}\," if left else ""
 
 
 def _latex_gradient(terms: tuple[Term, ...]) -> str:
@@ -106,12 +129,13 @@ def _latex_divided(shown: Shown, parameter: str, update: str) -> str:
 
 
 def _latex_norms(shown: Shown, time: str) -> Iterator[Formula]:
-    operator, kept = shown.operator, rf"(1-\lambda)^{time}" if shown.operator.weight_decay else ""
+    operator = shown.operator
     for name in (*operator.trained, *operator.biases):
         norm = shown.norm(name)
         if norm is None:
             continue
-        own = latex_name(name)
+        own, left = latex_name(name), _latex_left(operator, name)
+        kept = f"{left}^{time}" if left else ""
         if norm.of == "update":
             slope = rf"\partial_{{{own}}}f\sum_b\chi^b"
             gradient = slope if name in operator.biases else _latex_gradient(shown.terms[name])

@@ -99,7 +99,7 @@ class MaximalLimit:
         It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
         kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers.
 
-        Raises ProgramError for families of matrices, and for optimizers that look at all entries of a parameter at once.
+        Raises ProgramError for families of matrices, and for optimizers that look at all entries at once.
         """
         data = inputs_of(self.program, X, "X")
         times = whole_from("steps", steps, 0, EvaluationError)
