@@ -58,7 +58,7 @@ class Perceptron:
         return {**found, "U": (dx * (1 - xs[0] ** 2)).T @ X}
 
     def train(self, X, signal, lr, steps, optimizer, decay=0.0):
-        """f at all times; signal(f, f^dec) gives χ, f^dec the outputs at (1 − λ)^t θ_0; λ is one for all, or by name."""
+        """f at all times; signal(f, f^dec) gives χ, f^dec the outputs at (1 − λ)^t θ_0; λ is for all, or by name."""
         λ = decay if isinstance(decay, dict) else dict.fromkeys(self.θ, decay)
         start = {k: v.copy() for k, v in self.θ.items()}
         optimizers = {name: optimizer() for name in self.θ}

@@ -17,6 +17,7 @@ from sympy import Integer
 from tplimits.errors import EvaluationError
 from tplimits.numeric.particles import ParticleExecution
 from tplimits.numeric.training.columns import Array, Population, State, rng_state, set_rng_state
+from tplimits.numeric.training.divisors import inverse
 from tplimits.numeric.training.parameters import EntrywiseParameter, MatrixParameter
 from tplimits.program.entries import width_symbol
 from tplimits.program.evaluate import evaluate
@@ -160,12 +161,22 @@ class TrainingExecution(ParticleExecution):
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
         self.run_some(len(self.program))
         signal = χ.reshape(len(χ), -1)
+        shares = self._shares(signal)
         for name, parameter in self.parameters.items():
-            found = gradient_rows(self.total, name, self)
-            if isinstance(parameter, MatrixParameter):
-                parameter.step(t, found, signal, lr[name], decay[name])
-            else:
-                parameter.step(t, parameter.gradient(found, signal), lr[name], decay[name])
+            key = parameter.optimizer.clips_gradient
+            own = signal if key is None else shares[key] * signal
+            parameter.step(t, gradient_rows(self.total, name, self), own, lr[name], decay[name])
+
+    def _shares(self, signal: Array) -> dict[Any, float]:
+        """1/ν of the gradients that are clipped together."""
+        squares: dict[Any, float] = {}
+        optimizers = {}
+        for name, parameter in self.parameters.items():
+            key = parameter.optimizer.clips_gradient
+            if key is not None:
+                optimizers[key] = parameter.optimizer
+                squares[key] = squares.get(key, 0.0) + parameter.square(gradient_rows(self.total, name, self), signal)
+        return {key: inverse(optimizers[key], square) for key, square in squares.items()}
 
     # -- checkpoints --------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from tplimits.numeric.training.columns import State
 from tplimits.numeric.training.divisors import share
 from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.output_biases import OutputBiases
+from tplimits.numeric.training.tangent_clipping import Clipping
 from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.numeric.training.updates import block_update
 from tplimits.program.gradient_rows import Rows, gradient_rows
@@ -258,8 +259,10 @@ def _member(asked: TangentRequest, name: str, rows: list[Rows], family: int) -> 
 class TangentReplicate:
     """f at all times on one draw of particles; the kets are drawn again when it is taken up from a checkpoint."""
 
-    def __init__(self, asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> None:
-        self.asked, self.path, self.signal = asked, path, error_signal(asked.error)
+    def __init__(
+        self, asked: TangentRequest, path: Array, biases: OutputBiases, clipped: Clipping, number: int
+    ) -> None:
+        self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), clipped
         self.outputs = len(biases.constant)
         self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
         for name in asked.operator.biases:
@@ -270,9 +273,12 @@ class TangentReplicate:
         """One step of training."""
         t, asked = len(self.f) - 1, self.asked
         χ = self.signal(self.f[-1], t)
+        at_all_times = numpy.zeros((asked.times, *χ.shape))
+        at_all_times[min(t, asked.times - 1)] = χ
+        shares = self.clipped.shares(at_all_times)
         change = numpy.zeros((asked.inputs, self.outputs))
         for name, part in self.sums:
-            part.step(t, χ, asked.rates[name](t), asked.kept(name))
+            part.step(t, shares.get(name, 1.0) * χ, asked.rates[name](t), asked.kept(name))
             change += part.change(t + 1, self.outputs)
         f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():

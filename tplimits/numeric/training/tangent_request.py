@@ -64,6 +64,13 @@ class TangentRequest(Settings):
         readout = self.bound[self.bound.returns[0]].width or "n"
         return self.ratios.get(width, 1.0) / self.ratios.get(readout, 1.0)
 
+    def columns(self, name: str) -> float:
+        """Columns of a matrix over n₀, 1 for what is no matrix."""
+        if name in self.operator.biases:
+            return 1.0
+        s = self.bound[self.bound.initial_names[name]]
+        return self.ratio(s.columns) if isinstance(s, InitialMatrix) else 1.0
+
     def weight_square(self, name: str) -> float:
         """|w|² at the start for a matrix or a vector: the sum of squares over n₀^(2e − 2b)."""
         s = self.bound[self.bound.initial_names[name]]
