@@ -178,6 +178,9 @@ class Clipped(_Around):
     def stepper(self) -> Any:
         return super().stepper() if self.of == "update" else self.optimizer.stepper()
 
+    def __str__(self) -> str:
+        return super().__str__().replace(", of=update)", ")")
+
 
 @dataclass(frozen=True)
 class Adafactor(_Adaptive):

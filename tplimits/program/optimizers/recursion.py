@@ -101,6 +101,11 @@ class Optimizer:
         """The same, where the gradients of all parameters that clip alike are divided together, before Q sees them."""
         return None
 
+    @property
+    def may_vanish(self) -> bool:
+        """Whether something is divided by a number that may be 0."""
+        return self.divides_by is not None or (self.clips_gradient or ("max",))[0] == "min"
+
     def divisor(self, norm: Any, unit: float = 1.0) -> Any:
         """What updates are divided by, given that norm; `unit` is n^e, 1 for norms at infinite width."""
         return unit

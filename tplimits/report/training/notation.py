@@ -2,18 +2,19 @@ r"""How training is written: kets with the time at their names, |h_t⟩, in plai
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import sympy
 from sympy import Expr
 
-from tplimits.limit.training.norms import Norm
+from tplimits.limit.training.norms import Norm, WholeNorm
 from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, Lookup
 from tplimits.program.program import Program
 from tplimits.program.render import BodyPrinter, number_text
 from tplimits.report.kernels.latex import label
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
-from tplimits.report.training.update_functions import norm_latex, norm_text
+from tplimits.report.training.update_functions import norm_latex, norm_text, whole_latex, whole_text
 
 
 def latex_label(text: str) -> str:
@@ -73,8 +74,17 @@ class Notation(Protocol):
     def divisor(self, name: str, t: str) -> str:
         """That norm."""
 
+    def clipped(self, gradient: str, t: str) -> str:
+        """A gradient by the norm ν of the whole gradient."""
+
+    def whole_divisor(self, t: str) -> str:
+        """That norm."""
+
     def norm(self, inside: str, norm: Norm) -> str:
         """√(widths Σ_axes E[inside²]), or the larger or smaller of it and θ."""
+
+    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
+        """The same of the whole gradient."""
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         """A body at time t; `data` are instructions without a time."""
@@ -147,8 +157,17 @@ class TextNotation:
     def divisor(self, name: str, t: str) -> str:
         return f"ν_{t}[{name}]"
 
+    def clipped(self, gradient: str, t: str) -> str:
+        return f"({gradient})/{self.whole_divisor(t)}" if " + " in gradient else f"{gradient}/{self.whole_divisor(t)}"
+
+    def whole_divisor(self, t: str) -> str:
+        return self.timed("ν", t)
+
     def norm(self, inside: str, norm: Norm) -> str:
         return norm_text(inside, norm)
+
+    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
+        return whole_text(gradients, norm)
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         return _TimedBody(self._program, data).doprint(expr)
@@ -244,8 +263,18 @@ class LatexNotation:
     def divisor(self, name: str, t: str) -> str:
         return rf"\nu^{{{latex_label(name)}}}_{{{t}}}"
 
+    def clipped(self, gradient: str, t: str) -> str:
+        inside = rf"\big({gradient}\big)" if " + " in gradient else gradient
+        return rf"{inside}\big/{self.whole_divisor(t)}"
+
+    def whole_divisor(self, t: str) -> str:
+        return rf"\nu_{{{t}}}"
+
     def norm(self, inside: str, norm: Norm) -> str:
         return norm_latex(inside, norm)
+
+    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
+        return whole_latex(gradients, norm)
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         return _TimedLatex(self._program, data).doprint(expr)

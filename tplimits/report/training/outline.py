@@ -9,7 +9,7 @@ from sympy import Expr, Integer
 
 from tplimits.limit.kets import MASTER, Reference
 from tplimits.limit.training.maximal import MaximalRecursion
-from tplimits.limit.training.norms import norm_of
+from tplimits.limit.training.norms import norm_of, whole_norms
 from tplimits.program.backward import Use
 from tplimits.program.entries import Entry, axis_symbol
 from tplimits.program.nodes import (
@@ -66,6 +66,10 @@ class Outline:
             yield self._update(name)
         for name in self.recursion.optimizers:
             yield from self._divisor(name)
+        for norm in whole_norms(self.recursion.network, self.recursion.optimizers):
+            gradients = {name: self.gradient(name, "t") for name in norm.parts}
+            right = self.write.whole_norm(gradients, norm)
+            yield Equation("divisor", self.write.whole_divisor("t"), right, tuple(norm.parts), NORM)
         for s in self.program:
             if isinstance(s, MatMul):
                 yield self._unrolled(s)
@@ -144,13 +148,16 @@ class Outline:
 
     def _bar(self, name: str, t: str, transpose: str = "", member: Mapping[str, Expr] | None = None) -> str:
         """The update of a parameter, or of one member, at a time, divided by its norm if it is."""
-        bar = self.write.bar(self.gradient(name, t, member), t) + transpose
-        divides = self.recursion.optimizers[name].divides_by is not None
+        optimizer, gradient = self.recursion.optimizers[name], self.gradient(name, t, member)
+        if optimizer.clips_gradient is not None:
+            gradient = self.write.clipped(gradient, t)
+        bar = self.write.bar(gradient, t) + transpose
+        divides = optimizer.divides_by is not None
         return self.write.divided(bar, name, t) if divides else bar
 
     def _reference(self, name: str) -> Reference:
         optimizer = self.recursion.optimizers[name]
-        if optimizer.divides_by is not None:
+        if optimizer.divides_by is not None or optimizer.clips_gradient is not None:
             return NORM
         if not optimizer.is_entrywise:
             return FACTORED

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from sympy import Expr
 
 from tplimits.limit.kets import MASTER, Reference, Step
-from tplimits.limit.training.norms import Norm, norm_of
+from tplimits.limit.training.norms import Norm, WholeNorm, norm_of, whole_norms
 from tplimits.limit.training.tangent import TangentOperator
 from tplimits.program.backward import Use
 from tplimits.program.nodes import InitialMatrix, InitialVector, MatMul
@@ -25,6 +25,7 @@ from tplimits.report.training.update_functions import (
     factored_text,
     is_factored,
     norm_text,
+    whole_text,
 )
 
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
@@ -92,6 +93,15 @@ class Shown:
         """The norm that divides the updates of a parameter."""
         return norm_of(self.operator.whole, parameter, self.operator.optimizers[parameter])
 
+    @cached_property
+    def whole_norms(self) -> tuple[WholeNorm, ...]:
+        """The norms of gradients that are clipped together."""
+        return whole_norms(self.operator.whole, self.operator.optimizers)
+
+    def clipped(self, parameter: str) -> str:
+        """What a gradient is divided by before the update function sees it."""
+        return f"/ν_{self.step}" if self.operator.optimizers[parameter].clips_gradient is not None else ""
+
     def gradient(self, parameter: str) -> str:
         """The gradient of a matrix or a vector, the sum over inputs b and uses."""
         terms = self.terms[parameter]
@@ -155,6 +165,10 @@ def text(operator: TangentOperator) -> str:
         )
     elif operator.is_linear:
         lines.append("  Q is linear in the gradients: 𝒦 = Σ_s c_s χ_s Θ with the tangent kernel Θ of tp.Kernels()")
+    elif operator.is_by_kernel and shown.whole_norms:
+        lines.append(
+            "  Q is linear in the gradients: it acts on χ_s/ν_s times tangent kernels Θ, and norms are √(χ·Θχ)"
+        )
     elif operator.is_by_kernel:
         lines.append(
             "  Q is linear in the gradients: 𝒦 = Σ_w Θ_w q_t/ν_t[w], q_t = Σ_s c_s χ_s, with the kernel Θ_w of each "
@@ -175,17 +189,20 @@ def _terms(shown: Shown) -> Iterator[str]:
     for parameter, terms in shown.terms.items():
         matrix = any(t.right is not None for t in terms)
         gradient, divided = shown.gradient(parameter), _divided(shown, parameter)
-        name = f"G_{parameter}"
+        name, clipped = f"G_{parameter}", shown.clipped(parameter)
         before, after = (" ", divided) if matrix else ("", "")
         for number, term in enumerate(terms):
-            update = f"Q_{shown.step}({gradient if len(terms) == 1 else name})"
+            inside = gradient if len(terms) == 1 else name
+            inside = f"({inside}){clipped}" if clipped and len(terms) == 1 else f"{inside}{clipped}"
+            update = f"Q_{shown.step}({inside})"
             ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
             weight = _power(shown, parameter) + text_factor(shown.weight(parameter))
             family = _sum(shown.summed(term)) + _sum(term.sums) + _delta(shown.apart(term))
             yield f"{weight}{family}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
-        yield f"{_power(shown, bias)}∂f/∂{bias} Q_{shown.step}(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
+        inside = f"∂f/∂{bias} Σ_b χ^b{shown.clipped(bias)}"
+        yield f"{_power(shown, bias)}∂f/∂{bias} Q_{shown.step}({inside}){_divided(shown, bias)}"
 
 
 def _power(shown: Shown, parameter: str) -> str:
@@ -206,13 +223,19 @@ def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
         if norm is not None:
             kept = f"({shown.left(name)})^t" if shown.left(name) else ""
             yield name, f"ν_t[{name}] = {norm_text(_inside(shown, name, norm, kept), norm)}"
+    for whole in shown.whole_norms:
+        gradients = {name: _whole_gradient(shown, name) for name in whole.parts}
+        yield ", ".join(whole.parts), f"ν_t = {whole_text(gradients, whole)}"
+
+
+def _whole_gradient(shown: Shown, name: str) -> str:
+    return f"∂f/∂{name} Σ_b χ^b" if name in shown.operator.biases else shown.gradient(name)
 
 
 def _inside(shown: Shown, name: str, norm: Norm, kept: str) -> str:
     """What a norm is taken of: the update, or the weights, which are those of the start times a power."""
     if norm.of == "update":
-        gradient = f"∂f/∂{name} Σ_b χ^b" if name in shown.operator.biases else shown.gradient(name)
-        return f"Q_t({gradient})"
+        return f"Q_t({_whole_gradient(shown, name)})"
     if norm.is_of_start:
         return kept
     return f"{name}_t" if name in shown.operator.biases else (f"({kept} {name})" if kept else name)
@@ -341,7 +364,7 @@ def assumptions(operator: TangentOperator) -> tuple[str, ...]:
         "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",
         "everything later is conditional on f_0",
     ]
-    if any(o.divides_by for o in operator.optimizers.values()):
+    if any(o.may_vanish for o in operator.optimizers.values()):
         found.append(NOT_ZERO)
     if operator.infinite:
         found.append(f"infinitely many independent members along {', '.join(operator.infinite)}")

@@ -9,7 +9,13 @@ from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
 from tplimits.report.latex_names import name as latex_name
 from tplimits.report.training.notation import NamedLatex
 from tplimits.report.training.tangent import Shown, Term, by_optimizer
-from tplimits.report.training.update_functions import entry_by_entry, factored_latex, is_factored, norm_latex
+from tplimits.report.training.update_functions import (
+    entry_by_entry,
+    factored_latex,
+    is_factored,
+    norm_latex,
+    whole_latex,
+)
 
 
 def latex(operator: TangentOperator) -> str:
@@ -64,17 +70,23 @@ def _latex_terms(shown: Shown, update: str) -> Iterator[str]:
                 + _latex_delta(shown.apart(term))
                 + rf"\langle {_latex(term.left)}|^a\,"
             )
+            clipped = _latex_clipped(shown, parameter)
+            inside = rf"\big({gradient}\big){clipped}" if clipped else gradient
             ket = rf"{divided}\,|{_latex(term.right or '')}\rangle^a" if matrix else rf"{divided}\rangle"
             bra = bra if matrix else bra.removesuffix(r"\,")
-            yield ("" if first else "+ ") + rf"{bra}{update}\Big({gradient}\Big){ket}"
+            yield ("" if first else "+ ") + rf"{bra}{update}\Big({inside}\Big){ket}"
             first = False
     for bias in shown.operator.biases:
         slope = rf"\partial_{{{latex_name(bias)}}}f"
-        divided = _latex_divided(shown, bias, update)
-        yield (
-            "" if first else "+ "
-        ) + rf"{_latex_power(shown, bias)}{slope}\,{update}\Big({slope}\sum_b\chi^b\Big){divided}"
+        divided, clipped = _latex_divided(shown, bias, update), _latex_clipped(shown, bias)
+        line = rf"{_latex_power(shown, bias)}{slope}\,{update}\Big({slope}\sum_b\chi^b{clipped}\Big){divided}"
+        yield line if first else f"+ {line}"
         first = False
+
+
+def _latex_clipped(shown: Shown, parameter: str) -> str:
+    """What a gradient is divided by before the update function sees it."""
+    return rf"\big/\nu_{shown.step}" if shown.clipped(parameter) else ""
 
 
 def _latex_decays(operator: TangentOperator) -> str:
@@ -137,14 +149,22 @@ def _latex_norms(shown: Shown, time: str) -> Iterator[Formula]:
         own, left = latex_name(name), _latex_left(operator, name)
         kept = f"{left}^{time}" if left else ""
         if norm.of == "update":
-            slope = rf"\partial_{{{own}}}f\sum_b\chi^b"
-            gradient = slope if name in operator.biases else _latex_gradient(shown.terms[name])
-            inside = rf"Q_{time}\big({gradient}\big)"
+            inside = rf"Q_{time}\big({_latex_whole(shown, name)}\big)"
         elif norm.is_of_start:
             inside = kept
         else:
             inside = f"{{{own}}}_{time}" if name in operator.biases else rf"{kept} {own}".strip()
         yield Formula(rf"\nu^{{{own}}}_{time}", "=", (norm_latex(inside, norm),))
+    for whole in shown.whole_norms:
+        gradients = {name: _latex_whole(shown, name) for name in whole.parts}
+        yield Formula(rf"\nu_{time}", "=", (whole_latex(gradients, whole),))
+
+
+def _latex_whole(shown: Shown, name: str) -> str:
+    """The gradient of a parameter, of an output bias too."""
+    if name in shown.operator.biases:
+        return rf"\partial_{{{latex_name(name)}}}f\sum_b\chi^b"
+    return _latex_gradient(shown.terms[name])
 
 
 def _latex(text: str) -> str:

@@ -73,7 +73,7 @@ class MaximalLimit:
             "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
             "Gaussian (matrices of variance 1/columns), the output an average",
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
-            *((report.NOT_ZERO,) if any(o.divides_by for o in self.recursion.optimizers.values()) else ()),
+            *((report.NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
         )
 
