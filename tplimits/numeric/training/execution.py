@@ -25,20 +25,21 @@ from tplimits.program.given import width_ratios
 from tplimits.program.gradient_rows import flat_index, gradient_rows, network_outputs
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.program import Program
 from tplimits.program.total import TotalProgram
 
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150
 
 
-def _sized(total: TotalProgram, X: Mapping[str, Array]) -> Program:
-    """The total program with the sizes that data have."""
-    sizes = {total.axis: len(next(iter(X.values())))}
-    for position in total.network.inputs:
-        s = total.network[position]
-        sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
-    return total.program.bind(**{a: size for a, size in sizes.items() if total.program.size(a) is None})
+def particles_by_width(widths: Mapping[str, float], particles: int, block: int) -> tuple[int, dict[str, int]]:
+    """The number of blocks, and particles of every width, given ratios to n: rounded to whole blocks.
+
+    >>> particles_by_width({"n": 1.0, "k": 0.5}, 1000, 256)
+    (4, {'n': 1000, 'k': 500})
+    """
+    blocks = max(1, math.ceil(particles / block))
+    per_block = math.ceil(particles / blocks)
+    return blocks, {width: blocks * max(1, round(per_block * ratio)) for width, ratio in widths.items()}
 
 
 class TrainingExecution(ParticleExecution):
@@ -56,7 +57,7 @@ class TrainingExecution(ParticleExecution):
         ratios: Mapping[str, float] | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        program = _sized(total, X)
+        program = total.sized(X)
         draws, columns = rng.spawn(2)
         super().__init__(program, particles, draws, white, ratios, {**(given or {}), **X})
         self.total = total
@@ -78,9 +79,7 @@ class TrainingExecution(ParticleExecution):
             "n": 1.0,
             **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()},
         }
-        self.blocks = max(1, math.ceil(particles / block))
-        per_block = math.ceil(particles / self.blocks)
-        self.width = {w: self.blocks * max(1, round(per_block * ratio)) for w, ratio in sizes.items()}
+        self.blocks, self.width = particles_by_width(sizes, particles, block)
         for width, ratio in sizes.items():  # ratios of widths stay, negative powers vanish
             self.leaves[width_symbol(width)] = _INFINITE * ratio
 
