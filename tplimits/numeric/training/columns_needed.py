@@ -9,7 +9,7 @@ first two steps, and tell how many new columns a step brings.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy
 
@@ -35,11 +35,12 @@ def refuse_too_few(asked: Request) -> None:
     for (name, transposed), count in sorted(_counted(asked, moving).items(), key=lambda item: -item[1]):
         width = _width(asked, (name, transposed))
         if PER_COLUMN * count > size[width]:
+            shown = f"{name}ᵀ" if transposed else name
             needed = math.ceil(PER_COLUMN * count / asked.ratios.get(width, 1.0))
             raise EvaluationError(
-                f"too few particles: particles={asked.particles} for {count:,} columns of `{name}`"
-                f"{'ᵀ' if transposed else ''} ({asked.inputs} inputs at {1 + len(moving)} times). Every column takes "
-                f"{PER_COLUMN}: give particles={needed} or more, fewer inputs or fewer steps."
+                f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({asked.inputs} "
+                f"inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give particles={needed} or more, "
+                "fewer inputs or fewer steps."
             )
 
 
@@ -102,7 +103,7 @@ def _seen(execution: TrainingExecution) -> dict[Side, int]:
     return found
 
 
-def _continued(seen: list[Mapping[Side, int]], moves: int) -> dict[Side, int]:
+def _continued(seen: Sequence[Mapping[Side, int]], moves: int) -> dict[Side, int]:
     """Columns at the end of a run from those at its first times; where fewer and fewer are new, those of now."""
     last = dict(seen[-1])
     if moves <= 2:

@@ -59,7 +59,7 @@ def clipping(asked: TangentRequest, biases: OutputBiases, seed: int) -> Clipping
             optimizers[key], alike = optimizer, members.setdefault(key, {})
             kind = (asked.columns(name), asked.operator.weight_decay[name])
             alike[kind] = (*alike.get(kind, ()), name)
-    found = {}
+    found: dict[str, WholeGradient] = {}
     for key, alike in members.items():
         parts = tuple((kernels(asked, biases, seed, names)[1], factor) for (factor, _), names in alike.items())
         whole = WholeGradient(optimizers[key], parts)

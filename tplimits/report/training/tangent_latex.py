@@ -8,7 +8,7 @@ from tplimits.limit.training.tangent import TangentOperator
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
 from tplimits.report.latex_names import name as latex_name
 from tplimits.report.training.notation import NamedLatex
-from tplimits.report.training.tangent import Shown, Term, by_optimizer
+from tplimits.report.training.tangent_terms import Shown, Term, by_optimizer
 from tplimits.report.training.update_functions import (
     entry_by_entry,
     factored_latex,
