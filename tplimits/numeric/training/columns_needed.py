@@ -39,8 +39,8 @@ def refuse_too_few(asked: Request) -> None:
             needed = math.ceil(PER_COLUMN * count / asked.ratios.get(width, 1.0))
             raise EvaluationError(
                 f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({asked.inputs} "
-                f"inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give particles={needed} or more, "
-                "fewer inputs or fewer steps."
+                f"inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give particles={needed} or "
+                "more, fewer inputs or fewer steps."
             )
 
 
