@@ -70,8 +70,8 @@ def experiment(name, net, parametrization, limits, file):
         errors.append(f.std(axis=0, ddof=1)[TIMES] / np.sqrt(TRIALS))
         of_new, of_samples = (np.sqrt(part.mean(axis=(0, 2))) for part in (off[:, :, B:], off[:, :, :B]))
         print(
-            f"  width {n}: rms deviation of one network at t = {TIMES}: {listed(table[n])}; {listed(of_samples)} on the "
-            f"samples, {listed(of_new)} on new inputs; of the mean {listed(rms(means[-1] - limit.f[TIMES]))}"
+            f"  width {n}: rms deviation of one network at t = {TIMES}: {listed(table[n])}; {listed(of_samples)} on "
+            f"the samples, {listed(of_new)} on new inputs; of the mean {listed(rms(means[-1] - limit.f[TIMES]))}"
         )
         axis.plot(f[:, :, B:].transpose(1, 0, 2).reshape(STEPS + 1, -1), color="C0", alpha=0.3, linewidth=0.7)
         axis.plot(limit.f[:, B:], color="black")
