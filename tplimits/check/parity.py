@@ -17,8 +17,9 @@ import sympy
 from sympy import Expr
 
 from tplimits.check.estimate import Series
-from tplimits.program.entries import Entry, constant_symbol
-from tplimits.program.nodes import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.entries import constant_symbol
+from tplimits.program.nodes import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.parity import Sign, signs
 from tplimits.program.program import Program
 
 WHOLE, HALVES = Series(), Series((Fraction(1, 2), Fraction(1)))
@@ -47,7 +48,7 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     except _OtherRoots:
         return HALVES
     matrices = [p for p, s in enumerate(program) if isinstance(s, InitialMatrix)]
-    return WHOLE if any(_even(program, bodies, flipped, W) for W in (None, *matrices)) else HALVES
+    return WHOLE if any(_even(program, flipped, W) for W in (None, *matrices)) else HALVES
 
 
 class _OtherRoots(Exception):
@@ -62,27 +63,11 @@ def _with_other_roots(body: Expr, program: Program) -> Expr:
     return body.xreplace({p: -p for p in roots})
 
 
-def _even(program: Program, bodies: Mapping[int, Expr], flipped: Mapping[int, Expr], matrix: int | None) -> bool:
+def _even(program: Program, flipped: Mapping[int, Expr], matrix: int | None) -> bool:
     """Whether the program returns the same with the other sign of all roots of widths and of one matrix."""
-    odd: set[int] = set()
-    for position, s in enumerate(program):
-        if isinstance(s, MatMul):
-            assert s.operand is not None
-            changes = (s.matrix == matrix) != (s.operand.source in odd)
-        elif isinstance(s, Avg):
-            assert s.operand is not None
-            changes = s.operand.source in odd
-        elif position in bodies:
-            body = bodies[position]
-            other = flipped[position].xreplace({e: -e for e in body.atoms(Entry) if e.source in odd})
-            changes = not _equal(other, body)
-            if changes and not _equal(other, -body):
-                return False
-        else:
-            changes = False
-        odd |= {position} if changes else set()
-    return not odd & set(program.returns)
 
+    def image(s: MatMul, sign: Sign) -> Sign:
+        return None if sign is None else sign * (-1 if s.matrix == matrix else 1)
 
-def _equal(first: Expr, second: Expr) -> bool:
-    return first == second or bool(sympy.expand(first - second) == 0)
+    found = signs(program, 1, image, flipped)
+    return all(found[position] == 1 for position in program.returns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import networkx
 import numpy
@@ -45,6 +45,9 @@ def particles_by_width(widths: Mapping[str, float], particles: int, block: int) 
 class TrainingExecution(ParticleExecution):
     """The total program of a network at the parameters of now; `step` moves them."""
 
+    #: how fresh columns are drawn
+    population: ClassVar[type[Population]] = Population
+
     def __init__(
         self,
         total: TotalProgram,
@@ -63,7 +66,7 @@ class TrainingExecution(ParticleExecution):
         self.total = total
         self._set_widths(particles, block, ratios)
         streams = columns.spawn(len(self.width))
-        self.columns = {w: Population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
+        self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
         late = late_vectors(total) & set(optimizers)
         self.parameters: dict[str, EntrywiseParameter | MatrixParameter] = {}
         for name in sorted(optimizers, key=lambda n: (n in late, program.initial_names[n])):

@@ -19,9 +19,9 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.training.columns import State
+from tplimits.numeric.training.columns import AntitheticPopulation, State
 from tplimits.numeric.training.divisors import share
-from tplimits.numeric.training.execution import TrainingExecution
+from tplimits.numeric.training.execution import TrainingExecution, particles_by_width
 from tplimits.numeric.training.output_biases import OutputBiases
 from tplimits.numeric.training.tangent_clipping import Clipping
 from tplimits.numeric.training.tangent_request import TangentRequest
@@ -31,6 +31,7 @@ from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialMatrix, InitialVector
 from tplimits.program.optimizers.linear import SGD
 from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parity import signs
 from tplimits.program.total import TotalProgram
 
 Array = NDArray[numpy.float64]
@@ -203,8 +204,9 @@ def operator_sums(asked: TangentRequest, number: int) -> list[tuple[str, PairSum
         network, X = operator.decayed.program, asked.at_all_times()
         network = network.bind(**{a: s for a, s in sizes.items() if network.size(a) is None})
     total = TotalProgram(network)
+    draw = _HalvedExecution if asked.white and _gains_from_halves(asked, total) else TrainingExecution
     seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
-    execution = TrainingExecution(
+    execution = draw(
         total,
         dict.fromkeys(_drawn(asked), SGD()),
         X,
@@ -218,6 +220,20 @@ def operator_sums(asked: TangentRequest, number: int) -> list[tuple[str, PairSum
     execution.arrays = []
     execution.run_some(len(total.program))
     return [(name, part) for name in operator.trained for part in _parts(asked, total, execution, name)]
+
+
+class _HalvedExecution(TrainingExecution):
+    """Kets whose Gaussian vectors have the other sign in the second half of the particles."""
+
+    population = AntitheticPopulation
+
+
+def _gains_from_halves(asked: TangentRequest, total: TotalProgram) -> bool:
+    """Whether some function is neither odd nor even, such as relu; where all are, both halves would say the same."""
+    sizes = {"n": 1.0, **asked.ratios}
+    _, particles = particles_by_width(sizes, asked.particles, min(asked.block, asked.particles // 2))
+    halves = all(size % 2 == 0 for size in particles.values())
+    return halves and None in signs(total.backward.program, -1, lambda s, sign: -1, {})
 
 
 def _drawn(asked: TangentRequest) -> list[str]:
