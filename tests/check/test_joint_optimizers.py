@@ -41,6 +41,19 @@ def test_norms_of_updates(name):
         np.testing.assert_allclose(steps(optimizer)[0][name][0], expected, rtol=1e-6, err_msg=str(optimizer))
 
 
+@pytest.mark.parametrize("reading", ["usual", "printed"])
+def test_the_norm_of_the_whole_gradient(reading):
+    """Σ_w ‖g‖²/n^(2e) over all parameters, draw by draw, before Q sees the gradient."""
+    q, _ = steps(tp.SGD())
+    norm = np.sqrt(sum((q[k][0] ** 2).sum() / (N**2 if k == "W" else N) for k in "UWv"))
+    for θ in (2 * norm, norm / 2):
+        ν = max(θ, norm) if reading == "usual" else min(θ, norm)
+        moved = steps(tp.Clipped(tp.SignSGD(eps=0.3), θ, reading, of="gradient"))[0]
+        for k in "UWv":
+            g = q[k][0] / ν
+            np.testing.assert_allclose(moved[k][0], g / np.sqrt(g**2 + 0.09), rtol=1e-6)
+
+
 def test_adafactor_is_that_of_means_over_rows_and_columns():
     g = {k: np.array([step]) for k, step in ((k, steps(tp.SGD())[0][k][0]) for k in "UWv")}
     moved = steps(tp.Adafactor(decay=0.75, eps=0.01))[0]
@@ -75,6 +88,7 @@ def test_rates_have_to_grow_by_the_power_of_the_norm():
         (lambda: tp.Normalized(tp.SGD(), by="size"), 'by="update"'),
         (lambda: tp.Clipped(tp.SGD(), 0), "positive"),
         (lambda: tp.Clipped(tp.SGD(), 1, reading="mine"), "usual"),
+        (lambda: tp.Clipped(tp.SGD(), 1, of="loss"), "gradient"),
         (lambda: tp.Clipped(tp.SGD()).update([1]), "all entries"),
         (lambda: tp.Adafactor(eps=0.1).update([1]), "all entries"),
         (lambda: tp.Adafactor(decay=1), "below 1"),

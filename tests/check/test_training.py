@@ -1,5 +1,7 @@
 """Training at finite width against the same training written out in NumPy, and against finite differences."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -119,6 +121,48 @@ def test_one_small_step_of_descent_follows_finite_differences_in_every_parameter
         h = 1e-5
         ends = [loss(arrays | {name: np.asarray(arrays[name]) + e * h * direction}) for e in (1, -1)]
         assert float((g * direction).sum()) == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-6), name
+
+
+@tp.network
+def product(ξ: tp.Input["d"], v: tp.Vector, W: tp.Matrix, U: tp.Vector["d"]):
+    """Gradients of W and U have parameters as factors, in their raw form."""
+    return v * (W @ tp.sum(U * ξ, over="d"))
+
+
+@tp.network
+def squares(ξ: tp.Input["d"], c: tp.Scalar, W: tp.Matrix, U: tp.Vector["d"], v: tp.Vector):
+    return v * (W.T @ (W @ (c * tp.sum(U * ξ, over="d")))) + c * v
+
+
+@pytest.mark.parametrize("net", [product, mlp, squares], ids=lambda net: net.name)
+@pytest.mark.parametrize(
+    "optimizer",
+    [tp.SGD(), tp.SGD(momentum=0.5), tp.Adam(eps=0.05), tp.Normalized(tp.SGD(), by="weight"), tp.Adafactor(eps=0.05)],
+    ids=lambda optimizer: optimizer.name,
+)
+def test_all_parameters_move_by_the_gradients_of_the_same_weights(net, optimizer):
+    """Whatever the order in which they move, which is that of the arguments."""
+    error, start = tp.squared_error(Y), {"given": {"c": 0.5}} if net is squares else {}
+    orders = list(permutations(parameters(net)))[:6]
+    runs = [
+        train(net, tp.MUP, optimizer, X, error, 0.1, 3, 9, seed=4, weight_decay=0.1, only=order, draws=2, **start).f
+        for order in orders
+    ]
+    assert abs(runs[0][:, 3] - runs[0][:, 0]).max() > 1e-2
+    for order, run in zip(orders, runs, strict=True):
+        np.testing.assert_allclose(run, runs[0], rtol=1e-9, atol=1e-12, err_msg=str(order))
+
+
+def test_one_step_of_a_product_is_that_written_out():
+    """f_1 of (v, W, U) after one step of descent, f = v·WUξ with gradients v ⊗ Uξ, Wᵀv ξ, WUξ."""
+    n, rng = 6, np.random.default_rng(3)
+    v, W, U = rng.standard_normal(n), rng.standard_normal((n, n)), rng.standard_normal((3, n))
+    plain = tp.ABCD(dict.fromkeys("vWU", (0, 0, 0, 0)) | {"out": 0})
+    x, h = U.T @ X[0], W @ (U.T @ X[0])
+    χ, η = v @ h - Y[0], 1e-3
+    moved = (v - η * χ * h) @ (W - η * χ * np.outer(v, x)) @ (U - η * χ * np.outer(X[0], W.T @ v)).T @ X[0]
+    run = train(product, plain, tp.SGD(), X[:1], tp.squared_error(Y[:1]), η, 1, n, given={"v": v, "W": W, "U": U})
+    assert run.f[0, :, 0].tolist() == pytest.approx([v @ h, moved], rel=1e-12)
 
 
 def test_the_symmetry_of_the_exponents_changes_nothing():

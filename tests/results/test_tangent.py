@@ -145,9 +145,9 @@ def test_optimizers_of_parameters_on_particles():
 
 
 def test_optimizers_and_rates_by_name_are_checked():
-    with pytest.raises(tp.ProgramError, match="no optimizer for the parameter `β`"):
+    with pytest.raises(tp.ProgramError, match="`W` is not given; the parameters of `biased`"):
         tp.derive(biased, tp.NeuralTangent({"U": tp.SGD()}))
-    with pytest.raises(tp.ProgramError, match="`c` is no trained parameter"):
+    with pytest.raises(tp.ProgramError, match="`c` is no parameter"):
         tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b", "c"), tp.SGD())))
     with pytest.raises(tp.ProgramError, match="3 for `U` is no optimizer"):
         tp.derive(biased, tp.NeuralTangent(dict.fromkeys(("U", "β", "W", "v", "b"), 3)))
@@ -305,11 +305,52 @@ def test_what_is_learned_does_not_move(optimizer):
     assert (found == f0).all()
 
 
-def test_symbols_and_decays_by_name_are_refused():
+def test_symbols_are_refused():
     with pytest.raises(tp.EvaluationError, match="κ has no value"):
         run(biased, tp.Adam(eps=sympy.Symbol("κ")))
-    with pytest.raises(tp.ProgramError, match="one decay for all parameters"):
-        run(biased, tp.SGD(), decay={"U": 0.1, "β": 0, "W": 0, "v": 0, "b": 0})
+
+
+# -- a decay for each parameter ---------------------------------------------------------------
+
+DECAYS = {"U": 0.1, "β": 0, "W": 0.3, "v": 0.1, "b": 0.2}
+
+
+def test_one_decay_may_be_given_by_name():
+    both = [run(biased, tp.SGD(momentum=0.5), decay, seed=3).f for decay in (0.2, dict.fromkeys(DECAYS, 0.2))]
+    assert both[0] == pytest.approx(both[1], abs=1e-12)  # f^dec is drawn, biases and all
+    with pytest.raises(tp.ProgramError, match="`b` is not given"):
+        run(biased, tp.SGD(), {name: 0.1 for name in DECAYS if name != "b"})
+    with pytest.raises(tp.ProgramError, match="weight_decay=1 for `W`"):
+        run(biased, tp.SGD(), {**DECAYS, "W": 1})
+
+
+@pytest.mark.parametrize("optimizer", [NoSGD(momentum=0.5), tp.Normalized(NoSGD(momentum=0.5), by="weight")])
+def test_decays_of_parameters_on_particles(optimizer):
+    """Kernels between networks on different multiples of their weights, and particles: the same numbers."""
+    linear = tp.SGD(momentum=0.5)
+    same = linear if optimizer.is_entrywise else tp.Normalized(linear, by="weight")
+    settings = {"error": SIGNAL, "lr": 0.5, "steps": 5, "f0": np.zeros((6, 3)), "b": 0.5}
+    exact = tp.derive(biased, tp.NeuralTangent({**dict.fromkeys(DECAYS, same), "b": linear}, DECAYS))
+    drawn = tp.derive(biased, tp.NeuralTangent({**dict.fromkeys(DECAYS, optimizer), "b": linear}, DECAYS))
+    right, found = exact.evaluate(X, **settings), drawn.evaluate(X, **settings, particles=2048, block=128)
+    assert exact.is_exact and not drawn.is_exact
+    z = (found.f - right.f)[1:] / found.stderr[1:]
+    assert np.sqrt((z**2).mean()) < 2
+    other = tp.derive(
+        biased, tp.NeuralTangent({**dict.fromkeys(DECAYS, same), "b": linear}, {**DECAYS, "U": 0, "β": 0.1})
+    )
+    wrong = (found.f - other.evaluate(X, **settings).f)[1:] / found.stderr[1:]
+    assert np.sqrt((wrong**2).mean()) > 4
+
+
+def test_decays_of_parameters_in_print():
+    limit = tp.derive(biased, tp.NeuralTangent(tp.Normalized(tp.SGD(), by="weight"), DECAYS))
+    shown = str(limit)
+    assert "f^dec_{t+1} − η Σ_{s≤t} 𝒦_{s,t+1}" in shown and "λ[U] = 0.1, λ[β] = 0, λ[W] = 0.3" in shown
+    assert "(1 − λ[W])^(t−s) ⟨" in shown and "(1 − λ[β])" not in shown
+    assert "ν_t[W] = (1 − λ[W])^t" in shown
+    assert r"\lambda_{W} = 0.3" in limit.latex() and r"(1-\lambda_{W})^{t-s}\,\langle" in limit.latex()
+    assert "1 − λ[" not in str(tp.derive(biased, tp.NeuralTangent(tp.SGD(), 0.2)))
 
 
 @pytest.mark.parametrize("regime", [tp.NeuralTangent, tp.MaximalUpdate])

@@ -58,17 +58,18 @@ class Perceptron:
         return {**found, "U": (dx * (1 - xs[0] ** 2)).T @ X}
 
     def train(self, X, signal, lr, steps, optimizer, decay=0.0):
-        """f at all times; signal(f, f^dec) gives χ.  f^dec are the outputs at (1 − λ)^t θ_0."""
+        """f at all times; signal(f, f^dec) gives χ, f^dec the outputs at (1 − λ)^t θ_0; λ is for all, or by name."""
+        λ = decay if isinstance(decay, dict) else dict.fromkeys(self.θ, decay)
         start = {k: v.copy() for k, v in self.θ.items()}
         optimizers = {name: optimizer() for name in self.θ}
         outputs, without = [], []
         for t in range(steps + 1):
-            shrunk = start if decay == 0 else {k: (1 - decay) ** t * v for k, v in start.items()}
+            shrunk = {k: (1 - λ[k]) ** t * v for k, v in start.items()}
             f = self.forward(X)[0]
             outputs.append(f)
             without.append(self.forward(X, shrunk)[0])
             gradients = self.gradients(X, signal(f, without[-1]))
             for name, g in gradients.items():
                 s = self.scale[name]
-                self.θ[name] = (1 - decay) * self.θ[name] - lr * optimizers[name].update(g * s) / s
+                self.θ[name] = (1 - λ[name]) * self.θ[name] - lr * optimizers[name].update(g * s) / s
         return np.array(outputs), np.array(without)

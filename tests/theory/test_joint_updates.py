@@ -69,6 +69,22 @@ CASES = {
     "clipped Adam": (two, tp.Clipped(ADAM, 0.9), 0.1, 0, {}),
     "clipped SGD": (two, tp.Clipped(tp.SGD(), 0.33), 0.1, 0, {}),
     "clipped SGD, as printed": (two, tp.Clipped(tp.SGD(), 0.33, reading="printed"), 0.1, 0, {}),
+    # |G_0| is .65 and shrinks
+    "clipped gradient, SGD": (two, tp.Clipped(tp.SGD(), 0.5, of="gradient"), 0.1, 0, {}),
+    "clipped gradient, momentum, as printed": (
+        widths,
+        tp.Clipped(tp.SGD(momentum=0.5), 0.5, "printed", of="gradient"),
+        0.1,
+        0.1,
+        HALF,
+    ),
+    "clipped gradient, signs": (
+        family.bind(layer=2),
+        tp.Clipped(tp.SignSGD(eps=0.5), 0.2, "printed", of="gradient"),
+        0.1,
+        0,
+        {},
+    ),
     "Adafactor": (three, tp.Adafactor(decay=0.9, eps=0.05), 0.05, 0, {}),
     "Adafactor, of a matrix": (two, tp.Adafactor(decay=0.9, eps=0.05), {"U": 0, "W": 0.3, "v": 0}, 0, {}),
     "Adafactor, two widths": (widths, tp.Adafactor(decay=0.9, eps=0.05), 0.05, 0, HALF),
@@ -142,6 +158,9 @@ def test_initial_weights_decay_in_their_norm(regime, monkeypatch):
     [
         ("clipped Adam", tp.Clipped(ADAM, 0.9, reading="printed")),
         ("clipped SGD, as printed", tp.Clipped(tp.SGD(), 0.33)),
+        ("clipped gradient, SGD", tp.Clipped(tp.SGD(), 0.5)),
+        ("clipped gradient, momentum, as printed", tp.Clipped(tp.SGD(momentum=0.5), 0.5, of="gradient")),
+        ("clipped gradient, signs", tp.SignSGD(eps=0.5)),
         ("normalised SGD", tp.SGD()),
         ("by weight, SGD", tp.Normalized(tp.SGD())),
         ("Adafactor, of a matrix", tp.Adam(β1=0, β2=0.9, eps=0.05)),

@@ -107,6 +107,22 @@ def test_one_network_follows_the_limit_from_its_own_start():
     assert np.sqrt(((f - printed) ** 2).mean()) > 0.1
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "own", "lr"), [(tp.SGD(), Descent, 0.5), (tp.Adam(eps=0.05), lambda: Adam(0.05), 0.1)]
+)
+def test_one_network_follows_the_limit_with_a_decay_for_each_layer(optimizer, own, lr):
+    """Weights 0.8^t U_0, W_0 and 0.7^t v_0 at step t; decays in another order are another training."""
+    network = Perceptron(2048, 2, 3)
+    f, without = network.train(X, lambda f, _: SIGNAL(f), lr, STEPS, own, {"U": 0.2, "w": 0.0, "v": 0.3})
+    settings = {"error": SIGNAL, "lr": lr, "steps": STEPS, "f0": without, "particles": 1024, "replicates": 4}
+    right, wrong = (
+        tp.derive(perceptron, tp.NeuralTangent(optimizer, weight_decay=decays)).evaluate(X, **settings).f
+        for decays in ({"U": 0.2, "W": 0, "v": 0.3}, {"U": 0.3, "W": 0, "v": 0.2})
+    )
+    assert np.sqrt(((f - right) ** 2).mean()) < 0.003
+    assert np.sqrt(((f - wrong) ** 2).mean()) > 0.009
+
+
 def as_printed(λ, f0, lr):
     """Thm 2.10.3 as printed, for gradient descent: |h^1⟩ and |dx^L⟩ do not shrink, f_0 stays."""
 

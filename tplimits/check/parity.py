@@ -23,7 +23,8 @@ from tplimits.check.corners import has_corner
 from tplimits.check.estimate import Series
 from tplimits.program import functions
 from tplimits.program.entries import NO_NEURON, Entry, constant_symbol
-from tplimits.program.nodes import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.parity import Sign, signs
 from tplimits.program.program import Program
 
 WHOLE, HALVES = Series(), Series((Fraction(1, 2), Fraction(1)))
@@ -58,7 +59,8 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     matrices = [p for p, s in enumerate(program) if isinstance(s, InitialMatrix)]
     if any(has_corner(program, position, beside_vectors=True) for position in range(len(program))):
         return HALVES
-    return WHOLE if any(_even(program, bodies, flipped, W) for W in (None, *matrices)) else HALVES
+    sides = {p: (body, flipped[p]) for p, body in bodies.items()}
+    return WHOLE if any(_even(program, sides, W) for W in (None, *matrices)) else HALVES
 
 
 class _OtherRoots(Exception):
@@ -93,27 +95,11 @@ def _of_scalars(expr: Expr) -> bool:
     return bool(entries) and all(e.neuron == NO_NEURON for e in entries)
 
 
-def _even(program: Program, bodies: Mapping[int, Expr], flipped: Mapping[int, Expr], matrix: int | None) -> bool:
+def _even(program: Program, sides: Mapping[int, tuple[Expr, Expr]], matrix: int | None) -> bool:
     """Whether the program returns the same with the other sign of all roots of widths and of one matrix."""
-    odd: set[int] = set()
-    for position, s in enumerate(program):
-        if isinstance(s, MatMul):
-            assert s.operand is not None
-            changes = (s.matrix == matrix) != (s.operand.source in odd)
-        elif isinstance(s, Avg):
-            assert s.operand is not None
-            changes = s.operand.source in odd
-        elif position in bodies:
-            body = bodies[position]
-            other = flipped[position].xreplace({e: -e for e in body.atoms(Entry) if e.source in odd})
-            changes = not _equal(other, body)
-            if changes and not _equal(other, -body):
-                return False
-        else:
-            changes = False
-        odd |= {position} if changes else set()
-    return not odd & set(program.returns)
 
+    def image(s: MatMul, sign: Sign) -> Sign:
+        return None if sign is None else sign * (-1 if s.matrix == matrix else 1)
 
-def _equal(first: Expr, second: Expr) -> bool:
-    return first == second or bool(sympy.expand(first - second) == 0)
+    found = signs(program, 1, image, sides)
+    return all(found[position] == 1 for position in program.returns)

@@ -54,7 +54,7 @@ def returned_values(total: TotalProgram, run: Execution) -> tuple[Array, Array]:
     found = []
     for position in total.network.returns:
         own = Entry(Integer(position), Integer(0), *map(axis_symbol, total.network[position].axes))
-        found.append(on_grid(total, run, own, total.output_axes))
+        found.append(on_grid(total, run, own, {a: run.size(a) for a in total.output_axes}))
     return found[0], found[1][..., 0] if len(found) > 1 else numpy.zeros(found[0].shape[:-1])
 
 
@@ -72,32 +72,37 @@ def rows_of_use(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, 
     """One use as rows, of all draws: its axes, and those output axes that it lacks, flattened."""
     program = run.program
     new = {old: name for name, old in outputs.items()}
-    axes = (*use.axes, *(a for a in total.output_axes if a not in new))
-    grid, full = _grid(total, run, axes), run.shape(axes)
+    # an axis that the use sums over may be called like an output axis that it lacks
+    sizes = {a: run.size(a) for a in use.axes}
+    for a in total.output_axes:
+        if a not in new:
+            new[a] = f"{a} of all outputs"
+            sizes[new[a]] = run.size(a)
+    grid, full = _grid(total, run, sizes), tuple(sizes.values())
     family, present = flat_index(grid, use.indices, run.shape(program[program.initial_names[name]].axes), full)
-    places = [axis_symbol(new.get(a, a)) for a in total.output_axes]
+    places = [axis_symbol(new[a]) for a in total.output_axes]
     output, _ = flat_index(grid, places, run.shape(total.output_axes), full)
-    left = on_grid(total, run, use.gradient, axes)[:, :, present]
-    right = None if use.operand is None else on_grid(total, run, use.operand, axes)[:, :, present]
+    left = on_grid(total, run, use.gradient, sizes)[:, :, present]
+    right = None if use.operand is None else on_grid(total, run, use.operand, sizes)[:, :, present]
     if use.transposed:
         assert right is not None
         left, right = right, left
     return Rows(left, right, family[present], output[present])
 
 
-def _grid(total: TotalProgram, run: Execution, axes: Iterable[str], samples: bool = False) -> Grid:
-    sizes = {total.axis: run.size(total.axis)} if samples else {}
-    return Grid({**sizes, **{a: run.size(a) for a in axes}}, [t.values for t in run.program.tables])
+def _grid(total: TotalProgram, run: Execution, sizes: Mapping[str, int], samples: bool = False) -> Grid:
+    inputs = {total.axis: run.size(total.axis)} if samples else {}
+    return Grid({**inputs, **sizes}, [t.values for t in run.program.tables])
 
 
-def on_grid(total: TotalProgram, run: Execution, entry: Entry, axes: tuple[str, ...]) -> Array:
+def on_grid(total: TotalProgram, run: Execution, entry: Entry, sizes: Mapping[str, int]) -> Array:
     """An entry for every input and every index of the axes, flattened: (draws, inputs, indices, entries)."""
-    grid = _grid(total, run, axes, samples=True)
+    grid = _grid(total, run, sizes, samples=True)
     entry = at_sample(entry, axis_symbol(total.axis), total.on_data)
     scalar = run.program[entry.source].width is None
     read = grid.read(run.arrays[entry.source], entry.indices, tail=0 if scalar else 1)
     read = read[..., None] if scalar else read
-    full = (len(read), run.size(total.axis), *run.shape(axes), read.shape[-1])
+    full = (len(read), run.size(total.axis), *sizes.values(), read.shape[-1])
     return numpy.broadcast_to(read, full).reshape(*full[:2], -1, full[-1])
 
 

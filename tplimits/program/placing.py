@@ -57,7 +57,7 @@ def placed(
     `running` are its running indices with their axes; `kept` names the axes of the output, which are never summed.
     """
     swap: dict[Expr, Expr] = {}
-    indices = [_resolved(growing, i) for i in entry.indices]
+    indices = [resolved(growing, i) for i in entry.indices]
     if any(i == -1 for i in indices):
         return None
     for index, axis in zip(indices, source.axes, strict=True):
@@ -80,7 +80,7 @@ def placed(
     return expr.xreplace(swap), place
 
 
-def _resolved(growing: Growing, index: Expr) -> Expr:
+def resolved(growing: Growing, index: Expr) -> Expr:
     """A look-up at whole numbers as the number it gives."""
     if isinstance(index, Lookup) and all(isinstance(i, sympy.Integer) for i in index.indices):
         return sympy.Integer(growing.tables[index.table].values[tuple(map(int, index.indices))])

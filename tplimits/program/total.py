@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy
+from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.program.backward import Backward, backpropagation
@@ -45,6 +49,14 @@ class TotalProgram:
     def program(self) -> Program:
         """Everything, on many inputs; the instructions of the network come first."""
         return with_samples(self.backward.program)[0]
+
+    def sized(self, X: Mapping[str, NDArray[numpy.float64]]) -> Program:
+        """The total program with the sizes that data have."""
+        sizes = {self.axis: len(next(iter(X.values())))}
+        for position in self.network.inputs:
+            s = self.network[position]
+            sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
+        return self.program.bind(**{a: size for a, size in sizes.items() if self.program.size(a) is None})
 
     @cached_property
     def axis(self) -> str:

@@ -108,7 +108,7 @@ class _BarsOfPairs:
 
 def test_bars_of_pairs_are_rejected_for_a_tied_matrix(monkeypatch):
     def update(self):
-        return _BarsOfPairs(self._rows.size, self._columns.size, self._blocks, self._optimizer)
+        return _BarsOfPairs(self._rows.size, self._columns.size, self._blocks, self.optimizer)
 
     monkeypatch.setattr(MatrixParameter, "_update", update)
     assert rms_z("Adam, tied", limit("Adam, tied")) > 5

@@ -35,6 +35,8 @@ OPTIMIZERS = {
     "clipped": tp.Clipped(ADAM, 0.5),
     "as printed": tp.Clipped(tp.SGD(), 0.5, reading="printed"),
     "factored": tp.Adafactor(decay=0.9, eps=0.05),
+    "whole gradient": tp.Clipped(ADAM, 0.5, of="gradient"),
+    "whole gradient, as printed": tp.Clipped(tp.SGD(), 0.5, "printed", of="gradient"),
 }
 
 
@@ -71,7 +73,7 @@ def test_formulas_are_closed_and_set_by_another_reader_of_latex(regime, kind):
         assert not re.search(r"\^\{[^{}]*\}_(\w|\{[^{}]*\})\^", source), "a superscript twice"
         convert(source.replace("align*", "aligned"))
         assert all(str(step) for step in limit.steps) and "yang2023tensor" in limit.citation()
-        assert any("do not vanish" in a for a in limit.assumptions) == (kind != "factored")
+        assert any("do not vanish" in a for a in limit.assumptions) == (kind not in ("factored", "whole gradient"))
 
 
 def test_divisors_are_printed():
@@ -89,7 +91,36 @@ def test_divisors_are_printed():
     assert "r ← ρ*r" in shown and "E□" in shown and "ρ = 0.9, ε = 0.05" in shown
 
 
-@pytest.mark.parametrize("kind", ["normalised", "by weight", "factored"])
+def test_the_norm_of_the_whole_gradient_is_printed():
+    whole = tp.Clipped(tp.SGD(), 0.5, of="gradient")
+    shown = repr(tp.derive(net, tp.MaximalUpdate(whole)))
+    squares = "k/n E[(|dh_t⟩_χ_t⟨_9_t|)²] + E[(χ_t·|dv_t⟩)²] + E[(χ_t·d^shift c_t)²]))"
+    assert "= max(1/2, √(Σ_{d} E[(χ_t·|dU_t⟩)²] + k/n E[" in shown and squares in shown, shown
+    assert "Q_t(|dh_t⟩_χ_t⟨_9_t|/ν_t)" in shown and "of=gradient)" in shown
+    limit = tp.derive(net, tp.NeuralTangent({**dict.fromkeys("UABv", whole), "c": tp.SGD()}))
+    shown = repr(limit)
+    assert "⟨dh| Q_t((Σ_b χ^b |dh⟩⟨_9|)/ν_t) |_9⟩" in shown and "Q_t(∂f/∂c Σ_b χ^b)" in shown
+    assert "∂f/∂c Σ_b χ^b)²" not in shown and limit.is_exact
+    assert r"\big/\nu_t" in limit.latex() and r"\nu_t &= \max" in limit.latex()
+    assert str(tp.Clipped(tp.SGD(), 2)) == "Clipped(optimizer=SGD(momentum=0), threshold=2, reading=usual)"
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_groups_of_parameters_are_clipped_apart(regime):
+    """By the same threshold together; alone, the norm is that of one parameter, which for descent is that of Q."""
+    start = {"f0": np.zeros(3)} if regime is tp.NeuralTangent else {}
+    alone = {
+        name: tp.Clipped(tp.SGD(), θ, of="gradient") for name, θ in zip("UABvc", (0.1, 0.2, 0.3, 0.4, 0.5), strict=True)
+    }
+    updates = {name: tp.Clipped(tp.SGD(), o.threshold) for name, o in alone.items()}
+    found = evaluated(regime, alone, **start).f
+    np.testing.assert_allclose(found, evaluated(regime, updates, **start).f, atol=1e-10)
+    together = evaluated(regime, tp.Clipped(tp.SGD(), 0.1, of="gradient"), **start).f
+    assert np.abs(together - found).max() > 1e-3
+    assert np.abs(together[1] - together[0]).max() > 1e-2
+
+
+@pytest.mark.parametrize("kind", ["normalised", "by weight", "factored", "whole gradient"])
 def test_an_interrupted_run_goes_on_from_its_checkpoint(kind, tmp_path):
     whole = evaluated(tp.MaximalUpdate, OPTIMIZERS[kind], steps=3)
     calls = []

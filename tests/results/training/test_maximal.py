@@ -74,10 +74,45 @@ def test_data_that_make_no_sense_are_refused():
 def test_too_few_particles_for_the_columns_are_refused():
     many = np.random.default_rng(0).standard_normal((20, 20))
     asked = {**SMALL, "error": lambda f: f - 1}
-    with pytest.raises(tp.EvaluationError, match="80 for the first step alone"):
-        ADAM.evaluate(many, **{**asked, "particles": 64})
-    with pytest.raises(tp.EvaluationError, match=r"too few particles: 128 for .* columns of a matrix"):
-        ADAM.evaluate(many, **{**asked, "particles": 128})
+    told = []
+    for particles in (64, 128, 232):
+        what = rf"particles={particles} for 60 columns of `W` \(20 inputs at 3 times\).* give particles=240 or more"
+        with pytest.raises(tp.EvaluationError, match=what):
+            ADAM.evaluate(many, **{**asked, "particles": particles}, progress=lambda *done: told.append(done))
+    assert not told  # before anything is done
+    assert ADAM.evaluate(many, **{**asked, "particles": 240}).steps == 2
+
+
+def test_columns_that_repeat_others_need_no_particles():
+    """Inputs that are proportional, rates that are 0: fewer columns than inputs times steps, and no refusal."""
+    line = np.outer(np.linspace(-1, 1, 20), [1.0, 0.5])
+
+    @tp.network
+    def linear(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * (W @ tp.sum(U * ξ, over="d"))
+
+    limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))
+    asked = {**SMALL, "error": lambda f: f - 1, "particles": 64}
+    assert limit.evaluate(line, **{**asked, "steps": 9}).steps == 9
+    still = {"U": 0.0, "W": 0.1, "v": 0.1}
+    assert ADAM.evaluate(X, **{**SMALL, "particles": 48, "steps": 3, "lr": {**still, "W": 0.0, "v": 0.0}}).steps == 3
+    with pytest.raises(tp.EvaluationError, match=r"particles=76 for 20 columns of `W`.* give particles=80 or more"):
+        limit.evaluate(line, **{**asked, "particles": 76, "steps": 19})
+    assert limit.evaluate(line, **{**asked, "particles": 80, "steps": 19}).steps == 19
+
+
+def test_the_cost_of_a_long_run_is_known_before_its_first_step():
+    """100 samples and 20 steps: 2,100 columns, from the first three times alone."""
+    many = np.random.default_rng(0).standard_normal((100, 10))
+    calls = []
+
+    def error(f, t):
+        calls.append(t)
+        return f - 1
+
+    with pytest.raises(tp.EvaluationError, match=r"particles=8192 for 2,100 columns of `W`.* give particles=8400"):
+        ADAM.evaluate(many, error=error, lr=0.1, steps=20)
+    assert calls == [0, 1]
 
 
 def test_a_scalar_needs_a_start():

@@ -22,10 +22,10 @@ from typing import Any
 
 from sympy import Expr
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import NoLimitError
 from tplimits.limit.state import in_widths_of_n
+from tplimits.limit.training import by_parameter
 from tplimits.program.frozen import FrozenDict
-from tplimits.program.given import exact_number
 from tplimits.program.network import parameters
 from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 from tplimits.program.optimizers.recursion import Optimizer
@@ -64,12 +64,8 @@ def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> Maxim
     Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network.
     """
     names = parameters(network)
-    optimizers = _by_parameter(network, names, optimizer, "optimizer", Optimizer)
-    for name, found in optimizers.items():
-        if not isinstance(found, Optimizer):
-            raise ProgramError(f"tp.MaximalUpdate: {found!r} for `{name}` is no optimizer; give one such as tp.Adam().")
-    decays = _by_parameter(network, names, weight_decay, "weight_decay", object)
-    exact = {name: _decay(name, value) for name, value in decays.items()}
+    optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
+    exact = by_parameter.decays(network, names, weight_decay, "tp.MaximalUpdate")
     for position, s in enumerate(network):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)
@@ -86,26 +82,3 @@ def _refuse_growth(network: Program, position: int, body: Expr) -> None:
             "of order 1, and gradients through fluctuations such as √n ⟨q k⟩ diverge. Average without the power, as "
             "attention with logits q·k/d does."
         ) from None
-
-
-def _by_parameter(network: Program, names: tuple[str, ...], given: Any, option: str, kind: type) -> dict[str, Any]:
-    """One value for every parameter, from one value for all or from a mapping that names them all."""
-    if not isinstance(given, Mapping) or (kind is not object and isinstance(given, kind)):
-        return dict.fromkeys(names, given)
-    if set(given) != set(names):
-        wrong = sorted(map(str, set(given) ^ set(names)))[0]
-        what = "is not given" if wrong in names else "is no parameter"
-        raise ProgramError(
-            f"tp.MaximalUpdate({option}={{…}}): `{wrong}` {what}; the parameters of `{network.name}` are "
-            f"{', '.join(names)}."
-        )
-    return {name: given[name] for name in names}
-
-
-def _decay(name: str, value: Any) -> Expr:
-    number = exact_number("weight_decay", value, ProgramError)
-    if number.is_negative or (number >= 1) is True or not number < 1:
-        raise ProgramError(
-            f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1."
-        )
-    return number

@@ -8,12 +8,14 @@ out.  Divided by these powers they tend to
     scalars    |Q|² = Σ_axes Q²,                          |w|² = Σ_axes w_t²,
 
 by the law of large numbers for what updates are averages of.  Updates of a matrix are smaller than W_0 by a power of
-n in this norm, so that W_0 alone counts.  Hypothesis: the norm does not vanish in the limit, unless it does at finite
+n in this norm, so that W_0 alone counts.  The square of the norm of a whole gradient is the sum of those of all
+parameters, with G_t in the place of Q.  Hypothesis: the norm does not vanish in the limit, unless it does at finite
 width.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sympy
@@ -39,11 +41,29 @@ class Norm:
     is_of_start: bool
 
 
+@dataclass(frozen=True)
+class WholeNorm:
+    """The norm of the gradient of several parameters that are clipped together: |G|² = Σ of theirs."""
+
+    optimizer: Optimizer
+    parts: Mapping[str, Norm]
+
+
+def whole_norms(network: Program, optimizers: Mapping[str, Optimizer]) -> tuple[WholeNorm, ...]:
+    """The norms of gradients that divide before update functions see them."""
+    found: dict[object, dict[str, Norm]] = {}
+    for name, optimizer in optimizers.items():
+        if optimizer.clips_gradient is not None:
+            found.setdefault(optimizer.clips_gradient, {})[name] = _norm(network, name, optimizer, "update")
+    return tuple(WholeNorm(optimizers[next(iter(parts))], parts) for parts in found.values())
+
+
 def norm_of(network: Program, name: str, optimizer: Optimizer) -> Norm | None:
     """The norm that divides the updates of a parameter, or None."""
-    of = optimizer.divides_by
-    if of is None:
-        return None
+    return None if optimizer.divides_by is None else _norm(network, name, optimizer, optimizer.divides_by)
+
+
+def _norm(network: Program, name: str, optimizer: Optimizer, of: str) -> Norm:
     s = network[network.initial_names[name]]
     n = width_symbol(network[network.returns[0]].width or "n")
     if isinstance(s, InitialMatrix):

@@ -16,7 +16,9 @@ which are (1 − λ)^t times those at the start.  For linear Q it is the norm of
 
 With weight decay λ kets are those of the weights (1 − λ)^t θ_0, and with f^dec the outputs of that network
 
-    f_{t+1} = f^dec_{t+1} − η Σ_{s≤t} (1 − λ)^(t−s) Σ ⟨dz_{t+1}| Q_s |x_{t+1}⟩.
+    f_{t+1} = f^dec_{t+1} − η Σ_{s≤t} (1 − λ)^(t−s) Σ ⟨dz_{t+1}| Q_s |x_{t+1}⟩,
+
+where every parameter may have a λ of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from typing import Any
 
 import networkx
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
 from tplimits.limit.kernels.recursion import Recursion
+from tplimits.limit.training import by_parameter
 from tplimits.program.backward import Backward, backpropagation
 from tplimits.program.decayed import Decayed, decayed
 from tplimits.program.frozen import FrozenDict
@@ -52,7 +55,7 @@ class TangentOperator:
     whole: Program
     network: Program
     optimizers: Mapping[str, Optimizer]
-    weight_decay: float
+    weight_decay: Mapping[str, float]
     infinite: tuple[str, ...]
     kernels: KernelTables
     trained: tuple[str, ...]
@@ -60,7 +63,7 @@ class TangentOperator:
     held: tuple[str, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return derive_tangent, (self.whole, dict(self.optimizers), self.weight_decay, self.infinite)
+        return derive_tangent, (self.whole, dict(self.optimizers), dict(self.weight_decay), self.infinite)
 
     @property
     def optimizer(self) -> Optimizer | None:
@@ -125,7 +128,22 @@ class TangentOperator:
     @cached_property
     def decayed(self) -> Decayed:
         """The network on multiples of its trained weights."""
-        return decayed(self.network, self.trained)
+        return decayed(self.network, list(self.shrinking.values()))
+
+    @cached_property
+    def shrinking(self) -> dict[float, tuple[str, ...]]:
+        """Parameters of the network by their decays, without those that do not decay."""
+        found: dict[float, tuple[str, ...]] = {}
+        for name in self.trained:
+            if λ := self.weight_decay[name]:
+                found[λ] = (*found.get(λ, ()), name)
+        return found
+
+    @property
+    def decay(self) -> float | None:
+        """The decay of all parameters, None if they have several."""
+        first, *rest = self.weight_decay.values()
+        return first if all(λ == first for λ in rest) else None
 
     @cached_property
     def decayed_kernels(self) -> KernelTables:
@@ -135,15 +153,15 @@ class TangentOperator:
 
 def derive_tangent(
     network: Program,
-    optimizer: Optimizer | Mapping[str, Optimizer],
-    weight_decay: float = 0.0,
+    optimizer: Any,
+    weight_decay: Any = 0,
     infinite: tuple[str, ...] = (),
 ) -> TangentOperator:
-    """The operator of a network, its hypotheses checked; one optimizer for all parameters, or one for each by name.
+    """The operator of a network, its hypotheses checked; optimizer and decay are one for all parameters, or by name.
 
-    Raises NoLimitError, with the hypothesis that fails, for scalar parameters inside the network without a value, for a
-    readout that is no sum of products with fresh vectors, for random logits of finitely many heads, and for nonlinear
-    updates with axes of infinitely many members.
+    Raises ProgramError for what is no optimizer or decay, and NoLimitError, with the hypothesis that fails, for scalar
+    parameters inside the network without a value, for a readout that is no sum of products with fresh vectors, for
+    random logits of finitely many heads, and for nonlinear updates with axes of infinitely many members.
     """
     held = _held(network)
     kernels = derive_kernels(network, None, infinite)
@@ -161,34 +179,17 @@ def derive_tangent(
         kernels = derive_kernels(bare, None, infinite)
     biases = _biases(network)
     trained = tuple(t for t in kernels.trained if t not in biases)
-    optimizers = FrozenDict(_by_name(network, (*trained, *biases), optimizer))
-    found = TangentOperator(network, bare, optimizers, weight_decay, infinite, kernels, trained, biases, held)
+    names = (*trained, *biases)
+    optimizers = FrozenDict(by_parameter.optimizers(network, names, optimizer, "tp.NeuralTangent"))
+    exact = by_parameter.decays(network, names, weight_decay, "tp.NeuralTangent")
+    decays = FrozenDict({name: float(λ) for name, λ in exact.items()})
+    found = TangentOperator(network, bare, optimizers, decays, infinite, kernels, trained, biases, held)
     if infinite and not found.is_linear:
         raise NoLimitError(
             f"`{network.name}`: with infinitely many members along {', '.join(infinite)} the operator is offered for "
             "updates that are linear in the gradients, tp.SGD with or without momentum."
         )
     return found
-
-
-def _by_name(network: Program, names: tuple[str, ...], optimizer: Any) -> dict[str, Optimizer]:
-    """An optimizer for every parameter."""
-    if isinstance(optimizer, Optimizer):
-        return dict.fromkeys(names, optimizer)
-    for name in names:
-        if name not in optimizer:
-            raise ProgramError(
-                f"tp.NeuralTangent: there is no optimizer for the parameter `{name}` of `{network.name}`."
-            )
-    for name, found in optimizer.items():
-        if name not in names:
-            known = ", ".join(names)
-            raise ProgramError(
-                f"tp.NeuralTangent: `{name}` is no trained parameter of `{network.name}`; it has {known}."
-            )
-        if not isinstance(found, Optimizer):
-            raise ProgramError(f"tp.NeuralTangent: {found!r} for `{name}` is no optimizer; give one such as tp.SGD().")
-    return {name: optimizer[name] for name in names}
 
 
 def _held(network: Program) -> tuple[str, ...]:

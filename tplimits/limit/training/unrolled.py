@@ -37,6 +37,8 @@ from tplimits.program.nodes import (
     ScalarNonlin,
     Table,
 )
+from tplimits.program.pinned import pinned
+from tplimits.program.placing import resolved
 from tplimits.program.program import Program
 from tplimits.program.samples import at_sample
 
@@ -52,8 +54,7 @@ def unrolled(
 ) -> Program:
     """The program that trains a network for some steps; it returns f_0, …, f_steps, one entry an input.
 
-    Raises ProgramError for families of matrices, parameters that are read at selected entries, and optimizers that look
-    at all entries of a parameter at once.
+    Raises ProgramError for families of matrices, and for optimizers that look at all entries of a parameter at once.
     """
     with_sizes(recursion.network, X, {})  # refused here if an axis has none
     for name, optimizer in recursion.optimizers.items():
@@ -112,6 +113,8 @@ class _Unrolling:
         self.rows: dict[str, list[list[tuple[Expr, Expr | None]]]] = {name: [] for name in recursion.optimizers}
         self.vectors: dict[str, list[Entry]] = {name: [] for name in recursion.optimizers}
         self.rates: dict[str, list[Expr]] = {name: [] for name in recursion.optimizers}
+        #: identity matrices by axis, whose entries are Kronecker's δ
+        self._identities: dict[str, Expr] = {}
 
     def run(self, steps: int) -> Program:
         """All steps."""
@@ -263,24 +266,32 @@ class _Unrolling:
         χ: Mapping[tuple[int, ...], Expr],
     ) -> Iterator[tuple[Expr, Expr | None]]:
         """χ_row left_row and right_row of one use, for every index that has an error signal."""
-        if use.operand is None and any(i not in map(axis_symbol, use.axes) for i in use.indices):
-            raise ProgramError(
-                f"`{s.name}` is read at selected entries: training is unrolled for parameters that are read whole; "
-                "evaluate() does both."
-            )
-        own = {i: axis_symbol(a) for i, a in zip(use.indices, s.axes, strict=True)}
+        place = pinned(use, s.axes, outputs)
+        own = {index: axis_symbol(a) for index, a in place.running.items()}
         new = {old: fresh for fresh, old in outputs.items()}
-        summed = [a for a in use.axes if axis_symbol(a) not in own and a not in outputs]
-        places = [axis_symbol(new.get(a, a)) for a in self.total.output_axes]
         for index, error in χ.items():
-            for chosen in product(*(range(self._size(a)) for a in summed)):
-                swap = {**own, **dict(zip(map(axis_symbol, summed), map(Integer, chosen), strict=True))}
-                swap |= dict(zip(places, map(Integer, index[1:]), strict=True))
+            along = zip(self.total.output_axes, index[1:], strict=True)
+            output = {axis_symbol(new[a]): Integer(i) for a, i in along if a in new}
+            for chosen in product(*(range(self._size(a)) for a in place.summed)):
+                swap = {**own, **output, **dict(zip(map(axis_symbol, place.summed), map(Integer, chosen), strict=True))}
+                δ = sympy.Mul(*(self._kronecker(a, i.xreplace(swap)) for a, i in place.fixed))
+                if δ == 0:
+                    continue
                 left = self._at(use.gradient, swap, index[0], at)
                 right = None if use.operand is None else self._at(use.operand, swap, index[0], at)
                 if use.transposed:
                     left, right = _right(right), left
-                yield error * left, right
+                yield δ * error * left, right
+
+    def _kronecker(self, axis: str, index: Expr) -> Expr:
+        """1 at the entries of an axis that an index points at, 0 at the others."""
+        index = resolved(self.growing, index)
+        if index == -1:
+            return sympy.S.Zero
+        if axis not in self._identities:
+            size, other = self._size(axis), self.growing.axis_like(axis, f"{axis}_of")
+            self._identities[axis] = self.growing.array(Table(numpy.eye(size), (axis, other)))
+        return ArrayEntry(self._identities[axis], axis_symbol(axis), index)
 
     def _at(self, entry: Entry, swap: Mapping[Expr, Expr], sample: int, at: Mapping[int, int]) -> Expr:
         """An entry of the program for one input, at step and sample, with some axes fixed."""

@@ -134,9 +134,7 @@ class Population:
         """Rows of independent N(0, 1) entries, orthogonal to what has been seen, or at least to `beside`."""
         g = self.rng.standard_normal((count, self.size))
         if self._has_room(count):
-            left = self.seen.rest(g)[1]
-            columns, triangle = numpy.linalg.qr(left.T)
-            rows = columns.T * numpy.sign(numpy.diag(triangle))[:, None]
+            rows = _rotated(self.seen.rest(g)[1])
             self.seen.append(rows)
             return rows * math.sqrt(self.size)
         return g if beside is None or not beside.count else beside.rest(g)[1]
@@ -150,6 +148,45 @@ class Population:
         self.white = bool(state["white"])
         self.seen.restore(state["seen"])
         set_rng_state(self.rng, state["rng"])
+
+
+class AntitheticPopulation(Population):
+    """Fresh columns that the other half of the particles has with the other sign: odd columns.
+
+    What is odd in all of them together has mean 0 exactly, whatever it is.  An odd column is orthogonal to every even
+    one, and to others if it is to their odd parts, so that half of a column is all that is kept and drawn.
+    """
+
+    def __init__(self, size: int, white: bool, rng: numpy.random.Generator) -> None:
+        super().__init__(size, white, rng)
+        self._half = size // 2
+        if white:
+            self.seen = Basis(self._half)
+
+    def see(self, x: Array) -> None:
+        """Remember the odd parts of columns."""
+        if self._has_room(len(x)):
+            lengths = numpy.linalg.norm(x, axis=1)
+            if not numpy.isfinite(lengths).all():
+                raise EvaluationError("moment not established: a particle column is not finite.")
+            odd = (x[:, : self._half] - x[:, self._half :]) / 2
+            self.seen.append(orthonormal(self.seen.rest(odd)[1], lengths))
+
+    def fresh(self, count: int, beside: Basis | None = None) -> Array:
+        """Odd rows of N(0, 1) entries, orthogonal to what has been seen; where there is no room, plain normals."""
+        if not self._has_room(count):
+            return super().fresh(count, beside)
+        rows = _rotated(self.seen.rest(self.rng.standard_normal((count, self._half)))[1])
+        self.seen.append(rows)
+        rows = rows * math.sqrt(self._half)
+        return numpy.concatenate([rows, -rows], axis=1)
+
+
+def _rotated(left: Array) -> Array:
+    """Orthonormal rows that span the same as the rows given, rotated at random if these are normal."""
+    columns, triangle = numpy.linalg.qr(left.T)
+    rows: Array = columns.T * numpy.sign(numpy.diag(triangle))[:, None]
+    return rows
 
 
 def rng_state(rng: numpy.random.Generator) -> str:

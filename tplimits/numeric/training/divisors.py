@@ -15,8 +15,12 @@ def share(optimizer: Optimizer, update: Callable[[], float], weight: Callable[[]
     """1/ν from the squares of |Q| and |w|, whichever is needed; 0 where ν is 0, since then nothing moves."""
     if optimizer.divides_by is None:
         return 1.0
-    square = update() if optimizer.divides_by == "update" else weight()
-    ν = float(optimizer.divisor(math.sqrt(square)))
+    return inverse(optimizer, update() if optimizer.divides_by == "update" else weight())
+
+
+def inverse(optimizer: Optimizer, square: float) -> float:
+    """1/ν for the square of a norm; 0 where ν is 0."""
+    ν = float(optimizer.divisor(math.sqrt(max(square, 0.0))))
     return 1 / ν if ν > 0 else 0.0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import networkx
 import numpy
@@ -17,6 +17,7 @@ from sympy import Integer
 from tplimits.errors import EvaluationError
 from tplimits.numeric.particles import ParticleExecution
 from tplimits.numeric.training.columns import Array, Population, State, rng_state, set_rng_state
+from tplimits.numeric.training.divisors import inverse
 from tplimits.numeric.training.parameters import EntrywiseParameter, MatrixParameter
 from tplimits.program.entries import width_symbol
 from tplimits.program.evaluate import evaluate
@@ -24,24 +25,28 @@ from tplimits.program.given import width_ratios
 from tplimits.program.gradient_rows import flat_index, gradient_rows, network_outputs
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.program import Program
 from tplimits.program.total import TotalProgram
 
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150
 
 
-def _sized(total: TotalProgram, X: Mapping[str, Array]) -> Program:
-    """The total program with the sizes that data have."""
-    sizes = {total.axis: len(next(iter(X.values())))}
-    for position in total.network.inputs:
-        s = total.network[position]
-        sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
-    return total.program.bind(**{a: size for a, size in sizes.items() if total.program.size(a) is None})
+def particles_by_width(widths: Mapping[str, float], particles: int, block: int) -> tuple[int, dict[str, int]]:
+    """The number of blocks, and particles of every width, given ratios to n: rounded to whole blocks.
+
+    >>> particles_by_width({"n": 1.0, "k": 0.5}, 1000, 256)
+    (4, {'n': 1000, 'k': 500})
+    """
+    blocks = max(1, math.ceil(particles / block))
+    per_block = math.ceil(particles / blocks)
+    return blocks, {width: blocks * max(1, round(per_block * ratio)) for width, ratio in widths.items()}
 
 
 class TrainingExecution(ParticleExecution):
     """The total program of a network at the parameters of now; `step` moves them."""
+
+    #: how fresh columns are drawn
+    population: ClassVar[type[Population]] = Population
 
     def __init__(
         self,
@@ -55,13 +60,13 @@ class TrainingExecution(ParticleExecution):
         ratios: Mapping[str, float] | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        program = _sized(total, X)
+        program = total.sized(X)
         draws, columns = rng.spawn(2)
         super().__init__(program, particles, draws, white, ratios, {**(given or {}), **X})
         self.total = total
         self._set_widths(particles, block, ratios)
         streams = columns.spawn(len(self.width))
-        self.columns = {w: Population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
+        self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
         late = late_vectors(total) & set(optimizers)
         self.parameters: dict[str, EntrywiseParameter | MatrixParameter] = {}
         for name in sorted(optimizers, key=lambda n: (n in late, program.initial_names[n])):
@@ -77,9 +82,7 @@ class TrainingExecution(ParticleExecution):
             "n": 1.0,
             **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()},
         }
-        self.blocks = max(1, math.ceil(particles / block))
-        per_block = math.ceil(particles / self.blocks)
-        self.width = {w: self.blocks * max(1, round(per_block * ratio)) for w, ratio in sizes.items()}
+        self.blocks, self.width = particles_by_width(sizes, particles, block)
         for width, ratio in sizes.items():  # ratios of widths stay, negative powers vanish
             self.leaves[width_symbol(width)] = _INFINITE * ratio
 
@@ -160,12 +163,22 @@ class TrainingExecution(ParticleExecution):
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
         self.run_some(len(self.program))
         signal = χ.reshape(len(χ), -1)
+        shares = self._shares(signal)
         for name, parameter in self.parameters.items():
-            found = gradient_rows(self.total, name, self)
-            if isinstance(parameter, MatrixParameter):
-                parameter.step(t, found, signal, lr[name], decay[name])
-            else:
-                parameter.step(t, parameter.gradient(found, signal), lr[name], decay[name])
+            key = parameter.optimizer.clips_gradient
+            own = signal if key is None else shares[key] * signal
+            parameter.step(t, gradient_rows(self.total, name, self), own, lr[name], decay[name])
+
+    def _shares(self, signal: Array) -> dict[Any, float]:
+        """1/ν of the gradients that are clipped together."""
+        squares: dict[Any, float] = {}
+        optimizers = {}
+        for name, parameter in self.parameters.items():
+            key = parameter.optimizer.clips_gradient
+            if key is not None:
+                optimizers[key] = parameter.optimizer
+                squares[key] = squares.get(key, 0.0) + parameter.square(gradient_rows(self.total, name, self), signal)
+        return {key: inverse(optimizers[key], square) for key, square in squares.items()}
 
     # -- checkpoints --------------------------------------------------------------------------
 

@@ -23,20 +23,24 @@ class EntrywiseParameter:
 
     def __init__(self, value: Array, optimizer: Optimizer, unit: int) -> None:
         self.value = value
-        self._optimizer, self._unit = optimizer, unit
+        self.optimizer, self._unit = optimizer, unit
         self._stepper: Any = _entry_by_entry(optimizer).stepper()
         self.states: tuple[Array, ...] = self._stepper.start(value.shape)
 
-    def step(self, t: int, gradient: Array, lr: float, decay: float) -> None:
+    def step(self, t: int, rows: list[Rows], χ: Array, lr: float, decay: float) -> None:
         """w ← decay w − lr Q_t(g)/ν_t, ν_t = 1 for updates that are not divided by a norm."""
-        self.states, moved = self._stepper.step(t, self.states, gradient)
-        by_norm = share(self._optimizer, lambda: self._square(moved), lambda: self._square(self.value))
+        self.states, moved = self._stepper.step(t, self.states, self._gradient(rows, χ))
+        by_norm = share(self.optimizer, lambda: self._square(moved), lambda: self._square(self.value))
         self.value = decay * self.value - lr * by_norm * moved
+
+    def square(self, rows: list[Rows], χ: Array) -> float:
+        """The part of this parameter in the square of the norm of the whole gradient."""
+        return self._square(self._gradient(rows, χ))
 
     def _square(self, values: Array) -> float:
         return float((values * values).sum()) / self._unit
 
-    def gradient(self, rows: list[Rows], χ: Array) -> Array:
+    def _gradient(self, rows: list[Rows], χ: Array) -> Array:
         """Σ χ_row left_row, member by member."""
         entries = self.value.shape[-1] if rows and rows[0].left.shape[-1] > 1 else 1
         total = numpy.zeros((self.value.size // entries, entries))
@@ -60,7 +64,7 @@ class MatrixParameter:
 
     def __init__(self, rows: Population, columns: Population, blocks: int, optimizer: Optimizer, unit: int) -> None:
         self._rows, self._columns, self._blocks = rows, columns, blocks
-        self._optimizer, self._unit = optimizer, unit
+        self.optimizer, self._unit = optimizer, unit
         self.members: dict[int, TrainedMatrix] = {}
 
     def member(self, number: int) -> TrainedMatrix:
@@ -70,10 +74,22 @@ class MatrixParameter:
         return self.members[number]
 
     def _update(self) -> Update:
-        return update_of(self._rows.size, self._columns.size, self._blocks, self._optimizer, self._unit)
+        return update_of(self._rows.size, self._columns.size, self._blocks, self.optimizer, self._unit)
 
     def step(self, t: int, rows: list[Rows], χ: Array, lr: float, decay: float) -> None:
         """W ← decay W − lr Q_t(G)/columns for every member; G sums over all uses before Q is applied."""
+        for number, (left, right) in self._factors(rows, χ).items():
+            matrix = self.member(number)
+            matrix.decay *= decay
+            matrix.update.step(t, left, right, lr, decay)
+
+    def square(self, rows: list[Rows], χ: Array) -> float:
+        """The part of all members in the square of the norm of the whole gradient: over all pairs of particles."""
+        pairs = self._factors(rows, χ).values()
+        return sum(float(((a @ a.T) * (b @ b.T)).sum()) for a, b in pairs) / self._unit**2
+
+    def _factors(self, rows: list[Rows], χ: Array) -> dict[int, tuple[Array, Array]]:
+        """The rows of the gradient of every member, χ in the left ones."""
         factors: dict[int, list[tuple[Array, Array]]] = {number: [] for number in self.members}
         for part in rows:
             signal = χ[:, part.output]
@@ -82,12 +98,12 @@ class MatrixParameter:
                 assert part.right is not None
                 left = part.left[chosen] * signal[chosen][:, None]
                 factors.setdefault(int(number), []).append((left, part.right[chosen]))
-        for number, found in factors.items():
-            matrix = self.member(number)
-            left = numpy.concatenate([f[0] for f in found] or [numpy.empty((0, self._rows.size))])
-            right = numpy.concatenate([f[1] for f in found] or [numpy.empty((0, self._columns.size))])
-            matrix.decay *= decay
-            matrix.update.step(t, left, right, lr, decay)
+        none = (numpy.empty((0, self._rows.size)), numpy.empty((0, self._columns.size)))
+        sides = {number: tuple(zip(*found, strict=True)) for number, found in factors.items()}
+        return {
+            number: (numpy.concatenate([none[0], *left]), numpy.concatenate([none[1], *right]))
+            for number, (left, right) in ((number, found or ((), ())) for number, found in sides.items())
+        }
 
     def state(self) -> State:
         """What a checkpoint holds."""

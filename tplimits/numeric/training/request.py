@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy
-
 from tplimits.errors import EvaluationError
 from tplimits.limit.training.maximal import MaximalRecursion
 from tplimits.limit.unroll import size_of
-from tplimits.numeric.training.columns import PER_COLUMN, Array
 from tplimits.numeric.training.requirements import need_numbers
 from tplimits.numeric.training.settings import Settings, checked
 from tplimits.program.data import with_sizes
-from tplimits.program.nodes import InitialScalar, MatMul
+from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.run_asked import RunAsked
 
@@ -38,6 +34,21 @@ class Request(Settings):
         """The shape of the outputs at one time."""
         return (self.inputs, *(size_of(self.bound, a) for a in self.recursion.total.output_axes))
 
+    @property
+    def kept(self) -> dict[str, float]:
+        """1 − λ of every parameter."""
+        return {name: 1.0 - float(λ) for name, λ in self.recursion.weight_decay.items()}
+
+    @property
+    def decaying(self) -> bool:
+        """Whether weights move at rate 0, too."""
+        return any(self.recursion.weight_decay.values())
+
+    @cached_property
+    def sized(self) -> Program:
+        """The total program on all inputs, with all sizes."""
+        return self.recursion.total.sized(self.X)
+
     def rates_at(self, t: int) -> dict[str, float]:
         """The learning rate of every parameter at step t."""
         return {name: rate(t) for name, rate in self.rates.items()}
@@ -55,7 +66,6 @@ def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Reques
     need_numbers(recursion.optimizers)
     assert found.bound  # refused here if an axis has no size
     _scalars_given(found)
-    _enough_particles(found)
     return found
 
 
@@ -70,19 +80,3 @@ def _scalars_given(asked: Request) -> None:
             raise EvaluationError(
                 f"the scalar parameter `{name}` has no initial value, and the limit depends on it: give {name}=…."
             )
-
-
-def _enough_particles(asked: Request) -> None:
-    """Refuse what cannot even take the first step: every input is a column of the first matrix it meets."""
-    network, on_data = asked.recursion.network, asked.recursion.total.on_data
-    depends = any(isinstance(s, MatMul) and on_data[p] for p, s in enumerate(network))
-    needed = PER_COLUMN * asked.inputs
-    if depends and numpy.linalg.matrix_rank(_flat(asked.X)) == asked.inputs and asked.particles < needed:
-        raise EvaluationError(
-            f"particles={asked.particles}: {asked.inputs} inputs are as many columns of every matrix and step; give at "
-            f"least {PER_COLUMN} particles a column, {needed} for the first step alone."
-        )
-
-
-def _flat(X: Mapping[str, Array]) -> Array:
-    return numpy.concatenate([x.reshape(len(x), -1) for x in X.values()], axis=1)

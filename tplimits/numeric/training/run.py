@@ -16,6 +16,7 @@ import threadpoolctl
 from tplimits.errors import EvaluationError
 from tplimits.numeric.training import checkpoint
 from tplimits.numeric.training.columns import Array, State
+from tplimits.numeric.training.columns_needed import refuse_too_few
 from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.request import Request
 from tplimits.program.loss import error_signal
@@ -49,7 +50,6 @@ class Replicate:
             asked.ratios,
             asked.given,
         )
-        self.decay = {name: 1.0 - float(λ) for name, λ in asked.recursion.weight_decay.items()}
         self.signal = error_signal(asked.error)
         self.f: list[Array] = []
         self.grams: dict[str, list[Array]] = {name: [] for name in asked.record}
@@ -74,7 +74,7 @@ class Replicate:
             self.kets[name].append(ket)
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
-            self.execution.step(t, self.signal(f, t), self.asked.rates_at(t), self.decay)
+            self.execution.step(t, self.signal(f, t), self.asked.rates_at(t), self.asked.kept)
 
     def _ket(self, name: str) -> Array:
         """A vector of the network at the parameters of now: (*axes, inputs, particles)."""
@@ -127,6 +127,8 @@ def _whole(asked: Request, number: int, told: Callable[[int], None] = lambda don
 
 def trajectories(asked: Request, executor: Executor | None, progress: Progress) -> list[Trajectory]:
     """All replicates; the same numbers whoever runs them."""
+    with _quietly():
+        refuse_too_few(asked)
     with reporting(progress) as report:
         times = asked.steps + 1
         report.plan(asked.replicates * times, "training")

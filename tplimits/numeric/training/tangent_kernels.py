@@ -25,13 +25,12 @@ _ROUNDING = 1e-11
 class OutputKernel:
     """A kernel (inputs, inputs, *kept, *kept) on outputs (inputs, *axes); it is the identity along the other axes.
 
-    `added` (outputs, outputs) is what biases add for every pair of inputs, times `weights` (inputs, inputs).
+    `biases` are pairs of what biases add (outputs, outputs) for every pair of inputs, and of weights (inputs, inputs).
     """
 
     array: Array
     kept: tuple[int, ...]
-    added: Array
-    weights: Array
+    biases: tuple[tuple[Array, Array], ...]
 
     def __call__(self, χ: Array) -> Array:
         """Σ over inputs and outputs of the kernel times χ (inputs, *axes)."""
@@ -40,8 +39,9 @@ class OutputKernel:
         flat = front.reshape(math.prod(shape[: 1 + len(self.kept)]), -1)
         found = (self.matrix @ flat).reshape(shape)
         moved = numpy.moveaxis(found, range(1, 1 + len(self.kept)), [1 + k for k in self.kept])
-        biases = self.weights @ χ.reshape(len(χ), -1) @ self.added
-        return numpy.asarray(moved + biases.reshape(χ.shape))
+        for added, weights in self.biases:
+            moved = moved + (weights @ χ.reshape(len(χ), -1) @ added).reshape(χ.shape)
+        return numpy.asarray(moved)
 
     @property
     def matrix(self) -> Array:
@@ -60,27 +60,34 @@ class OutputKernel:
 
 
 def kernels(
-    asked: TangentRequest, biases: OutputBiases, seed: int = 0, names: tuple[str, ...] | None = None
+    asked: TangentRequest, biases: OutputBiases, seed: int, names: tuple[str, ...]
 ) -> tuple[OutputKernel, OutputKernel]:
-    """NNGP and NTK between all inputs at all times, by the weights as they are then, of some parameters or of all."""
+    """NNGP, and NTK of parameters with one decay by the weights as they are, between all inputs at all times."""
     operator = asked.operator
     static = asked.times == 1
-    derivation: KernelTables = operator.kernels_of(operator.trained if names is None else names, static)
+    derivation: KernelTables = operator.kernels_of(names, static)
     data: Any = dict(asked.X) if static else asked.at_all_times()
     given = {k: v for k, v in asked.given.items() if k not in operator.biases}
     wanted = request(derivation, data, None, given, asked.ratios)
     sampling = dict(asked.sampling) if derivation.is_drawn else {}
     pair = evaluate(wanted, **sampling, seed=seed)
-    scales = numpy.repeat(asked.scales, asked.inputs)
-    both = numpy.multiply.outer(scales, scales)
+    both = _multiples(asked, names[0])
     ones = numpy.ones_like(both)
     kept = tuple(derivation.axes.index(a) for a in derivation.kept)
     apart = (..., *(None,) * (2 * len(kept)))
     nngp, ntk = pair
+    starts = tuple((biases.of((name,)).covariance, _multiples(asked, name)) for name in dict.fromkeys(biases.owners))
+    moved = biases.of(names).kernel
     return (
-        OutputKernel(nngp, kept, biases.covariance, both),
-        OutputKernel(ntk if static else ntk / both[apart], kept, biases.of(names or biases.owners).kernel, ones),
+        OutputKernel(nngp, kept, starts),
+        OutputKernel(ntk if static else ntk / both[apart], kept, ((moved, ones),)),
     )
+
+
+def _multiples(asked: TangentRequest, name: str) -> Array:
+    """(1 − λ)^(s + t) of a parameter between all inputs at all times."""
+    scales = numpy.repeat(asked.scales(name), asked.inputs)
+    return numpy.multiply.outer(scales, scales)
 
 
 def sign_gram(asked: TangentRequest, derivation: KernelTables, biases: OutputBiases) -> Array:
@@ -99,20 +106,23 @@ def initial_path(asked: TangentRequest, nngp: OutputKernel, biases: OutputBiases
         return asked.f0
     if asked.f0 is not None and asked.times == 1:
         return asked.f0[None]
-    scales = numpy.repeat(asked.scales, asked.inputs)
-    mean = biases.constant + scales[:, None] * biases.mean
+    mean = numpy.broadcast_to(biases.constant, (asked.times * asked.inputs, len(biases.constant)))
+    for name in dict.fromkeys(biases.owners):
+        mean = mean + numpy.repeat(asked.scales(name), asked.inputs)[:, None] * biases.of((name,)).mean
     rng = numpy.random.default_rng(numpy.random.SeedSequence(asked.seed, spawn_key=(0,)))
     z = rng.standard_normal(mean.shape)
     first = None if asked.f0 is None else asked.f0.reshape(asked.inputs, -1)
     found = numpy.empty(mean.shape)
-    if nngp.kept or numpy.count_nonzero(nngp.added - numpy.diag(numpy.diag(nngp.added))):
+    if nngp.kept or any(numpy.count_nonzero(added - numpy.diag(numpy.diag(added))) for added, _ in nngp.biases):
         start = None if first is None else first.reshape(-1, 1)
         whole = _drawn(mean.reshape(-1, 1), z.reshape(-1, 1), nngp.full(asked.outputs), start)
         return whole.reshape(shape)
-    for added in numpy.unique(numpy.diag(nngp.added)):  # outputs are independent
-        alike = numpy.diag(nngp.added) == added
+    own = numpy.array([numpy.diag(added) for added, _ in nngp.biases]).reshape(-1, len(biases.constant))
+    for variances in numpy.unique(own, axis=1).T:  # outputs are independent
+        alike = (own == variances[:, None]).all(axis=0)
         start = None if first is None else first[:, alike]
-        found[:, alike] = _drawn(mean[:, alike], z[:, alike], nngp.array + added * nngp.weights, start)
+        covariance = nngp.array + sum(v * weights for v, (_, weights) in zip(variances, nngp.biases, strict=True))
+        found[:, alike] = _drawn(mean[:, alike], z[:, alike], covariance, start)
     return found.reshape(shape)
 
 

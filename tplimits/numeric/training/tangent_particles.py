@@ -19,10 +19,11 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.training.columns import State
+from tplimits.numeric.training.columns import AntitheticPopulation, State
 from tplimits.numeric.training.divisors import share
-from tplimits.numeric.training.execution import TrainingExecution
+from tplimits.numeric.training.execution import TrainingExecution, particles_by_width
 from tplimits.numeric.training.output_biases import OutputBiases
+from tplimits.numeric.training.tangent_clipping import Clipping
 from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.numeric.training.updates import block_update
 from tplimits.program.gradient_rows import Rows, gradient_rows
@@ -30,6 +31,7 @@ from tplimits.program.loss import error_signal
 from tplimits.program.nodes import InitialMatrix, InitialVector
 from tplimits.program.optimizers.linear import SGD
 from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parity import signs
 from tplimits.program.total import TotalProgram
 
 Array = NDArray[numpy.float64]
@@ -202,8 +204,9 @@ def operator_sums(asked: TangentRequest, number: int) -> list[tuple[str, PairSum
         network, X = operator.decayed.program, asked.at_all_times()
         network = network.bind(**{a: s for a, s in sizes.items() if network.size(a) is None})
     total = TotalProgram(network)
+    draw = _HalvedExecution if asked.white and _gains_from_halves(asked, total) else TrainingExecution
     seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
-    execution = TrainingExecution(
+    execution = draw(
         total,
         dict.fromkeys(_drawn(asked), SGD()),
         X,
@@ -219,6 +222,20 @@ def operator_sums(asked: TangentRequest, number: int) -> list[tuple[str, PairSum
     return [(name, part) for name in operator.trained for part in _parts(asked, total, execution, name)]
 
 
+class _HalvedExecution(TrainingExecution):
+    """Kets whose Gaussian vectors have the other sign in the second half of the particles."""
+
+    population = AntitheticPopulation
+
+
+def _gains_from_halves(asked: TangentRequest, total: TotalProgram) -> bool:
+    """Whether some function is neither odd nor even, such as relu; where all are, both halves would say the same."""
+    sizes = {"n": 1.0, **asked.ratios}
+    _, particles = particles_by_width(sizes, asked.particles, min(asked.block, asked.particles // 2))
+    halves = all(size % 2 == 0 for size in particles.values())
+    return halves and None in signs(total.backward.program, -1, lambda s, sign: -1, {})
+
+
 def _drawn(asked: TangentRequest) -> list[str]:
     """Matrices and vectors of the network."""
     return [s.name for s in asked.bound if isinstance(s, (InitialMatrix, InitialVector))]
@@ -229,7 +246,8 @@ def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, n
     rows = gradient_rows(total, name, run)
     unit, optimizer = run.width[total.readout_width], asked.operator.optimizers[name]
     families = sorted({int(k) for part in rows for k in part.family})
-    members = [_member(asked, [part for part in rows if family in part.family], family) for family in families]
+    own = [[part for part in rows if family in part.family] for family in families]
+    members = [_member(asked, name, found, family) for found, family in zip(own, families, strict=True)]
     if isinstance(s, InitialMatrix):
         return [PairSums(member, run.blocks, unit, optimizer) for member in members]
     return [EntrySums(members, unit, asked.weight_square(name), optimizer)] if members else []
@@ -242,7 +260,7 @@ def _of_entries(optimizer: Optimizer) -> Any:
     return found.stepper()
 
 
-def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
+def _member(asked: TangentRequest, name: str, rows: list[Rows], family: int) -> Member:
     chosen = [part.family == family for part in rows]
 
     def joined(arrays: list[Array]) -> Array:
@@ -251,14 +269,16 @@ def _member(asked: TangentRequest, rows: list[Rows], family: int) -> Member:
 
     right = [part.right for part in rows if part.right is not None]
     output = numpy.concatenate([part.output[c] for part, c in zip(rows, chosen, strict=True)])
-    return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales)
+    return Member(joined([part.left for part in rows]), joined(right) if right else None, output, asked.scales(name))
 
 
 class TangentReplicate:
     """f at all times on one draw of particles; the kets are drawn again when it is taken up from a checkpoint."""
 
-    def __init__(self, asked: TangentRequest, path: Array, biases: OutputBiases, number: int) -> None:
-        self.asked, self.path, self.signal = asked, path, error_signal(asked.error)
+    def __init__(
+        self, asked: TangentRequest, path: Array, biases: OutputBiases, clipped: Clipping, number: int
+    ) -> None:
+        self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), clipped
         self.outputs = len(biases.constant)
         self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
         for name in asked.operator.biases:
@@ -269,9 +289,12 @@ class TangentReplicate:
         """One step of training."""
         t, asked = len(self.f) - 1, self.asked
         χ = self.signal(self.f[-1], t)
+        at_all_times = numpy.zeros((asked.times, *χ.shape))
+        at_all_times[min(t, asked.times - 1)] = χ
+        shares = self.clipped.shares(at_all_times)
         change = numpy.zeros((asked.inputs, self.outputs))
         for name, part in self.sums:
-            part.step(t, χ, asked.rates[name](t), asked.decay)
+            part.step(t, shares.get(name, 1.0) * χ, asked.rates[name](t), asked.kept(name))
             change += part.change(t + 1, self.outputs)
         f = self.path[min(t + 1, len(self.path) - 1)] + change.reshape(asked.shape)
         if not numpy.isfinite(f).all():

@@ -30,7 +30,7 @@ Array = NDArray[numpy.float64]
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters with one optimizer and rate."""
+    """Parameters with one optimizer, rate and decay."""
 
     optimizer: Optimizer
     rate: Rate
@@ -50,11 +50,11 @@ class TangentRequest(Settings):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The parameters that have the same optimizer and rate; each alone where a norm divides."""
+        """The parameters that have the same optimizer, rate and decay; each alone where a norm divides."""
         found: dict[tuple[Any, ...], Group] = {}
         for name, optimizer in self.operator.optimizers.items():
             alone = None if optimizer.divides_by is None else name
-            key = (optimizer, self.rates[name], alone)
+            key = (optimizer, self.rates[name], self.operator.weight_decay[name], alone)
             names = found[key].names if key in found else ()
             found[key] = Group(optimizer, self.rates[name], (*names, name))
         return tuple(found.values())
@@ -63,6 +63,13 @@ class TangentRequest(Settings):
         """A width over that which is read out."""
         readout = self.bound[self.bound.returns[0]].width or "n"
         return self.ratios.get(width, 1.0) / self.ratios.get(readout, 1.0)
+
+    def columns(self, name: str) -> float:
+        """Columns of a matrix over n₀, 1 for what is no matrix."""
+        if name in self.operator.biases:
+            return 1.0
+        s = self.bound[self.bound.initial_names[name]]
+        return self.ratio(s.columns) if isinstance(s, InitialMatrix) else 1.0
 
     def weight_square(self, name: str) -> float:
         """|w|² at the start for a matrix or a vector: the sum of squares over n₀^(2e − 2b)."""
@@ -94,26 +101,30 @@ class TangentRequest(Settings):
         return (self.inputs, *self.outputs)
 
     @property
-    def decay(self) -> float:
-        """1 − λ."""
-        return 1.0 - self.operator.weight_decay
+    def is_decaying(self) -> bool:
+        """Whether any weights shrink."""
+        return any(self.operator.weight_decay.values())
+
+    def kept(self, name: str) -> float:
+        """1 − λ of a parameter."""
+        return 1.0 - self.operator.weight_decay[name]
 
     @property
     def times(self) -> int:
         """How many different multiples of the initial weights there are."""
-        return 1 if self.decay == 1 else self.steps + 1
+        return self.steps + 1 if self.is_decaying else 1
 
-    @property
-    def scales(self) -> Array:
-        """(1 − λ)^t for each of them."""
-        found: Array = self.decay ** numpy.arange(self.times, dtype=numpy.float64)
+    def scales(self, name: str) -> Array:
+        """(1 − λ)^t of a parameter for each of them."""
+        found: Array = self.kept(name) ** numpy.arange(self.times, dtype=numpy.float64)
         return found
 
     def at_all_times(self) -> dict[str, Array]:
         """The data of the network on multiples of its weights: all inputs at time 0, then all at time 1, …"""
-        scale = self.operator.decayed.scale
+        decayed, groups = self.operator.decayed, self.operator.shrinking.values()
+        multiples = {s: self.scales(names[0]) for s, names in zip(decayed.scales, groups, strict=True)}
         data = {name: numpy.concatenate([x] * self.times) for name, x in self.X.items()}
-        return {scale: numpy.repeat(self.scales, self.inputs), **data}
+        return {**{s: numpy.repeat(values, self.inputs) for s, values in multiples.items()}, **data}
 
 
 def tangent_request(operator: TangentOperator, asked: RunAsked, f0: Any, executor: Any) -> TangentRequest:
@@ -145,9 +156,9 @@ def _fits(asked: TangentRequest) -> None:
     if asked.f0 is None:
         return
     path = (asked.steps + 1, *asked.shape)
-    if asked.f0.shape == asked.shape or (asked.decay != 1 and asked.f0.shape == path):
+    if asked.f0.shape == asked.shape or (asked.is_decaying and asked.f0.shape == path):
         return
-    also = f", or {path} for the path of f^dec" if asked.decay != 1 else ""
+    also = f", or {path} for the path of f^dec" if asked.is_decaying else ""
     raise EvaluationError(
         f"f0 has shape {asked.f0.shape}; the outputs of {asked.inputs} inputs have {asked.shape}{also}."
     )

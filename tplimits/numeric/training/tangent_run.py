@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 
@@ -17,11 +17,11 @@ from tplimits.limit.training.sign_kernel import sign_kernel
 from tplimits.numeric.training import checkpoint
 from tplimits.numeric.training.divisors import share
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
+from tplimits.numeric.training.tangent_clipping import Clipping, clipping
 from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.numeric.training.tangent_particles import TangentReplicate
 from tplimits.numeric.training.tangent_request import Group, TangentRequest
 from tplimits.program.loss import error_signal
-from tplimits.program.nodes import InitialMatrix
 from tplimits.program.optimizers.recursion import G, Optimizer
 from tplimits.program.serial import to_json
 from tplimits.progress import Progress, reporting
@@ -37,7 +37,7 @@ def train(asked: TangentRequest, executor: Executor | None, progress: Progress) 
 
 def _trained(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
     biases = output_biases(asked)
-    nngp, ntk = kernels(asked, biases, asked.seed)
+    nngp, ntk = kernels(asked, biases, asked.seed, asked.groups[0].names)
     path = initial_path(asked, nngp, biases)
     if asked.operator.is_by_kernel:
         return _by_kernel(asked, ntk, path, biases)
@@ -89,20 +89,22 @@ def _by_kernel(
 
     With drawn kernels, once for each draw.
     """
-    f = linear(asked, _of_groups(asked, biases, asked.seed, ntk), path)
+    clipped = clipping(asked, biases, asked.seed)
+    f = linear(asked, [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])], path, clipped)
     if not asked.operator.kernels.is_drawn:
         return f, numpy.zeros_like(f), f[None]
     seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
-    return _averaged(numpy.array([linear(asked, _of_groups(asked, biases, seed), path) for seed in seeds]))
+    return _averaged(numpy.array([_drawn(asked, biases, seed, path) for seed in seeds]))
 
 
-def _of_groups(
-    asked: TangentRequest, biases: OutputBiases, seed: int, whole: OutputKernel | None = None
-) -> list[OutputKernel]:
-    """The tangent kernel of each group of parameters with the same optimizer and rate."""
-    if whole is not None and len(asked.groups) == 1:
-        return [whole]
-    return [kernels(asked, biases, seed, names)[1] for names in (group.names for group in asked.groups)]
+def _drawn(asked: TangentRequest, biases: OutputBiases, seed: int, path: Array) -> Array:
+    """A run with one draw of the kernels."""
+    return linear(asked, _of_groups(asked, biases, seed, asked.groups), path, clipping(asked, biases, seed))
+
+
+def _of_groups(asked: TangentRequest, biases: OutputBiases, seed: int, groups: Sequence[Group]) -> list[OutputKernel]:
+    """The tangent kernel of each group of parameters."""
+    return [kernels(asked, biases, seed, group.names)[1] for group in groups]
 
 
 class _Linear:
@@ -116,12 +118,10 @@ class _Linear:
         assert inner is not None
         self.shape = (asked.times, *asked.shape)
         self._group, self._stepper = group, inner.stepper()
-        self._kernel, self._decay = kernel, asked.decay
+        self._kernel, self._decay = kernel, asked.kept(group.names[0])
         self._states, self._moved = self._stepper.start(self.shape), numpy.zeros(self.shape)
-        self._columns = self._weight = 1.0
+        self.names, self._columns, self._weight = group.names, asked.columns(group.names[0]), 1.0
         if group.optimizer.divides_by is not None and group.names[0] not in asked.operator.biases:
-            s = asked.bound[asked.bound.initial_names[group.names[0]]]
-            self._columns = asked.ratio(s.columns) if isinstance(s, InitialMatrix) else 1.0
             self._weight = asked.weight_square(group.names[0])
 
     def change(self, t: int, χ: Array) -> Array:
@@ -140,7 +140,7 @@ class _Linear:
         return max(float((q * self._times(q)).sum()) * self._columns, 0.0)
 
 
-def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array) -> Array:
+def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array, clipped: Clipping) -> Array:
     """A run with linear updates, given the kernel of each group of parameters."""
     signal, shape = error_signal(asked.error), (asked.times, *asked.shape)
     groups = [_Linear(asked, group, kernel) for group, kernel in zip(asked.groups, ntks, strict=True)]
@@ -148,7 +148,8 @@ def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array) -> Arra
     for t in range(asked.steps):
         χ = numpy.zeros(shape)
         χ[min(t, asked.times - 1)] = signal(found[-1], t)
-        change = sum((group.change(t, χ) for group in groups), numpy.zeros(shape))
+        shares = clipped.shares(χ)
+        change = sum((group.change(t, shares.get(group.names[0], 1.0) * χ) for group in groups), numpy.zeros(shape))
         later = min(t + 1, asked.times - 1)
         found.append(_finite(path[later] - change[later], t + 1))
     return numpy.array(found)
@@ -164,7 +165,7 @@ def _replicates(
     asked: TangentRequest, path: Array, biases: OutputBiases, executor: Executor | None, progress: Progress
 ) -> Array:
     """All replicates; the same numbers whoever runs them."""
-    begin = partial(TangentReplicate, asked, path, biases)
+    begin = partial(TangentReplicate, asked, path, biases, clipping(asked, biases, asked.seed))
     with reporting(progress) as report:
         report.plan(asked.replicates * asked.steps, "training")
         try:
@@ -202,7 +203,14 @@ def _fingerprint(asked: TangentRequest) -> str:
     """What a run was asked for; the number of replicates may grow."""
     operator = asked.operator
     parts: list[object] = [to_json(operator.whole), sorted(operator.optimizers.items(), key=lambda item: item[0])]
-    parts += [operator.weight_decay, operator.infinite, asked.particles, asked.block, asked.white, asked.seed]
+    parts += [
+        sorted(operator.weight_decay.items()),
+        operator.infinite,
+        asked.particles,
+        asked.block,
+        asked.white,
+        asked.seed,
+    ]
     parts += [asked.steps, sorted(asked.ratios.items()), sorted(asked.sampling.items())]
     parts += [[(name, rate(t)) for name, rate in sorted(asked.rates.items()) for t in range(asked.steps)]]
     f0 = {} if asked.f0 is None else {"f0": asked.f0}

@@ -1,4 +1,4 @@
-"""Optimizers that look at all entries of a parameter at once: normalised, clipped and factored updates.
+"""Optimizers that look at all entries of a parameter at once, or of all parameters: normalised, clipped, factored.
 
 With Q_t of an entrywise optimizer, ‖·‖ the root of the sum of squares over a parameter (each matrix of a family alone,
 vectors with all their axes), and w what is trained, a step is (Yang & Littwin, Eq. 2.54)
@@ -6,6 +6,12 @@ vectors with all their axes), and w what is trained, a step is (Yang & Littwin, 
     −η n^(−c) Q_t/ν,    ν = ‖Q_t‖ or ‖w‖ (normalised),    ν = max(θ, ‖Q_t‖) (clipped),    θ = θ_0 n^e,
 
 with e = 1 for matrices, ½ for vectors and 0 for scalars, so that c counts as c + e, or c + e − b where ν = ‖w‖.
+
+The whole gradient is clipped before any Q sees it: Q_t(G_0/ν_0, …, G_t/ν_t) with G_t = n^d g_t of a parameter and
+
+    ν_t = max(θ_0, |G_t|),    |G_t|² = Σ_w ‖n^d g_t‖²/n^(2e)  over all parameters that are clipped alike.
+
+In NTP, where d = e, this is the norm of the gradient with respect to all w; powers of n stay as they are.
 """
 
 from __future__ import annotations
@@ -110,26 +116,34 @@ class Normalized(_Around):
 
 @dataclass(frozen=True)
 class Clipped(_Around):
-    """Updates whose norm is clipped at θ = θ_0 n^e, θ_0 the `threshold`.
+    """Updates whose norm is clipped at θ = θ_0 n^e, θ_0 the `threshold`, or gradients clipped together before.
 
     reading="usual" divides by max(θ, ‖Q‖): the norm never exceeds 1, and small updates stay in proportion.
     reading="printed" divides by min(θ, ‖Q‖), as the paper has it: the norm is never below 1.
+    of="update" clips the update Q of each parameter by its own norm; of="gradient" the gradient, before Q sees it, by
+    the norm over all parameters whose optimizers clip gradients by the same threshold and reading.
 
     >>> import tplimits as tp
     >>> Clipped(tp.Adam(), 0.5).reading
     'usual'
+    >>> Clipped(tp.SGD(), 0.5, of="gradient").clips_gradient
+    ('max', 1/2)
 
-    Raises ProgramError for a threshold that is not positive, another reading, or an optimizer that is not entrywise.
+    Raises ProgramError for a threshold that is not positive, another reading or `of`, or an optimizer that is not
+    entrywise.
     """
 
     threshold: Any = 1
     reading: str = "usual"
+    of: str = "update"
 
     def __post_init__(self) -> None:
         self._check_inner()
         positive_number("threshold", self.threshold, ProgramError)
         if self.reading not in ("usual", "printed"):
             raise ProgramError(f'Clipped(reading={self.reading!r}): give reading="usual" or reading="printed".')
+        if self.of not in ("update", "gradient"):
+            raise ProgramError(f'Clipped(of={self.of!r}): give of="update" or of="gradient".')
 
     @property
     def degree(self) -> int | None:
@@ -141,17 +155,27 @@ class Clipped(_Around):
 
     @property
     def divides_by(self) -> str | None:
-        return "update"
+        return "update" if self.of == "update" else None
 
     @property
     def clips_at(self) -> tuple[str, Expr] | None:
         return "max" if self.reading == "usual" else "min", exact_of(self.threshold)
 
+    @property
+    def clips_gradient(self) -> tuple[str, Expr] | None:
+        return self.clips_at if self.of == "gradient" else None
+
     def divisor(self, norm: Any, unit: float = 1.0) -> Any:
         return (numpy.maximum if self.reading == "usual" else numpy.minimum)(norm, float(self.threshold) * unit)
 
     def extra_power(self, kind: str, exponents: Exponents) -> Expr:
-        return NORM_POWER[kind]
+        return NORM_POWER[kind] if self.of == "update" else sympy.S.Zero
+
+    def stepper(self) -> Any:
+        return super().stepper() if self.of == "update" else self.optimizer.stepper()
+
+    def __str__(self) -> str:
+        return super().__str__().replace(", of=update)", ")")
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,16 @@ class Optimizer:
         """ "max" or "min", and θ_0, where updates are divided by max(θ, norm) or min(θ, norm)."""
         return None
 
+    @property
+    def clips_gradient(self) -> tuple[str, Expr] | None:
+        """The same, where the gradients of all parameters that clip alike are divided together, before Q sees them."""
+        return None
+
+    @property
+    def may_vanish(self) -> bool:
+        """Whether something is divided by a number that may be 0."""
+        return self.divides_by is not None or (self.clips_gradient or ("max",))[0] == "min"
+
     def divisor(self, norm: Any, unit: float = 1.0) -> Any:
         """What updates are divided by, given that norm; `unit` is n^e, 1 for norms at infinite width."""
         return unit

@@ -2,18 +2,19 @@ r"""How training is written: kets with the time at their names, |h_t⟩, in plai
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import sympy
 from sympy import Expr
 
-from tplimits.limit.training.norms import Norm
+from tplimits.limit.training.norms import Norm, WholeNorm
 from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, Lookup
 from tplimits.program.program import Program
 from tplimits.program.render import BodyPrinter, number_text
 from tplimits.report.kernels.latex import label
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
-from tplimits.report.training.update_functions import norm_latex, norm_text
+from tplimits.report.training.update_functions import norm_latex, norm_text, whole_latex, whole_text
 
 
 def latex_label(text: str) -> str:
@@ -46,8 +47,17 @@ class Notation(Protocol):
     def mean(self, inside: str) -> str:
         """⟨1|inside⟩."""
 
-    def product(self, dh: str, x: str, t: str) -> str:
-        """|dh⟩_{χ_t}⟨x|, summed over inputs and outputs."""
+    def product(self, dh: str, x: str, t: str, at: str) -> str:
+        """|dh⟩_{χ_t}⟨x|, summed over inputs and outputs, or at one output `at`."""
+
+    def signal(self, t: str, at: str) -> str:
+        """χ_t, at one output or summed over."""
+
+    def indices(self, pairs: list[tuple[str, str]]) -> str:
+        """Axes of the output and the axes of a parameter that they are equal to."""
+
+    def kronecker(self, axis: str, index: str) -> str:
+        """1 at one index of an axis, 0 elsewhere."""
 
     def bar(self, inside: str, t: str) -> str:
         """The update function of step t, of everything up to then."""
@@ -64,8 +74,17 @@ class Notation(Protocol):
     def divisor(self, name: str, t: str) -> str:
         """That norm."""
 
+    def clipped(self, gradient: str, t: str) -> str:
+        """A gradient by the norm ν of the whole gradient."""
+
+    def whole_divisor(self, t: str) -> str:
+        """That norm."""
+
     def norm(self, inside: str, norm: Norm) -> str:
         """√(widths Σ_axes E[inside²]), or the larger or smaller of it and θ."""
+
+    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
+        """The same of the whole gradient."""
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         """A body at time t; `data` are instructions without a time."""
@@ -111,8 +130,17 @@ class TextNotation:
     def mean(self, inside: str) -> str:
         return f"⟨1|{inside}⟩"
 
-    def product(self, dh: str, x: str, t: str) -> str:
-        return f"|{dh}⟩_χ_{t}⟨{x}|"
+    def product(self, dh: str, x: str, t: str, at: str) -> str:
+        return f"|{dh}⟩_{self.signal(t, at)}⟨{x}|"
+
+    def signal(self, t: str, at: str) -> str:
+        return self.timed("χ", t) + (f"[{at}]" if at else "")
+
+    def indices(self, pairs: list[tuple[str, str]]) -> str:
+        return ", ".join(a if a == b else f"{a}={b}" for a, b in pairs)
+
+    def kronecker(self, axis: str, index: str) -> str:
+        return f"δ[{axis}={index}] "
 
     def bar(self, inside: str, t: str) -> str:
         return f"Q_{t}({inside})"
@@ -129,8 +157,17 @@ class TextNotation:
     def divisor(self, name: str, t: str) -> str:
         return f"ν_{t}[{name}]"
 
+    def clipped(self, gradient: str, t: str) -> str:
+        return f"({gradient})/{self.whole_divisor(t)}" if " + " in gradient else f"{gradient}/{self.whole_divisor(t)}"
+
+    def whole_divisor(self, t: str) -> str:
+        return self.timed("ν", t)
+
     def norm(self, inside: str, norm: Norm) -> str:
         return norm_text(inside, norm)
+
+    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
+        return whole_text(gradients, norm)
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         return _TimedBody(self._program, data).doprint(expr)
@@ -196,8 +233,20 @@ class LatexNotation:
     def mean(self, inside: str) -> str:
         return rf"\langle 1|{inside}\rangle"
 
-    def product(self, dh: str, x: str, t: str) -> str:
-        return rf"|{dh}\rangle_{{\chi_{{{t}}}}}\langle {x}|"
+    def product(self, dh: str, x: str, t: str, at: str) -> str:
+        return rf"|{dh}\rangle_{{\chi_{{{t}}}{self._above(at)}}}\langle {x}|"
+
+    def signal(self, t: str, at: str) -> str:
+        return self.timed("χ", t) + self._above(at)
+
+    def _above(self, at: str) -> str:
+        return f"^{{{at}}}" if at else ""
+
+    def indices(self, pairs: list[tuple[str, str]]) -> str:
+        return ",".join(latex_label(a) if a == b else f"{latex_label(a)}={latex_label(b)}" for a, b in pairs)
+
+    def kronecker(self, axis: str, index: str) -> str:
+        return rf"\delta_{{{latex_label(axis)}={index}}}\,"
 
     def bar(self, inside: str, t: str) -> str:
         return rf"\overline{{{inside}}}"
@@ -214,8 +263,18 @@ class LatexNotation:
     def divisor(self, name: str, t: str) -> str:
         return rf"\nu^{{{latex_label(name)}}}_{{{t}}}"
 
+    def clipped(self, gradient: str, t: str) -> str:
+        inside = rf"\big({gradient}\big)" if " + " in gradient else gradient
+        return rf"{inside}\big/{self.whole_divisor(t)}"
+
+    def whole_divisor(self, t: str) -> str:
+        return rf"\nu_{{{t}}}"
+
     def norm(self, inside: str, norm: Norm) -> str:
         return norm_latex(inside, norm)
+
+    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
+        return whole_latex(gradients, norm)
 
     def body(self, expr: Expr, data: frozenset[int]) -> str:
         return _TimedLatex(self._program, data).doprint(expr)

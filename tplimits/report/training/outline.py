@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sympy import Expr, Integer
 
 from tplimits.limit.kets import MASTER, Reference
 from tplimits.limit.training.maximal import MaximalRecursion
-from tplimits.limit.training.norms import norm_of
+from tplimits.limit.training.norms import norm_of, whole_norms
+from tplimits.program.backward import Use
 from tplimits.program.entries import Entry, axis_symbol
 from tplimits.program.nodes import (
     Avg,
@@ -21,6 +22,7 @@ from tplimits.program.nodes import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.pinned import pinned
 from tplimits.report.training.notation import Notation
 from tplimits.report.training.ratios import of_image
 
@@ -64,6 +66,10 @@ class Outline:
             yield self._update(name)
         for name in self.recursion.optimizers:
             yield from self._divisor(name)
+        for norm in whole_norms(self.recursion.network, self.recursion.optimizers):
+            gradients = {name: self.gradient(name, "t") for name in norm.parts}
+            right = self.write.whole_norm(gradients, norm)
+            yield Equation("divisor", self.write.whole_divisor("t"), right, tuple(norm.parts), NORM)
         for s in self.program:
             if isinstance(s, MatMul):
                 yield self._unrolled(s)
@@ -97,8 +103,14 @@ class Outline:
 
     def _image(self, s: MatMul, t: str) -> str:
         assert s.operand is not None
-        matrix = self.write.timed(self.program[s.matrix].name, t)
+        at = ",".join(f"{a}={i}" for a, i in self._member(s).items())
+        matrix = self.write.timed(self.program[s.matrix].name + (f"[{at}]" if at else ""), t)
         return f"{matrix}{self.write.transpose if s.transposed else ''} {self._label(s.operand, 't')}"
+
+    def _member(self, s: MatMul) -> dict[str, Expr]:
+        """Which one of a family of matrices a product is with, as far as that is a number."""
+        chosen = zip(self.program[s.matrix].axes, s.matrix_indices, strict=True)
+        return {a: i for a, i in chosen if isinstance(i, Integer)}
 
     def _output(self) -> Iterator[Equation]:
         write, network = self.write, self.recursion.network
@@ -134,15 +146,18 @@ class Outline:
         reference = self._reference(name)
         return Equation("update", new, f"{self._kept(λ, old)} − {write.rate} {bar}", (name,), reference)
 
-    def _bar(self, name: str, t: str, transpose: str = "") -> str:
-        """The update of a parameter at a time, divided by its norm if it is."""
-        bar = self.write.bar(self.gradient(name, t), t) + transpose
-        divides = self.recursion.optimizers[name].divides_by is not None
+    def _bar(self, name: str, t: str, transpose: str = "", member: Mapping[str, Expr] | None = None) -> str:
+        """The update of a parameter, or of one member, at a time, divided by its norm if it is."""
+        optimizer, gradient = self.recursion.optimizers[name], self.gradient(name, t, member)
+        if optimizer.clips_gradient is not None:
+            gradient = self.write.clipped(gradient, t)
+        bar = self.write.bar(gradient, t) + transpose
+        divides = optimizer.divides_by is not None
         return self.write.divided(bar, name, t) if divides else bar
 
     def _reference(self, name: str) -> Reference:
         optimizer = self.recursion.optimizers[name]
-        if optimizer.divides_by is not None:
+        if optimizer.divides_by is not None or optimizer.clips_gradient is not None:
             return NORM
         if not optimizer.is_entrywise:
             return FACTORED
@@ -166,21 +181,32 @@ class Outline:
     def _parameter(self, name: str) -> Instruction:
         return self.program[self.program.initial_names[name]]
 
-    def gradient(self, name: str, t: str) -> str:
-        """The gradient of a parameter at a time, contracted with the error signals; the sum over all its uses."""
-        backward, write, s = self.recursion.total.backward, self.write, self._parameter(name)
-        uses = (*backward.gradients[name], *backward.shift_gradients[name])
-        terms = []
-        for use in uses:
-            gradient = self._label(use.gradient, t)
-            if use.operand is not None:
-                operand = self._label(use.operand, t)
-                left, right = (operand, gradient) if use.transposed else (gradient, operand)
-                terms.append(write.product(left, right, t))
-            else:
-                shown = write.ket(gradient) if isinstance(s, InitialVector) else gradient
-                terms.append(f"{write.timed('χ', t)}·{shown}")
-        return " + ".join(terms) or "0"
+    def gradient(self, name: str, t: str, member: Mapping[str, Expr] | None = None) -> str:
+        """The gradient of a parameter at a time, contracted with the error signals; the sum over all its uses.
+
+        `member` chooses one of a family, by axis.
+        """
+        backward = self.recursion.total.backward
+        uses = [(use, backward.outputs) for use in backward.gradients[name]]
+        uses += [(use, backward.shift_outputs) for use in backward.shift_gradients[name]]
+        terms = (self._term(name, use, outputs, t, member or {}) for use, outputs in uses)
+        return " + ".join(filter(None, terms)) or "0"
+
+    def _term(self, name: str, use: Use, outputs: Mapping[str, str], t: str, member: Mapping[str, Expr]) -> str:
+        """One use: the entries that it moves, χ of the outputs that they belong to, and its gradient."""
+        write, s = self.write, self._parameter(name)
+        to_output, others = pinned(use, s.axes, outputs).shown(outputs)
+        if any(isinstance(i, Integer) and member.get(a, i) != i for a, i in others):
+            return ""
+        δ = "".join(write.kronecker(a, write.body(i, self.data)) for a, i in others if member.get(a) != i)
+        at = write.indices([(o, a) for a, o in to_output])
+        gradient = self._label(use.gradient, t)
+        if use.operand is None:
+            shown = write.ket(gradient) if isinstance(s, InitialVector) else gradient
+            return f"{δ}{write.signal(t, at)}·{shown}"
+        operand = self._label(use.operand, t)
+        left, right = (operand, gradient) if use.transposed else (gradient, operand)
+        return δ + write.product(left, right, t, at)
 
     def _unrolled(self, s: MatMul) -> Equation:
         assert s.operand is not None
@@ -190,7 +216,7 @@ class Outline:
         first = write.ket(self._image(s, "0"))
         if base:
             first = f"{write.power(base, 't')} {first}"
-        bar = self._bar(name, "s", write.transpose if s.transposed else "")
+        bar = self._bar(name, "s", write.transpose if s.transposed else "", self._member(s))
         ratio = of_image(self.program, s)
         more = "" if ratio == 1 else f"{write.number(ratio)} "
         action = f"{more}{bar} {write.ket(self._label(s.operand, 't'))}"

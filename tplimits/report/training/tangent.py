@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits.limit.kets import MASTER, Reference, Step
-from tplimits.limit.training.norms import Norm, norm_of
+from tplimits.limit.training.norms import Norm
 from tplimits.limit.training.tangent import TangentOperator
-from tplimits.program.backward import Use
 from tplimits.program.nodes import InitialMatrix, InitialVector, MatMul
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.render import body_text, number_text, right_hand_side
 from tplimits.report.training.outline import BACKWARD, FACTORED, NORM
-from tplimits.report.training.ratios import of_image, of_parameter, text_factor
+from tplimits.report.training.ratios import of_image, text_factor
+from tplimits.report.training.tangent_terms import Shown, by_optimizer, deltas, sum_over
 from tplimits.report.training.update_functions import (
     NOT_ZERO,
     SIDES,
@@ -24,6 +23,7 @@ from tplimits.report.training.update_functions import (
     factored_text,
     is_factored,
     norm_text,
+    whole_text,
 )
 
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
@@ -32,88 +32,35 @@ START = Reference(f"{MASTER}, Thm 2.9.19, with the hypothesis of fresh readout v
 DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")
 
 
-@dataclass(frozen=True)
-class Term:
-    """One use of a parameter: `left` and `right` of its gradient in the names of the program."""
-
-    parameter: str
-    left: str
-    right: str | None
-    sums: tuple[str, ...]
-
-
-class Shown:
-    """What the reports show of an operator."""
-
-    def __init__(self, operator: TangentOperator) -> None:
-        self.operator = operator
-        self.total = operator.backward.program
-        self.input = ", ".join(self.total[p].name for p in operator.whole.inputs)
-
-    @cached_property
-    def terms(self) -> dict[str, tuple[Term, ...]]:
-        """The uses of every trained matrix and vector."""
-        gradients = self.operator.backward.gradients
-        return {name: tuple(self._term(name, use) for use in gradients[name]) for name in self.operator.trained}
-
-    def _term(self, parameter: str, use: Use) -> Term:
-        left, right = body_text(self.total, use.gradient), None
-        if use.operand is not None:
-            right = body_text(self.total, use.operand)
-            left, right = (right, left) if use.transposed else (left, right)
-        kept = set(self.operator.backward.outputs)
-        family = {i.name for i in use.indices if isinstance(i, Symbol)}
-        return Term(parameter, left, right, tuple(a for a in use.axes if a not in kept and a not in family))
-
-    def summed(self, parameter: str) -> tuple[str, ...]:
-        """The axes of a parameter: every member has its own update."""
-        s = self.total[self.total.initial_names[parameter]]
-        return s.axes
-
-    def weight(self, parameter: str) -> Expr:
-        """The width of a parameter over that of the readout, which its part of the operator has as a factor."""
-        return of_parameter(self.total, parameter, self.total[self.operator.whole.returns[0]].width or "n")
-
-    def norm(self, parameter: str) -> Norm | None:
-        """The norm that divides the updates of a parameter."""
-        return norm_of(self.operator.whole, parameter, self.operator.optimizers[parameter])
-
-    def gradient(self, parameter: str) -> str:
-        """The gradient of a matrix or a vector, the sum over inputs b and uses."""
-        terms = self.terms[parameter]
-        inner = " + ".join(
-            _sum(t.sums) + (f"|{t.left}⟩" if t.right is None else f"|{t.left}⟩⟨{t.right}|") for t in terms
-        )
-        return f"Σ_b χ^b {inner}" if len(terms) == 1 else f"Σ_b χ^b ({inner})"
-
-    @property
-    def step(self) -> str:
-        """The step of the updates inside the operator: with weight decay every one has kets of its own."""
-        return "s" if self.operator.weight_decay else "t"
-
-    @property
-    def rest(self) -> str:
-        """What stands before the operator: f_t, or the decayed outputs."""
-        return "f_t" if not self.operator.weight_decay else "f^dec_{t+1}"
-
-
 def text(operator: TangentOperator) -> str:
     """The operator term by term, the update function, the kets that it is made of."""
-    shown, λ = Shown(operator), operator.weight_decay
+    shown = Shown(operator)
     lines = [
         f"training of {operator.whole.name} in the operator regime by {operator.optimizer or 'several optimizers'}"
     ]
-    if λ:
-        lines[0] += f", weight decay {λ:g}"
-        lines.append("  f_{t+1} = f^dec_{t+1} − η Σ_{s≤t} (1 − λ)^(t−s) 𝒦_{s,t+1},   χ_s = ε_s(f_s),   λ = " + f"{λ:g}")
-        lines.append("  f^dec_t ~ N(0, K), the outputs at the weights (1 − λ)^t θ_0, jointly over t")
+    if shown.is_decaying:
+        same = operator.decay is not None
+        lines[0] += f", weight decay {operator.decay:g}" if same else ", weight decay by parameter"
+        power, weights = ("(1 − λ)^(t−s) ", "(1 − λ)^t θ_0") if same else ("", "(1 − λ[w])^t w_0")
+        lines.append(
+            f"  f_{{t+1}} = f^dec_{{t+1}} − η Σ_{{s≤t}} {power}𝒦_{{s,t+1}},   χ_s = ε_s(f_s),   {shown.decays}"
+        )
+        lines.append(f"  f^dec_t ~ N(0, K), the outputs at the weights {weights}, jointly over t")
         lines.append("  𝒦_{s,t+1} at input a, with bras and kets outside Q at time t+1, inside at their own:")
     else:
         lines.append("  f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   f_0 ~ N(0, K)")
         lines.append("  𝒦 at input a:")
     lines += [f"    {'+ ' if i else '  '}{line}" for i, line in enumerate(_terms(shown))]
-    if operator.is_linear:
+    if operator.is_linear and operator.decay is None:
+        lines.append(
+            "  Q is linear in the gradients: the terms of a parameter w are Σ_s c_s χ_s Θ_w with its kernel Θ_w"
+        )
+    elif operator.is_linear:
         lines.append("  Q is linear in the gradients: 𝒦 = Σ_s c_s χ_s Θ with the tangent kernel Θ of tp.Kernels()")
+    elif operator.is_by_kernel and shown.whole_norms:
+        lines.append(
+            "  Q is linear in the gradients: it acts on χ_s/ν_s times tangent kernels Θ, and norms are √(χ·Θχ)"
+        )
     elif operator.is_by_kernel:
         lines.append(
             "  Q is linear in the gradients: 𝒦 = Σ_w Θ_w q_t/ν_t[w], q_t = Σ_s c_s χ_s, with the kernel Θ_w of each "
@@ -134,17 +81,26 @@ def _terms(shown: Shown) -> Iterator[str]:
     for parameter, terms in shown.terms.items():
         matrix = any(t.right is not None for t in terms)
         gradient, divided = shown.gradient(parameter), _divided(shown, parameter)
-        name = f"G_{parameter}"
-        family = _sum(shown.summed(parameter))
+        name, clipped = f"G_{parameter}", shown.clipped(parameter)
         before, after = (" ", divided) if matrix else ("", "")
         for number, term in enumerate(terms):
-            update = f"Q_{shown.step}({gradient if len(terms) == 1 else name})"
+            inside = gradient if len(terms) == 1 else name
+            inside = f"({inside}){clipped}" if clipped and len(terms) == 1 else f"{inside}{clipped}"
+            update = f"Q_{shown.step}({inside})"
             ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
             where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
-            weight = text_factor(shown.weight(parameter))
-            yield f"{weight}{family}{_sum(term.sums)}⟨{term.left}|{before}{update}{after}{ket}{where}"
+            weight = _power(shown, parameter) + text_factor(shown.weight(parameter))
+            family = sum_over(shown.summed(term)) + sum_over(term.sums) + deltas(shown.apart(term))
+            yield f"{weight}{family}⟨{term.left}|{before}{update}{after}{ket}{where}"
     for bias in shown.operator.biases:
-        yield f"∂f/∂{bias} Q_{shown.step}(∂f/∂{bias} Σ_b χ^b){_divided(shown, bias)}"
+        inside = f"∂f/∂{bias} Σ_b χ^b{shown.clipped(bias)}"
+        yield f"{_power(shown, bias)}∂f/∂{bias} Q_{shown.step}({inside}){_divided(shown, bias)}"
+
+
+def _power(shown: Shown, parameter: str) -> str:
+    """What is left of an update after t − s steps, in front of the terms of parameters with decays of their own."""
+    left = shown.left(parameter) if shown.operator.decay is None else ""
+    return f"({left})^(t−s) " if left else ""
 
 
 def _divided(shown: Shown, parameter: str) -> str:
@@ -153,33 +109,28 @@ def _divided(shown: Shown, parameter: str) -> str:
 
 def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
     """What updates are divided by, for each parameter."""
-    operator, kept = shown.operator, "(1 − λ)^t" if shown.operator.weight_decay else ""
+    operator = shown.operator
     for name in (*operator.trained, *operator.biases):
         norm = shown.norm(name)
         if norm is not None:
+            kept = f"({shown.left(name)})^t" if shown.left(name) else ""
             yield name, f"ν_t[{name}] = {norm_text(_inside(shown, name, norm, kept), norm)}"
+    for whole in shown.whole_norms:
+        gradients = {name: _whole_gradient(shown, name) for name in whole.parts}
+        yield ", ".join(whole.parts), f"ν_t = {whole_text(gradients, whole)}"
+
+
+def _whole_gradient(shown: Shown, name: str) -> str:
+    return f"∂f/∂{name} Σ_b χ^b" if name in shown.operator.biases else shown.gradient(name)
 
 
 def _inside(shown: Shown, name: str, norm: Norm, kept: str) -> str:
     """What a norm is taken of: the update, or the weights, which are those of the start times a power."""
     if norm.of == "update":
-        gradient = f"∂f/∂{name} Σ_b χ^b" if name in shown.operator.biases else shown.gradient(name)
-        return f"Q_t({gradient})"
+        return f"Q_t({_whole_gradient(shown, name)})"
     if norm.is_of_start:
         return kept
     return f"{name}_t" if name in shown.operator.biases else (f"({kept} {name})" if kept else name)
-
-
-def _sum(axes: tuple[str, ...]) -> str:
-    return f"Σ_{{{', '.join(axes)}}} " if axes else ""
-
-
-def by_optimizer(operator: TangentOperator) -> dict[Optimizer, tuple[str, ...]]:
-    """The optimizers, and the parameters that each of them moves."""
-    found: dict[Optimizer, tuple[str, ...]] = {}
-    for name, optimizer in operator.optimizers.items():
-        found[optimizer] = (*found.get(optimizer, ()), name)
-    return found
 
 
 def _update(optimizer: Optimizer, whose: str) -> Iterator[str]:
@@ -250,9 +201,10 @@ def _steps(shown: Shown) -> Iterator[Step]:
         yield Step("gradient and update", (parameter,), partial(_of_parameter, shown, parameter), reference)
     for name, shown_norm in _norms(shown):
         yield Step("norm of an update", (name,), partial(str, shown_norm), NORM)
-    if operator.weight_decay:
+    if shown.is_decaying:
+        weights = "(1 − λ)^t θ_0" if operator.decay is not None else "(1 − λ[w])^t w_0"
         sentence = (
-            "with weight decay the initial weights are (1 − λ)^t θ_0 at step t: kets outside Q are those of step t+1, "
+            f"with weight decay the initial weights are {weights} at step t: kets outside Q are those of step t+1, "
             "and f^dec, the outputs of that network, is a Gaussian process in time and input"
         )
         yield Step("weight decay", (), lambda: sentence, DECAY)
@@ -281,7 +233,7 @@ def assumptions(operator: TangentOperator) -> tuple[str, ...]:
         "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",
         "everything later is conditional on f_0",
     ]
-    if any(o.divides_by for o in operator.optimizers.values()):
+    if any(o.may_vanish for o in operator.optimizers.values()):
         found.append(NOT_ZERO)
     if operator.infinite:
         found.append(f"infinitely many independent members along {', '.join(operator.infinite)}")

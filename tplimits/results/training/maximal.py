@@ -89,7 +89,7 @@ class MaximalLimit:
             "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
             "Gaussian (matrices of variance 1/columns), the output an average",
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
-            *((report.NOT_ZERO,) if any(o.divides_by for o in self.recursion.optimizers.values()) else ()),
+            *((report.NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
         )
 
@@ -143,7 +143,7 @@ class MaximalLimit:
         It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
         kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers.
 
-        Raises ProgramError for families of matrices and for parameters that are read at selected entries.
+        Raises ProgramError for families of matrices, and for optimizers that look at all entries at once.
         """
         data = inputs_of(self.program, X, "X")
         times = whole_from("steps", steps, 0, EvaluationError)

@@ -16,7 +16,7 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kets import Step
 from tplimits.limit.training.tangent import TangentOperator, derive_tangent
 from tplimits.numeric import training
-from tplimits.program.given import exact_number, named_once
+from tplimits.program.given import named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
 from tplimits.program.program import Program
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class NeuralTangent:
     """The operator regime: the neural tangent parametrization, trained by an optimizer.
 
-    `optimizer` is one for all parameters, or a mapping that names every parameter.
-    `weight_decay` is the decoupled decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
+    `optimizer` is one for all parameters, or a mapping that names every parameter; so is `weight_decay`, the decoupled
+    decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
     Axes in `infinite` have infinitely many independent members, such as attention heads.
     """
 
@@ -62,16 +62,6 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
         raise ProgramError(
             f"tp.NeuralTangent({regime.optimizer!r}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
         )
-    if isinstance(regime.weight_decay, Mapping):
-        raise ProgramError(
-            "tp.NeuralTangent(weight_decay={…}): the operator regime takes one decay for all parameters, a number; "
-            "tp.MaximalUpdate takes one for each."
-        )
-    decay = exact_number("weight_decay", regime.weight_decay, ProgramError)
-    if not (decay >= 0 and decay < 1):
-        raise ProgramError(
-            f"weight_decay={regime.weight_decay!r}: a step keeps 1 − weight_decay; give 0 or more, below 1."
-        )
     infinite = (regime.infinite,) if isinstance(regime.infinite, str) else regime.infinite
     if not isinstance(infinite, Iterable) or not all(isinstance(a, str) for a in infinite):
         raise ProgramError(f'tp.NeuralTangent(infinite={regime.infinite!r}): give names, as in infinite=("head",).')
@@ -79,7 +69,7 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
         if axis not in network.all_axes:
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
-    operator = derive_tangent(network, regime.optimizer, float(decay), tuple(infinite))
+    operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite))
     return TangentLimit(network, regime, operator)
 
 
