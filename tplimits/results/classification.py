@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -96,22 +96,24 @@ class Classification:
 
     def check(
         self,
-        widths: Sequence[int] = (128, 1024),
+        widths: Sequence[int] = (64, 128, 256, 512),
         *,
         X: Any = None,
         error: Any = None,
         lr: Any = 0.5,
         steps: int = 2,
-        draws: int = 3,
+        draws: int = 8,
         seed: int = 0,
+        ratios: Mapping[str, float] | None = None,
     ) -> CoordinateCheck:
         """Train finite networks and compare the measured powers of n with those that were counted.
 
-        X: inputs, three random ones with four entries if left out.  error: (f − y)/B with random targets if left out.
+        X: inputs, three random ones with four entries if left out.  error: ε(f), signs that do not depend on f, over the
+        number of inputs, if left out.  draws: networks of the largest width, more of narrower ones.
         """
-        found: CoordinateCheck = stages.coordinates().coordinate_check(
-            self.verdict.counting, widths, X, error, lr, steps, draws, seed
-        )
+        coordinates = stages.coordinates()
+        asked = coordinates.Asked(widths, X, error, lr, steps, draws, seed, ratios)
+        found: CoordinateCheck = coordinates.coordinate_check(self.verdict.counting, asked)
         return found
 
     def latex(self) -> str:

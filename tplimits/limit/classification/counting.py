@@ -134,7 +134,7 @@ class Counting:
 
         A natural start has a + b = ½ in matrices and 0 elsewhere, but for powers of n that the program multiplies by.
         """
-        natural = replace(self, parametrization=_natural(self))
+        natural = self._natural
         pairs = [(self.name(p), self.steps[0].sizes[p], natural.steps[0].sizes[p]) for p in self.hidden]
         pairs += [(self.reading(r), size, natural.steps[0].reads[r]) for r, size in self.steps[0].reads.items()]
         pairs += [
@@ -146,6 +146,15 @@ class Counting:
             for name in self.roles.named("vector", "scalar")
         ]
         return [(name, now.start, then.start) for name, now, then in pairs]
+
+    @cached_property
+    def natural(self) -> dict[str, Power]:
+        """The power at a natural start of each feature."""
+        return {name: power for name, _, power in self.starts}
+
+    @cached_property
+    def _natural(self) -> Counting:
+        return replace(self, parametrization=_natural(self))
 
     def moves(self, t: int) -> dict[str, Power]:
         """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
