@@ -25,6 +25,7 @@ import numpy
 import record
 
 import tplimits as tp
+from tplimits.check.sampling import Sampling
 from tplimits.check.verdict import Claim, run_check
 from tplimits.program.program import Program
 
@@ -109,7 +110,9 @@ def one(name: str, seed: int) -> Outcome:
     """Check the true claim at one seed, and judge the wrong one by the same fit."""
     case = CASES[name]
     with ThreadPoolExecutor(1) as thread:
-        verdict = run_check(case.program, [case.true], seed=seed, level=LEVEL, executor=thread, progress=False)
+        verdict = run_check(
+            case.program, [case.true], Sampling(seed=seed, level=LEVEL, executor=thread, progress=False)
+        )
     row = verdict.rows[0]
     _, p = row.fit.two_sided(case.wrong, 0.0)
     return Outcome(not verdict.accepted, p <= LEVEL, row.z, row.lack_of_fit, sum(verdict.draws), verdict.seconds)

@@ -89,7 +89,7 @@ def measured(program, true, naive):
     """Finite widths accept one variance and reject the other, with the very same networks."""
     for variance, accepted in ((true, True), (naive, False)):
         claim = Claim("return", float(variance), statistic="covariance")
-        verdict = run_check(program, [claim], seed=SEED, level=LEVEL, progress=False, **narrow)
+        verdict = run_check(program, [claim], Sampling(seed=SEED, level=LEVEL, progress=False, **narrow))
         print(f"\n{program.name}: is the variance {float(variance):.4f}?")
         work.judged(verdict, accepted)
 

@@ -17,6 +17,7 @@ import sympy
 import tplimits as tp
 from tplimits.check.ends import end_claims, end_values, statistic_labels, statistics
 from tplimits.check.kernels import check_kernels
+from tplimits.check.sampling import Sampling
 from tplimits.check.verdict import Verdict
 from tplimits.limit.width import derive_width
 from tplimits.numeric.sde.paths import Paths
@@ -106,10 +107,13 @@ class Worked:
         """Networks of finite width accept the kernels derived, or judge what is claimed in their place."""
         print(f"\n{why}")
         stated = limit.evaluate(X) if claims is None else None
-        settings: dict[str, Any] = {"widths": KERNEL_WIDTHS, "draws": KERNEL_DRAWS, "train": limit.trained, **options}
+        judged = dict(claims or {})
         if stated is not None:
-            settings |= {"nngp": stated.nngp} | ({"ntk": stated.ntk} if limit.trained else {})
-        verdict = check_kernels(limit.program, X, claims=claims, seed=SEED, level=LEVEL, progress=False, **settings)
+            judged = {"nngp": stated.nngp} | ({"ntk": stated.ntk} if limit.trained else {})
+        asked: dict[str, Any] = {"train": limit.trained, **options}
+        widths, draws = asked.pop("widths", KERNEL_WIDTHS), asked.pop("draws", KERNEL_DRAWS)
+        sampling = Sampling(widths, draws, SEED, LEVEL, progress=False)
+        verdict = check_kernels(limit.program, X, stated=judged, sampling=sampling, **asked)
         self.judged(verdict, accepted)
 
     def layers(

@@ -231,7 +231,10 @@ def test_a_full_device_is_named(run):
         (("evaluate", "mlp", "--regime", "maximal"), "takes its inputs from --data FILE"),
         (("check", "mlp", "--regime", "tangent", "--data", "x.npy"), "add --targets FILE"),
         (("check", "mlp", "--regime", "tangent", "--data", "x.npy", "--targets", "y.npy"), "add --lr 0.1"),
-        (("check", "mlp", "--regime", "width", "--data", "x.npy"), "are for networks, not for --regime width"),
+        (
+            ("check", "mlp", "--regime", "width", "--data", "x.npy"),
+            "--data goes with --regime kernels or",
+        ),
         (("classify", "mlp", "--parametrization", "npt"), "it is one of sp, ntp, mup and up:S"),
         (("classify", "mlp", "--parametrization", "up:2"), "s is between 0"),
         (("classify", "mlp", "--exponents", "W=1,2"), "W"),
@@ -363,7 +366,10 @@ def test_a_block_derives_in_the_proportional_regime(run, tmp_path):
     assert status == 0
     assert "covariance SDE of resnet" in out
     assert "--regime proportional" in fails(run, "derive", f"{file}:resnet")
-    assert "--latex" in fails(run, *proportional, "--html", str(tmp_path / "a.html"))
+    page, data = tmp_path / "a.html", tmp_path / "a.json"
+    assert run(*proportional, "--set", "γ=3/5", "--set", "λ=4/5", "--html", str(page), "--json", str(data))[0] == 0
+    assert "<math" in page.read_text(encoding="utf-8") and json.loads(data.read_text(encoding="utf-8"))["fixed"] == []
+    assert run("derive", str(data), "--regime", "proportional")[1] == out
     assert "--fixed goes with" in fails(run, "derive", "tied_relu", "--fixed", "k")
 
 

@@ -94,5 +94,4 @@ from tplimits.results.training.tangent import NeuralTangent as NeuralTangent
 from tplimits.results.training.tangent import TangentLimit as TangentLimit
 from tplimits.results.width import Width as Width
 from tplimits.results.width import WidthLimit as WidthLimit
-
-__version__ = "0.1.0"
+from tplimits.version import VERSION as __version__

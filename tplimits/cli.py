@@ -16,13 +16,14 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from tplimits import __version__, zoo
+from tplimits import zoo
 from tplimits.commands.check import check
 from tplimits.commands.classify import classify
 from tplimits.commands.derive import derive
 from tplimits.commands.evaluate import evaluate
 from tplimits.errors import TplimitsError
 from tplimits.terminal import show, table
+from tplimits.version import VERSION
 
 USER_ERROR, DEFECT, INTERRUPTED, NO_READER = 2, 70, 130, 141
 
@@ -51,7 +52,7 @@ for _command in (derive, evaluate, check, classify):
 @app.callback(invoke_without_command=True)
 def _top(version: Annotated[bool, typer.Option("--version", help="print the version and stop")] = False) -> None:
     if version:
-        show(f"tplimits {__version__}")
+        show(f"tplimits {VERSION}")
         raise typer.Exit
 
 

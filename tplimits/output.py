@@ -10,13 +10,8 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
-from tplimits import __version__
 from tplimits.errors import CheckError
-from tplimits.report import files, html
-from tplimits.report.training import written
-from tplimits.results.kernels import KernelLimit
-from tplimits.results.training.maximal import MaximalLimit
-from tplimits.results.training.tangent import TangentLimit
+from tplimits.report import files
 from tplimits.terminal import say
 
 PICTURES = (".png", ".pdf", ".svg")
@@ -39,21 +34,6 @@ def drawable(plot: Path | None) -> None:
             raise TyperException(f"--plot {plot}: pictures are written as {', '.join(PICTURES)}.")
         if importlib.util.find_spec("matplotlib") is None:
             raise CheckError("a picture needs Matplotlib, which is not installed: pip install 'tplimits[plot]'.")
-
-
-def report(kind: Any, limit: Any) -> str:
-    """The page or the JSON of a limit; `kind` is the module that writes it."""
-    if isinstance(limit, TangentLimit | MaximalLimit):
-        return _of_training(kind, limit)
-    citation = limit.citation()
-    if isinstance(limit, KernelLimit):
-        return str(kind.kernel_limit(limit.outline, citation, __version__))
-    return str(kind.width_limit(limit.program, limit.state, citation, __version__))
-
-
-def _of_training(kind: Any, limit: TangentLimit | MaximalLimit) -> str:
-    of = limit.operator if isinstance(limit, TangentLimit) else limit.recursion
-    return (written.page if kind is html else written.document)(limit, of, __version__)
 
 
 def write(path: Path, content: str | bytes) -> None:

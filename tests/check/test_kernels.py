@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from checks import check_kernels
 
 import tplimits as tp
 from tplimits.check.estimate import Series
-from tplimits.check.kernels import check_kernels, kernel_sampler
+from tplimits.check.kernels import kernel_sampler
+from tplimits.check.sampling import Given
 
 DEPTH, W_STD, B_STD = 1, 1.3, 0.4
 
@@ -157,6 +159,6 @@ def test_what_cannot_be_checked(X):
 
 
 def test_work_grows_with_inputs_and_width(X):
-    small = kernel_sampler(MLP, X[:1], None, 0, {}, {}, None)
-    large = kernel_sampler(MLP, X, None, 0, {}, {}, None)
+    small = kernel_sampler(MLP, X[:1], None, 0, Given(), None)
+    large = kernel_sampler(MLP, X, None, 0, Given(), None)
     assert small.work(64) < large.work(64) < large.work(128) and large.batch(512) >= 1

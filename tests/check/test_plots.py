@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+from checks import run_check
 
-from tplimits.check.verdict import Claim, run_check
+from tplimits.check.verdict import Claim
 from tplimits.errors import EvaluationError
 
 

@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 import pytest
+from checks import run_check
 
 import tplimits as tp
-from tplimits.check.verdict import Claim, Verdict, run_check
+from tplimits.check.verdict import Claim, Verdict
 from tplimits.errors import CheckError, EvaluationError
 
 pytestmark = pytest.mark.sampling
@@ -161,7 +162,7 @@ def test_draws_that_do_not_fit_are_told(programs, monkeypatch):
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr(sys.modules[run_check.__module__], "sample_fixed", full)
+    monkeypatch.setattr(sys.modules[Verdict.__module__], "sample_fixed", full)
     with pytest.raises(CheckError, match=r"widths=\(16, 32\), draws=10: the draws do not fit into memory"):
         run_check(programs.pairs, [Claim("return", 1.1)], widths=(16, 32), draws=10)
 

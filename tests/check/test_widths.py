@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from checks import run_check
 
 from tplimits.check.estimate import Series
-from tplimits.check.verdict import Claim, run_check
+from tplimits.check.verdict import Claim
 from tplimits.check.widths import sampled_widths, whole_ratios
 
 

@@ -12,16 +12,16 @@ from source import MODULES, ROOT
 
 #: a stage may import itself and what stands before it
 ORDER = (
-    *("errors", "stages", "progress", "program", "limit", "numeric"),
+    *("version", "errors", "progress", "pictures", "program", "limit", "numeric"),
     *("check", "report", "results", "zoo", "loading", "assignments", "terminal", "output", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
-ONLY = {"errors": (), "stages": (), "progress": (), "zoo": ("errors", "program")}
+ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program")}
 #: the map of the package, and programs that use it from outside
 FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
 #: imports inside a function: where, and why
 LATE = {
-    "tplimits/report/plots.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
+    "tplimits/pictures/canvas.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
 }
 #: names under which third-party packages are imported, where they differ from the package's
 IMPORTED_AS = {"markupsafe": "jinja2"}
@@ -38,6 +38,21 @@ def test_imports_come_from_earlier_stages(module):
     for imported, _ in module.imports():
         if imported.startswith("tplimits.") and stage(imported) != own:
             assert stage(imported) in allowed, f"{module.place} imports {imported}"
+
+
+def test_packages_import_lazily_what_is_in_them_alone():
+    """`from tplimits import numeric` stands for its modules: they come later, but from no higher stage."""
+    lazy = {m.place: list(m.lazy_imports()) for m in MODULES}
+    names = {m.name for m in MODULES}
+    assert [name for found in lazy.values() for name in found if name not in names] == []
+    assert sum(map(len, lazy.values())) > 15
+
+
+def test_modules_are_imported_and_never_handed_over():
+    """A function that returns a module, or looks one up by its name, hides an import from every reader."""
+    hidden = re.compile(r"-> ModuleType|import_module\(|__import__\(")
+    lines = [(m.place, line) for m in MODULES for line in m.text.splitlines() if hidden.search(line)]
+    assert lines == []
 
 
 def test_late_imports_are_listed_with_their_reason():
@@ -60,7 +75,9 @@ def loaded_after(statement: str) -> set[str]:
 
 
 def test_importing_the_package_loads_no_numerical_stage():
-    assert loaded_after("import tplimits").isdisjoint({"numba", "scipy", "matplotlib", "tplimits.cli"})
+    assert loaded_after("import tplimits").isdisjoint(
+        {"numba", "scipy.special", "scipy.optimize", "matplotlib", "tplimits.cli"}
+    )
 
 
 def test_help_and_zoo_of_the_command_line_load_no_numba():

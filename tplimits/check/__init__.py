@@ -1,1 +1,8 @@
-"""Is it true: the program itself at finite widths, and a verdict on its limit."""
+"""Is it true: the program itself at finite widths, and a verdict on its limit.
+
+What `__init__.pyi` lists is imported on first use: SciPy and Numba stay out of `import tplimits`.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

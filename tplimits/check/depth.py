@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +14,9 @@ from tplimits.check.chains import ChainSampler, LayerInquiry, diffusion_labels, 
 from tplimits.check.claims import Claim
 from tplimits.check.ends import LEAST_DRAWS, EndInquiry, end_claims, statistic_labels
 from tplimits.check.request import Request
-from tplimits.check.verdict import Verdict, checked_level, concluded
+from tplimits.check.sampling import Sampling
+from tplimits.check.verdict import Verdict, concluded
 from tplimits.errors import CheckError
-from tplimits.progress import Progress
 
 __all__ = ["Request", "end_claims", "inquire", "named_claims", "run_layers"]
 _FEW = f"Fewer than {LEAST_DRAWS} draws at a width: their quantiles have no error to speak of."
@@ -27,10 +26,7 @@ _PLAIN = "Too few draws for control variates: the noise of single draws is all t
 def run_layers(
     request: Request,
     claims: Sequence[Claim],
-    draws: int | Sequence[int] | None = None,
-    level: float = 1e-2,
-    executor: Executor | None = None,
-    progress: Progress = None,
+    sampling: Sampling,
 ) -> Verdict:
     """Run the layers that are asked for, and judge what is claimed about them.
 
@@ -40,8 +36,8 @@ def run_layers(
     Raises CheckError where this cannot be done as asked, or where a draw is not finite.
     """
     begin = time.perf_counter()
-    inquiry = inquire(request, claims, level)
-    verdict = concluded(inquiry, draws, executor, progress, begin)
+    inquiry = inquire(request, claims, sampling.level)
+    verdict = concluded(inquiry, sampling, begin)
     if isinstance(inquiry, LayerInquiry) and not uses_controls(inquiry.chain, verdict.draws):
         verdict = replace(verdict, sentence=f"{verdict.sentence} {_PLAIN}")
     if isinstance(inquiry, EndInquiry) and min(verdict.draws) < LEAST_DRAWS:
@@ -64,7 +60,7 @@ def inquire(request: Request, claims: Sequence[Claim], level: float) -> LayerInq
         mirrored=depth is None and request.series.step != 1,
     )
     found = _known(claims, tokens, request.count)
-    asked = (chain, taken, found, (request.series,) * len(found), checked_level(level), request.remarks)
+    asked = (chain, taken, found, (request.series,) * len(found), level, request.remarks)
     return LayerInquiry(*asked) if depth is None else EndInquiry(*asked, tokens=tokens)
 
 

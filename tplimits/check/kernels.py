@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,18 +20,19 @@ from tplimits.check.claims import Claim
 from tplimits.check.gradients import GradientSampler
 from tplimits.check.parity import layer_series
 from tplimits.check.sample import Draws
-from tplimits.check.verdict import Verdict, checked_level, concluded
+from tplimits.check.sampling import Given, Sampling
+from tplimits.check.verdict import Verdict, concluded
 from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.check.work import batch_size, member_count, work
 from tplimits.errors import CheckError, EvaluationError
 from tplimits.limit.unroll import size_of
 from tplimits.program.data import inputs_of
-from tplimits.program.given import by_name, real_array, seed_number, working_executor
+from tplimits.program.given import real_array
 from tplimits.program.program import Program
-from tplimits.progress import Progress
 
 Array = NDArray[numpy.float64]
 
+_AS_CHOSEN, _NOTHING = Sampling(), Given()
 #: the letter of each kernel in labels
 LETTERS = {"nngp": "K", "ntk": "Θ"}
 #: work of one multiplication in a product of gradients
@@ -144,46 +144,32 @@ def check_kernels(
     program: Program,
     X1: Any,
     X2: Any = None,
-    nngp: Any = None,
-    ntk: Any = None,
-    widths: Sequence[int] | None = None,
-    draws: int | Sequence[int] | None = None,
-    seed: int = 0,
-    level: float = 1e-2,
-    ratios: Mapping[str, float] | None = None,
-    given: Mapping[str, Any] | None = None,
+    *,
+    stated: Mapping[str, Any],
     train: Sequence[str] | None = None,
-    claims: Mapping[str, Any] | None = None,
-    executor: Executor | None = None,
-    progress: Progress = None,
-    nngp_error: Any = None,
-    ntk_error: Any = None,
     infinite: Sequence[str] = (),
+    sampling: Sampling = _AS_CHOSEN,
+    given: Given = _NOTHING,
 ) -> Verdict:
-    """Run a network and its gradients at finite widths, and judge what is claimed about its kernels.
+    """Run a network and its gradients at finite widths, and judge what is stated about its kernels.
 
-    `nngp` and `ntk` are the limits between X1 and X2 (X2=None: X1), of shape (N1, N2, *outputs, *outputs), or (N1, N2)
-    where outputs are independent and alike; either may be left out.  `claims` replaces them: {"ntk": array}, or
-    single entries {"Θ[0,1]": 0.3}.  `train` names the parameters that are trained; `given` holds constants, sizes and
-    values of parameters; axes in `infinite` have more members at larger widths.  Errors that have to be found are
-    relative to the largest entry of the row and the column.
+    `stated` holds arrays by the names of kernels, {"nngp": K, "ntk": (Θ, its standard errors)}, between X1 and X2
+    (X2=None: X1), of shape (N1, N2, *outputs, *outputs), or (N1, N2) where outputs are independent and alike; or
+    numbers by the names of entries, {"Θ[0,1]": 0.3}.  `train` names the parameters that are trained; axes in
+    `infinite` have more members at larger widths.  Errors that have to be found are relative to the largest entry of
+    the row and the column.
 
     Raises CheckError where this cannot be done as asked, or where a draw is not finite, EvaluationError for bad inputs.
     """
     start = time.perf_counter()
-    ratios, given = by_name(ratios, "ratios", CheckError), by_name(given, "constants", CheckError)
-    working_executor(executor, CheckError)
-    sampler = kernel_sampler(program, X1, X2, seed_number(seed, CheckError), ratios, given, train, infinite)
-    stated = {"nngp": (nngp, nngp_error), "ntk": (ntk, ntk_error)}
-    if claims is not None:
-        stated = {label: (value, None) for label, value in by_name(claims, "claims", CheckError).items()}
+    sampler = kernel_sampler(program, X1, X2, sampling.seed, given, train, infinite)
     found = _claims(sampler, stated)
     some = sampler.at(WIDTHS[0])
-    form = layer_series(some.gradients.network, given)
-    asked = widths if widths is not None else WIDTHS if form.step == 1 else MORE_WIDTHS
-    taken, remarks = sampled_widths(some.program, asked, form, ratios)
-    inquiry = Inquiry(sampler, taken, found, (form,) * len(found), checked_level(level), remarks)
-    return concluded(inquiry, draws, executor, progress, start)
+    form = layer_series(some.gradients.network, given.constants)
+    asked = sampling.widths if sampling.widths is not None else WIDTHS if form.step == 1 else MORE_WIDTHS
+    taken, remarks = sampled_widths(some.program, asked, form, given.ratios)
+    inquiry = Inquiry(sampler, taken, found, (form,) * len(found), sampling.level, remarks)
+    return concluded(inquiry, sampling, start)
 
 
 def kernel_sampler(
@@ -191,8 +177,7 @@ def kernel_sampler(
     X1: Any,
     X2: Any,
     seed: int,
-    ratios: Mapping[str, float],
-    given: Mapping[str, Any],
+    numbers: Given,
     train: Sequence[str] | None,
     infinite: Sequence[str] = (),
 ) -> KernelSampler:
@@ -200,6 +185,7 @@ def kernel_sampler(
     first = inputs_of(program, X1, "X1")
     second = None if X2 is None else inputs_of(program, X2, "X2")
     together = first if second is None else {name: _joined(name, x, second[name]) for name, x in first.items()}
+    given = numbers.constants
     sizes = {a: given[a] for a in given if a in program.known.axes}
     for position in program.inputs:
         s = program[position]
@@ -209,7 +195,7 @@ def kernel_sampler(
     gradients = GradientSampler(bound, None if train is None else tuple(train))
     split = None if second is None else len(next(iter(first.values())))
     growing = tuple(a for a in infinite if bound.size(a) is None)
-    return KernelSampler(gradients, together, split, seed, ratios, values, growing)
+    return KernelSampler(gradients, together, split, seed, numbers.ratios, values, growing)
 
 
 def _joined(name: str, first: Array, second: Array) -> Array:
@@ -220,14 +206,13 @@ def _joined(name: str, first: Array, second: Array) -> Array:
     return numpy.concatenate([first, second])
 
 
-def _claims(sampler: KernelSampler, stated: Mapping[str, tuple[Any, Any]]) -> tuple[Claim, ...]:
+def _claims(sampler: KernelSampler, stated: Mapping[str, Any]) -> tuple[Claim, ...]:
     """One claim for each entry that something is stated about."""
     found: list[Claim] = []
     known = set(sampler.labels)
-    for name, (value, error) in stated.items():
-        if value is None:
-            continue
+    for name, value in stated.items():
         if name in LETTERS:
+            value, error = value if isinstance(value, tuple) else (value, None)
             found += _entries(sampler, name, value, error)
         elif name in known:
             number = _array(f"claims[{name!r}]", value)

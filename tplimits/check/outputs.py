@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,21 +23,22 @@ from tplimits.check.claims import Claim
 from tplimits.check.parity import layer_series
 from tplimits.check.recipe import Recipe
 from tplimits.check.sample import Draws
+from tplimits.check.sampling import Given, Sampling
 from tplimits.check.training import Networks
-from tplimits.check.verdict import Verdict, checked_level, concluded
+from tplimits.check.verdict import Verdict, concluded
 from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.check.work import batch_size, member_count, update_work, work
 from tplimits.errors import CheckError, EvaluationError
 from tplimits.limit.training.labels import output_labels
 from tplimits.limit.unroll import size_of
 from tplimits.program.data import inputs_of
-from tplimits.program.given import by_name, real_array, sent_to, whole_from, working_executor
+from tplimits.program.given import by_name, real_array, sent_to, whole_from
 from tplimits.program.loss import error_signal
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.program import Program
-from tplimits.progress import Progress
 
 Array = NDArray[numpy.float64]
+_AS_CHOSEN, _NOTHING = Sampling(), Given()
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,7 @@ def output_sampler(
     steps: Any,
     start: Any = 0.0,
     seed: int = 0,
-    ratios: Mapping[str, float] | None = None,
-    given: Mapping[str, Any] | None = None,
+    numbers: Given = _NOTHING,
     growing: Sequence[str] = (),
 ) -> OutputSampler:
     """The sampler of a recipe on some inputs, all sizes fixed by these and by what is given.
@@ -169,7 +168,7 @@ def output_sampler(
     `start` is what outputs are shifted to: one number, outputs, or a path of them.
     """
     error_signal(error)
-    net, given = recipe.net, dict(given or {})
+    net, given = recipe.net, dict(numbers.constants)
     data = inputs_of(net, X, "X")
     sizes = {a: given.pop(a) for a in tuple(given) if a in net.known.axes}
     for position in net.inputs:
@@ -178,7 +177,9 @@ def output_sampler(
     open_axes = tuple(a for a in growing if bound.size(a) is None)
     times = whole_from("steps", steps, 1, CheckError)
     still = numpy.empty(0)
-    sampler = OutputSampler(replace(recipe, net=bound), data, error, times, still, seed, ratios, given, open_axes)
+    sampler = OutputSampler(
+        replace(recipe, net=bound), data, error, times, still, seed, numbers.ratios, given, open_axes
+    )
     return replace(sampler, start=_path(sampler, start))
 
 
@@ -198,19 +199,14 @@ def _path(sampler: OutputSampler, start: Any) -> Array:
 
 def check_outputs(
     sampler: OutputSampler,
-    stated: Any = None,
-    stated_error: Any = None,
+    stated: tuple[Any, Any] | None,
     claims: Mapping[str, Any] | None = None,
-    widths: Sequence[int] | None = None,
-    draws: int | Sequence[int] | None = None,
-    level: float = 1e-2,
-    executor: Executor | None = None,
-    progress: Progress = None,
+    sampling: Sampling = _AS_CHOSEN,
     starts_there: bool = True,
 ) -> Verdict:
     """Train networks of several widths, and judge what is claimed about the means of their outputs.
 
-    `stated` is the limit at all times, (steps + 1, inputs, *outputs), with its standard errors; `claims` replace it:
+    `stated` is the limit at all times, (steps + 1, inputs, *outputs), and its standard errors; `claims` replace them:
     {"f": array} or single entries, {"f[2,0]": 0.6}.  Errors of an array that have to be found are relative to the
     largest change |f_t − f_0| of any entry at that time.  `starts_there`: stated arrays have to start at the networks'
     own start.
@@ -218,9 +214,9 @@ def check_outputs(
     Raises CheckError where this cannot be done as asked, or where networks diverge.
     """
     began = time.perf_counter()
-    working_executor(executor, CheckError)
     if claims is None:
-        found = _entries(sampler, "f", stated, stated_error, starts_there)
+        assert stated is not None
+        found = _entries(sampler, "f", *stated, starts_there)
     else:
         found = [
             c
@@ -229,12 +225,14 @@ def check_outputs(
         ]
     if not found:
         raise CheckError('there is no claim to judge; claim "f" or single entries.')
-    sent_to(executor, {"error": sampler.error, "lr": sampler.recipe.rates}, CheckError)
+    sent_to(sampling.executor, {"error": sampler.error, "lr": sampler.recipe.rates}, CheckError)
     some = sampler.at(WIDTHS[0])
     form = layer_series(some.recipe.net, sampler.given)
-    taken, remarks = sampled_widths(some.program, MORE_WIDTHS if widths is None else widths, form, sampler.ratios)
-    inquiry = Inquiry(sampler, taken, tuple(found), (form,) * len(found), checked_level(level), remarks)
-    return concluded(inquiry, draws, executor, progress, began)
+    taken, remarks = sampled_widths(
+        some.program, MORE_WIDTHS if sampling.widths is None else sampling.widths, form, sampler.ratios
+    )
+    inquiry = Inquiry(sampler, taken, tuple(found), (form,) * len(found), sampling.level, remarks)
+    return concluded(inquiry, sampling, began)
 
 
 def _claim(sampler: OutputSampler, label: str, value: Any, starts_there: bool) -> list[Claim]:

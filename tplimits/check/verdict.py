@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,21 +11,23 @@ from typing import Any
 
 import numpy
 
-from tplimits import stages
 from tplimits.check.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
 from tplimits.check.claims import Claim, checked
 from tplimits.check.powers import series
 from tplimits.check.rows import Row
 from tplimits.check.sample import Draws, Sampler
+from tplimits.check.sampling import Given, Sampling
 from tplimits.check.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.check.wording import sentence, table, weak, weakness
 from tplimits.errors import CheckError
 from tplimits.limit.observables import observables
-from tplimits.program.given import by_name, seed_number, whole_number, working_executor
+from tplimits.pictures.verdict import plot_verdict
+from tplimits.program.given import whole_number
 from tplimits.program.program import Program
 from tplimits.program.run import Execution
-from tplimits.progress import Progress, Report, reporting
+from tplimits.progress import Report, reporting
 
+_AS_CHOSEN, _NOTHING = Sampling(), Given()
 #: a standard error from fewer draws is worth nothing
 LEAST_DRAWS = 8
 _LOOKED_AGAIN = "The rejection was confirmed by as many fresh draws."
@@ -56,7 +57,7 @@ class Verdict:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The means at each width, the fit and the claims as a Matplotlib figure; saved when a path is given."""
-        return stages.plots().plot_verdict(self, path)
+        return plot_verdict(self, path)
 
     def __repr__(self) -> str:
         return f"{self.sentence}\n{self.table}"
@@ -65,46 +66,31 @@ class Verdict:
 def run_check(
     program: Program,
     claims: Sequence[Claim],
-    widths: Sequence[int] | None = None,
-    draws: int | Sequence[int] | None = None,
-    seed: int = 0,
-    level: float = 1e-2,
-    ratios: Mapping[str, float] | None = None,
-    given: Mapping[str, Any] | None = None,
-    executor: Executor | None = None,
-    progress: Progress = None,
+    sampling: Sampling = _AS_CHOSEN,
+    given: Given = _NOTHING,
 ) -> Verdict:
     """Run a program at finite widths and judge what is claimed about its limit.
 
-    `widths` are 64 to 512, or 16 to 512 for covariances and odd powers of √n, unless others are given; a program
-    with an OuterNonlin of order r ≥ 3 is sampled at smaller widths in the same proportions, n^r ≤ 2²¹.  `draws` is the
-    number of independent networks at every width, or one number a width; without it a pilot decides, so that
-    a claim 2 % off (a zero limit: off by 0.05 of the root mean square of what is averaged) is rejected with
-    probability 95 %.  `level` bounds the probability to reject any of the claims when all are true.
+    Widths are 64 to 512, or 16 to 512 for covariances and odd powers of √n, unless others are given; a program
+    with an OuterNonlin of order r ≥ 3 is sampled at smaller widths in the same proportions, n^r ≤ 2²¹.  Without
+    numbers of draws a pilot decides, so that a claim 2 % off (a zero limit: off by 0.05 of the root mean square of what
+    is averaged) is rejected with probability 95 %.
 
     Raises CheckError where this cannot be done as asked, or where a draw is not finite.
     """
     start = time.perf_counter()
-    ratios, given = by_name(ratios, "ratios", CheckError), by_name(given, "constants", CheckError)
-    working_executor(executor, CheckError)
-    inquiry = _inquiry(program, claims, widths, seed_number(seed, CheckError), checked_level(level), ratios, given)
-    return concluded(inquiry, draws, executor, progress, start)
+    return concluded(_inquiry(program, claims, sampling, given), sampling, start)
 
 
-def concluded(
-    inquiry: Inquiry,
-    draws: int | Sequence[int] | None,
-    executor: Executor | None,
-    progress: Progress,
-    start: float,
-) -> Verdict:
+def concluded(inquiry: Inquiry, sampling: Sampling, start: float) -> Verdict:
     """Sample what an inquiry asks for, and judge it; `start` is when the check began."""
     try:
-        with reporting(progress) as report:
-            rows, samples, remarks = _sampled(inquiry, draws, executor, report)
+        with reporting(sampling.progress) as report:
+            rows, samples, remarks = _sampled(inquiry, sampling.draws, sampling.executor, report)
     except MemoryError:
         raise CheckError(
-            f"widths={inquiry.widths}, draws={draws}: the draws do not fit into memory; give smaller widths or fewer."
+            f"widths={inquiry.widths}, draws={sampling.draws}: the draws do not fit into memory; give smaller "
+            "widths or fewer."
         ) from None
     return _verdict(inquiry, rows, samples, remarks, start)
 
@@ -125,27 +111,20 @@ def _sampled(
     return rows, samples, remarks
 
 
-def _inquiry(
-    program: Program,
-    claims: Sequence[Claim],
-    widths: Sequence[int] | None,
-    seed: int,
-    level: float,
-    ratios: Mapping[str, float] | None,
-    given: Mapping[str, Any] | None,
-) -> Inquiry:
+def _inquiry(program: Program, claims: Sequence[Claim], sampling: Sampling, given: Given) -> Inquiry:
     known = {o.label: o for o in observables(program)}
     found = checked(claims, list(known.values()))
-    forms = tuple(series(program, known, claim, given) for claim in found)
+    forms = tuple(series(program, known, claim, given.constants) for claim in found)
     used = dict.fromkeys(label for claim in found for label in claim.labels)
-    sampler = Sampler(program, tuple(known[label] for label in used), seed, ratios, given)
+    sampler = Sampler(program, tuple(known[label] for label in used), sampling.seed, given.ratios, given.constants)
     form = max(forms, key=lambda f: f.parameters)
+    widths = sampling.widths
     if widths is None:
         dear = form.step != 1 or any(claim.statistic == "covariance" for claim in found)
         widths = MORE_WIDTHS if dear else WIDTHS
-    Execution(program, 2, 1, numpy.random.default_rng(0), ratios, given)  # refuses what it cannot read
-    taken, remarks = sampled_widths(program, widths, form, ratios)
-    return Inquiry(sampler, taken, found, forms, level, remarks)
+    Execution(program, 2, 1, numpy.random.default_rng(0), given.ratios, given.constants)  # refuses what it cannot read
+    taken, remarks = sampled_widths(program, widths, form, given.ratios)
+    return Inquiry(sampler, taken, found, forms, sampling.level, remarks)
 
 
 def _verdict(
@@ -166,17 +145,6 @@ def _verdict(
         draws=taken,
         seconds=time.perf_counter() - start,
     )
-
-
-def checked_level(level: float) -> float:
-    """A probability; CheckError for anything else."""
-    try:
-        value = float(level)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not 0 < value < 1:
-        raise CheckError(f"level={level!r}: the level is a probability between 0 and 1, such as 0.01.")
-    return value
 
 
 def _draws(draws: int | Sequence[int], widths: Sequence[int]) -> tuple[int, ...]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.exceptions import TyperException
 
 from tplimits.assignments import assigned, wholes
 from tplimits.commands import limits
@@ -58,7 +57,7 @@ def check(
     steps: Times = None,
     f0: Start = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="write a picture: .png, .pdf or .svg")] = None,
-    method: Method = "auto",
+    method: Method = None,
     particles: Particles = None,
     replicates: Replicates = None,
 ) -> None:
@@ -67,23 +66,23 @@ def check(
     drawable(plot)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
-    asked = limits.Training(optimizer, weight_decay, targets, lr, steps, f0)
-    chosen = limits.regime_of(regime, bool(data or infinite or train))
-    asked.refuse_without(chosen)
-    inputs: dict[str, Any] = {}
-    limit: Any
-    if chosen in limits.TRAINING:
-        if train:
-            raise TyperException("--train goes with --regime kernels; in training all parameters move.")
-        inputs = asked.run(chosen, data)
-        limit = limits.training(chosen, target, size, (), infinite, asked)
-    elif chosen == "kernels":
-        inputs = dict(zip(("X1", "X2"), limits.batches(data), strict=False))
-        limit = limits.kernels(target, size, (), train, infinite)
-    else:
-        if data or infinite or train:
-            raise TyperException("--data, --infinite and --train are for networks, not for --regime width.")
-        limit = limits.width(target, size, given=constants)
+    options = limits.Options(
+        infinite=infinite,
+        train=train,
+        optimizer=optimizer,
+        weight_decay=weight_decay,
+        data=data,
+        targets=targets,
+        lr=lr,
+        steps=steps,
+        f0=f0,
+        method=method,
+        particles=particles,
+        replicates=replicates,
+    )
+    kind = limits.with_numbers(regime, options)
+    inputs = limits.inputs(kind, options)
+    limit = limits.limit(kind, target, limits.bound(target, size), options, constants)
     verdict = check_limit(
         limit,
         at,
@@ -93,9 +92,6 @@ def check(
         claims or None,
         ratios=ratios,
         constants=constants,
-        method=method,
-        particles=particles,
-        replicates=replicates,
         **inputs,
     )
     show(verdict.sentence, verdict.table, style="green" if verdict.accepted else "red")

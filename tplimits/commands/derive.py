@@ -6,18 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer.exceptions import TyperException
 
 from tplimits.commands import limits
 from tplimits.commands.options import Decay, Infinite, Optimizer, Sets, Sizes, Target, Train
-from tplimits.output import report, writable, write
-from tplimits.report import html as html_page
-from tplimits.report import json_report
-from tplimits.results.kernels import KernelLimit
-from tplimits.results.proportional import CovarianceSDE
-from tplimits.results.training.maximal import MaximalLimit
-from tplimits.results.training.tangent import TangentLimit
-from tplimits.results.width import WidthLimit
+from tplimits.output import writable, write
+from tplimits.results.protocol import Limit
 from tplimits.terminal import show
 
 _HELP = "width; proportional: depth grows with width, for a block; of a network: kernels, maximal, tangent"
@@ -39,34 +32,16 @@ def derive(
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the limit for other programs")] = None,
 ) -> None:
     """Derive the infinite-width limit and print it."""
-    if regime not in limits.REGIMES:
-        raise TyperException(f"--regime {regime}: this version knows the regimes {', '.join(limits.REGIMES)}.")
-    if regime == "proportional" and (html or json):
-        raise TyperException(f"--regime {regime} writes --latex; pages and JSON are for the other regimes.")
-    if fixed and regime != "proportional":
-        raise TyperException("--fixed goes with --regime proportional.")
-    if train and regime != "kernels":
-        raise TyperException("--train goes with --regime kernels.")
-    if infinite and regime not in ("kernels", "tangent"):
-        raise TyperException("--infinite goes with --regime kernels or --regime tangent.")
-    asked = limits.Training(optimizer, weight_decay)
-    asked.refuse_without(regime)
+    options = limits.Options(fixed, infinite, train, optimizer, weight_decay)
+    kind = limits.regime_named(regime, options)
     writable(latex, html, json)
-    limit: WidthLimit | CovarianceSDE | KernelLimit | MaximalLimit | TangentLimit
-    if regime == "width":
-        limit = limits.width(target, size, set_)
-    elif regime == "kernels":
-        limit = limits.kernels(target, size, set_, train, infinite)
-    elif regime == "proportional":
-        limit = limits.stochastic(limits.bound(target, size, set_), fixed)
-    else:
-        limit = limits.training(regime, target, size, set_, infinite, asked)
+    limit: Limit = limits.limit(kind, target, limits.bound(target, size, set_), options)
     show(repr(limit.program), "", repr(limit))
     if steps:
         show("", *(f"{number:>3}  {step}" for number, step in enumerate(limit.steps, start=1)))
     if latex:
         write(latex, limit.latex() + "\n")
     if html:
-        write(html, report(html_page, limit))
+        write(html, limit.page())
     if json:
-        write(json, report(json_report, limit))
+        write(json, limit.document())

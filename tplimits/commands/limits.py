@@ -13,59 +13,68 @@ from tplimits.assignments import assigned, optimizer_named
 from tplimits.loading import array, batch, complete, infinite_axes, load, targets_in
 from tplimits.program.program import Program
 from tplimits.results.derive import derive as derive_limit
-from tplimits.results.kernels import KernelLimit, Kernels
-from tplimits.results.proportional import CovarianceSDE, Proportional
-from tplimits.results.training.maximal import MaximalLimit, MaximalUpdate
-from tplimits.results.training.tangent import NeuralTangent, TangentLimit
-from tplimits.results.width import WidthLimit
+from tplimits.results.protocol import Regime
+from tplimits.results.regimes import REGIMES
 from tplimits.terminal import working
 
-REGIMES = ("width", "proportional", "kernels", "maximal", "tangent")
-#: those of networks in training
-TRAINING = ("maximal", "tangent")
+#: the regimes by the names they have on the command line
+BY_WORD: Mapping[str, type[Regime]] = {kind.word: kind for kind, _ in REGIMES}
+#: what `evaluate` calls the things that options give
+_ARGUMENTS = {"data": ("X", "X1"), "targets": ("error",)}
 
 
 @dataclass(frozen=True)
-class Training:
-    """What is given for a network in training; None is left out."""
+class Options:
+    """What is given for a regime and its numbers; None or () where it is left out."""
 
+    fixed: Sequence[str] = ()
+    infinite: Sequence[str] = ()
+    train: Sequence[str] = ()
     optimizer: str | None = None
     weight_decay: float | None = None
+    data: Sequence[Path] = ()
     targets: Path | None = None
     lr: float | None = None
     steps: int | None = None
     f0: Path | None = None
     checkpoint: Path | None = None
+    method: str | None = None
+    particles: int | None = None
+    replicates: int | None = None
 
-    def refuse_without(self, regime: str | None) -> None:
-        """Refuse options of training for another regime."""
-        for name, value in vars(self).items():
-            if value is not None and regime not in TRAINING:
-                option = name.replace("_", "-")
-                raise TyperException(f"--{option} goes with --regime maximal or --regime tangent.")
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that are there."""
+        return {name: value for name, value in vars(self).items() if value is not None and value != () and value != []}
 
-    def run(self, regime: str, data: Sequence[Path]) -> dict[str, Any]:
-        """The arguments of `evaluate` and `check`."""
-        if len(data) != 1:
-            raise TyperException(f"--regime {regime} takes its inputs from --data FILE, one batch.")
-        for option, value in (("targets FILE", self.targets), ("lr 0.1", self.lr), ("steps 10", self.steps)):
-            if value is None:
-                raise TyperException(f"--regime {regime} evolves in training: add --{option}.")
-        assert self.targets is not None
-        asked = {"X": batch(data[0]), "error": targets_in(self.targets), "lr": self.lr, "steps": self.steps}
-        if self.f0 is not None:
-            if regime != "tangent":
-                raise TyperException("--f0 goes with --regime tangent; in the feature-learning limit it is not random.")
-            asked["f0"] = array(self.f0)
-        return asked
+    def refuse_foreign(self, kind: type[Regime]) -> None:
+        """Refuse options of other regimes."""
+        for name in self.given:
+            if not _takes(kind, name):
+                regimes = " or ".join(f"--regime {word}" for word, other in BY_WORD.items() if _takes(other, name))
+                raise TyperException(f"--{name.replace('_', '-')} goes with {regimes}.")
 
 
-def regime_of(asked: str | None, about_kernels: bool) -> str:
+def _takes(kind: type[Regime], option: str) -> bool:
+    """Whether an option says something about a regime, or about its numbers."""
+    return option in kind.options or any(a in (kind.inputs or ()) for a in _ARGUMENTS.get(option, (option,)))
+
+
+def regime_named(word: str, options: Options) -> type[Regime]:
+    """A regime; TyperException for words that are none, and for options of others."""
+    if word not in BY_WORD:
+        raise TyperException(f"--regime {word}: this version knows the regimes {', '.join(BY_WORD)}.")
+    options.refuse_foreign(BY_WORD[word])
+    return BY_WORD[word]
+
+
+def with_numbers(asked: str | None, options: Options) -> type[Regime]:
     """The regime of `evaluate` and `check`: kernels where something is said about them, else width."""
-    known = [r for r in REGIMES if r != "proportional"]
+    known = [word for word, kind in BY_WORD.items() if kind.inputs is not None]
     if asked is not None and asked not in known:
         raise TyperException(f"--regime {asked}: numbers are those of {', '.join(known)}.")
-    return asked or ("kernels" if about_kernels else "width")
+    about_kernels = options.data or options.infinite or options.train
+    return regime_named(asked or ("kernels" if about_kernels else "width"), options)
 
 
 def bound(target: str, sizes: Sequence[str], constants: Sequence[str] = ()) -> Program:
@@ -75,11 +84,31 @@ def bound(target: str, sizes: Sequence[str], constants: Sequence[str] = ()) -> P
     return program.bind(**values) if values else program
 
 
-def width(
-    target: str, sizes: Sequence[str], constants: Sequence[str] = (), given: Mapping[str, Any] | None = None
-) -> WidthLimit:
-    """The width limit of the target; `given` is told from what numbers will need."""
-    program = bound(target, sizes, constants)
+def limit(
+    kind: type[Regime], target: str, program: Program, options: Options, given: Mapping[str, Any] | None = None
+) -> Any:
+    """The limit of the target; of a plain program `given` is told from what numbers will need."""
+    if kind.takes == "program":
+        _refuse_others(program)
+        complete(program, given)
+    regime = kind(**_fields(kind, target, program, options))
+    with working(f"deriving {program.name}"):
+        return derive_limit(program, regime)
+
+
+def _fields(kind: type[Regime], target: str, program: Program, options: Options) -> dict[str, Any]:
+    """The fields of the regime; a network of the zoo says itself which of its axes are infinite."""
+    found: dict[str, Any] = {
+        "fixed": tuple(options.fixed),
+        "train": tuple(options.train) or None,
+        "infinite": tuple(options.infinite) or infinite_axes(target, program),
+        "optimizer": optimizer_named(options.optimizer or "sgd"),
+        "weight_decay": options.weight_decay or 0,
+    }
+    return {name: found[name] for name in kind.options}
+
+
+def _refuse_others(program: Program) -> None:
     if program.state is not None:
         raise TyperException(
             f"`{program.name}` is a block, one layer of a deep network: tplimits derive --regime proportional."
@@ -89,50 +118,33 @@ def width(
             f"`{program.name}` is a network: tplimits derive --regime kernels, maximal or tangent, or evaluate "
             "and check with --data."
         )
-    complete(program, given)
-    with working(f"deriving {program.name}"):
-        return derive_limit(program)
 
 
-def stochastic(program: Program, fixed: Sequence[str]) -> CovarianceSDE:
-    """The covariance SDE of a block."""
-    with working(f"deriving {program.name}"):
-        return derive_limit(program, Proportional(tuple(fixed)))
+def inputs(kind: type[Regime], options: Options) -> dict[str, Any]:
+    """The arguments of `evaluate` and `check` that are read from files, and numbers of training."""
+    taken = kind.inputs or ()
+    found: dict[str, Any] = {n: getattr(options, n) for n in ("method", "particles", "replicates") if n in taken}
+    if "X1" in taken:
+        if not 1 <= len(options.data) <= 2:
+            raise TyperException("kernels are between the inputs in --data FILE: one batch, or two.")
+        found |= dict(zip(("X1", "X2"), map(batch, options.data), strict=False))
+    if "X" in taken:
+        found |= _training(kind.word, options)
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def kernels(
-    target: str, sizes: Sequence[str], constants: Sequence[str], train: Sequence[str], infinite: Sequence[str]
-) -> KernelLimit:
-    """The kernels of a target; a network of the zoo says itself which of its axes are infinite."""
-    program = bound(target, sizes, constants)
-    axes = tuple(infinite) or infinite_axes(target, program)
-    with working(f"deriving {program.name}"):
-        return derive_limit(program, Kernels(tuple(train) or None, axes))
-
-
-def training(
-    regime: str,
-    target: str,
-    sizes: Sequence[str],
-    constants: Sequence[str],
-    infinite: Sequence[str],
-    asked: Training,
-) -> MaximalLimit | TangentLimit:
-    """The limit of a network in training."""
-    program = bound(target, sizes, constants)
-    optimizer, decay = optimizer_named(asked.optimizer or "sgd"), asked.weight_decay or 0
-    chosen: Any = MaximalUpdate(optimizer, weight_decay=decay)
-    if regime == "tangent":
-        chosen = NeuralTangent(optimizer, decay, tuple(infinite) or infinite_axes(target, program))
-    elif infinite:
-        raise TyperException("--infinite goes with --regime kernels or --regime tangent.")
-    with working(f"deriving {program.name}"):
-        found: MaximalLimit | TangentLimit = derive_limit(program, chosen)
-        return found
-
-
-def batches(data: Sequence[Path]) -> list[Any]:
-    """One batch of inputs, or two."""
-    if not 1 <= len(data) <= 2:
-        raise TyperException("kernels are between the inputs in --data FILE: one batch, or two.")
-    return [batch(path) for path in data]
+def _training(word: str, options: Options) -> dict[str, Any]:
+    if len(options.data) != 1:
+        raise TyperException(f"--regime {word} takes its inputs from --data FILE, one batch.")
+    for option, value in (("targets FILE", options.targets), ("lr 0.1", options.lr), ("steps 10", options.steps)):
+        if value is None:
+            raise TyperException(f"--regime {word} evolves in training: add --{option}.")
+    assert options.targets is not None
+    return {
+        "X": batch(options.data[0]),
+        "error": targets_in(options.targets),
+        "lr": options.lr,
+        "steps": options.steps,
+        "f0": None if options.f0 is None else array(options.f0),
+        "checkpoint": options.checkpoint,
+    }

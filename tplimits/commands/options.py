@@ -11,7 +11,7 @@ Target = Annotated[str, typer.Argument(help="a zoo name, file.py:name, or a .jso
 Sets = Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="a constant or given scalar")]
 Sizes = Annotated[list[str], typer.Option("--size", metavar="AXIS=SIZE", help="the size of a finite axis")]
 Ratios = Annotated[list[str], typer.Option("--ratio", metavar="WIDTH=RATIO", help="a width relative to n")]
-Method = Annotated[str, typer.Option(help="auto, exact, quadrature or particles")]
+Method = Annotated[str | None, typer.Option(help="width: auto, exact, quadrature or particles")]
 Particles = Annotated[int | None, typer.Option(help="particles of one replicate")]
 Replicates = Annotated[int | None, typer.Option(help="independent runs of particles, for the error")]
 Infinite = Annotated[

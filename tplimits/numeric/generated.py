@@ -8,8 +8,10 @@ import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Mapping
 from functools import lru_cache
-from types import ModuleType
+from types import MappingProxyType
+from typing import Any
 
 import platformdirs
 
@@ -21,8 +23,8 @@ def cache_folder() -> pathlib.Path:
 
 
 @lru_cache(maxsize=256)
-def load(text: str, kind: str) -> ModuleType:
-    """The module with a text, written to the cache folder; `kind` begins the name of its file."""
+def functions(text: str, kind: str) -> Mapping[str, Any]:
+    """What a text defines, by name; it is written to the cache folder, `kind` begins the name of its file."""
     name = f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
     try:
         path = _written(cache_folder(), name, text)
@@ -33,7 +35,7 @@ def load(text: str, kind: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # Numba's cache refers to the module by name
     spec.loader.exec_module(module)
-    return module
+    return MappingProxyType(vars(module))
 
 
 def _written(folder: pathlib.Path, name: str, text: str) -> pathlib.Path:

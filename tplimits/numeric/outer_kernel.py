@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 from sympy.printing.pycode import PythonCodePrinter
 
-from tplimits.numeric.generated import load
+from tplimits.numeric.generated import functions
 from tplimits.program.evaluate import Array
 
 
@@ -150,11 +150,11 @@ def mean_over_slots(
 ) -> Array:
     """y_α for α = 0 … size − 1; `interpreted` runs the same source without the compiler."""
     names = [list(own), [list(s) for s in slots], list(constants)]
-    module = load(source(body, names[0], names[1], names[2]), "outer")
+    compiled = functions(source(body, names[0], names[1], names[2]), "outer")["mean_over_slots"]
     arrays = [*own.values(), *(a for s in slots for a in s.values())]
     rows = [numpy.ascontiguousarray(a, dtype=numpy.float64) for a in arrays]
     numbers = numpy.array([constants[c] for c in constants], dtype=numpy.float64)
-    function = module.mean_over_slots.py_func if interpreted else module.mean_over_slots
+    function = compiled.py_func if interpreted else compiled
     out = numpy.empty(size)
     middle = size // 2 if size * len(offsets) > 1_000_000 else size  # both cores, each its own half
 

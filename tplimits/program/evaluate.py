@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy
-import scipy.optimize
-import scipy.special
+import scipy
 import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
@@ -28,7 +27,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.maximum: numpy.maximum,
     functions.minimum: numpy.minimum,
     functions.where: lambda c, x, y: numpy.where(c > 0, x, y),
-    functions.sigmoid: scipy.special.expit,
+    functions.sigmoid: lambda x: scipy.special.expit(x),
     functions.softplus: lambda x: numpy.logaddexp(0.0, x),
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
     sympy.Abs: numpy.abs,
@@ -47,8 +46,8 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     sympy.sech: lambda x: numpy.divide(1.0, numpy.cosh(numpy.clip(x, -700.0, 700.0))),
     sympy.asinh: numpy.arcsinh,
     sympy.atanh: numpy.arctanh,
-    sympy.erf: scipy.special.erf,
-    sympy.erfc: scipy.special.erfc,
+    sympy.erf: lambda x: scipy.special.erf(x),
+    sympy.erfc: lambda x: scipy.special.erfc(x),
 }
 
 #: beyond ±38 the normal density is zero in double precision

@@ -11,7 +11,6 @@ from typing import Any
 import networkx
 from sympy import Expr
 
-from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program import render
 from tplimits.program.bind import bind
@@ -20,6 +19,7 @@ from tplimits.program.frozen import FrozenDict
 from tplimits.program.given import named_once
 from tplimits.program.known import Known, known_names, root_axes
 from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, Instruction, Table
+from tplimits.program.run import run
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Program:
         [3.0, 2.0]
         """
         given = named_once(constants, arrays, "run()", EvaluationError)
-        return dict(stages.execution().run(self, n=n, seed=seed, ratios=ratios, given=given))
+        return dict(run(self, n=n, seed=seed, ratios=ratios, given=given))
 
     def __call__(self, *values: Any, **keywords: Any) -> Any:
         """Inside another program: its instructions, inlined there."""

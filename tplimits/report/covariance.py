@@ -14,7 +14,7 @@ from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
 from tplimits.report import latex_names
-from tplimits.report.latex_formulas import decimal
+from tplimits.report.latex_formulas import Formula, decimal
 from tplimits.report.text import as_written
 
 #: terms on one line of a display
@@ -60,36 +60,43 @@ def _has(limit: BlockLimit, label: str) -> bool:
     return any(f[0] == label for form in (limit.drift, limit.diffusion) for factors in form.terms for f in factors)
 
 
-def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
-    """Drift and diffusion as an aligned display."""
+def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
+    """Drift, diffusion, and what stands in them; the right-hand sides line by line."""
     rows = [
-        rf"b^{{\alpha\beta}} &= {_sum(limit.drift, arrays)}",
-        rf"\Sigma^{{\alpha\beta,\delta\omega}} &= {_sum(limit.diffusion, arrays)}",
+        Formula(r"b^{\alpha\beta}", "=", tuple(_sum(limit.drift, arrays))),
+        Formula(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
     ]
     if _has(limit, "N"):
-        rows.append(
-            r"N^{\alpha\beta} &= \sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),"
+        kernel = (
+            r"\sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),"
             r"\quad \rho = V^{\alpha\beta}/\sqrt{V^{\alpha\alpha}V^{\beta\beta}}"
         )
-    forms = [limit.drift, limit.diffusion]
-    printed = writing.array_names(forms)
-    rows += [_definition(arrays[label], limit.arrays[label]) for label in printed]
+        rows.append(Formula(r"N^{\alpha\beta}", "=", (kernel,)))
+    printed = writing.array_names([limit.drift, limit.diffusion])
+    return rows + [_definition(arrays[label], limit.arrays[label]) for label in printed]
+
+
+def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+    """Drift and diffusion as an aligned display."""
+    rows = [f"{row.left} &= " + " \\\\\n&\\quad ".join(row.right) for row in formulas(limit, arrays)]
     body = " \\\\\n".join(rows)
     return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
 
 
-def _definition(shown: str, values: numpy.ndarray) -> str:
+def _definition(shown: str, values: numpy.ndarray) -> Formula:
     """What a constant array is."""
-    left = rf"{latex_names.name(shown)} &= "
+    left = latex_names.name(shown)
     if values.ndim > 2 or max(values.shape) > _A_MATRIX:
-        return left + rf"\text{{the constant array {writing.contents(values)}}}"
+        return Formula(left, "=", (rf"\text{{the constant array {writing.contents(values)}}}",))
     rows = numpy.atleast_2d(values + 0.0).round(4).tolist()
     body = r" \\ ".join(" & ".join(f"{entry:g}" for entry in row) for row in rows)
-    return left + rf"\begin{{pmatrix}} {body} \end{{pmatrix}}" + (r"^{\top}" if values.ndim == 1 else "")
+    column = r"^{\top}" if values.ndim == 1 else ""
+    return Formula(left, "=", (rf"\begin{{pmatrix}} {body} \end{{pmatrix}}{column}",))
 
 
-def _sum(form: Form, arrays: Mapping[str, str]) -> str:
-    pieces = []
+def _sum(form: Form, arrays: Mapping[str, str]) -> list[str]:
+    """The terms of a form, a few on each line."""
+    lines: list[str] = []
     for i, (factors, coefficient) in enumerate(form.terms.items()):
         names, number, left = writing.named(factors, coefficient)
         sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
@@ -97,9 +104,12 @@ def _sum(form: Form, arrays: Mapping[str, str]) -> str:
         body = " ".join(_factor(f, names, arrays) for f in factors)
         number = -number if sign == "-" else number
         shown = "" if number == 1 and factors else _number(number)
-        broken = " \\\\\n&\\quad " if i and i % _A_LINE == 0 else " " if i else ""
-        pieces.append(f"{broken}{sign}{shown} {total}{body}".rstrip())
-    return "".join(pieces) or "0"
+        term = f"{sign}{shown} {total}{body}".rstrip()
+        if i % _A_LINE == 0:
+            lines.append(term)
+        else:
+            lines[-1] += f" {term}"
+    return lines or ["0"]
 
 
 def _number(number: Expr) -> str:

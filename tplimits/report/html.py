@@ -18,6 +18,7 @@ from tplimits.report.kernels.outline import Outline
 from tplimits.report.kernels.steps import assumptions, steps
 from tplimits.report.latex_formulas import Formula
 from tplimits.report.latex_names import name
+from tplimits.version import VERSION
 
 #: the pages
 TEMPLATES = jinja2.Environment(
@@ -51,7 +52,7 @@ def mathml(formula: str) -> markupsafe.Markup:
     return markupsafe.Markup(made)
 
 
-def width_limit(program: Program, state: State, citation: str, version: str) -> str:
+def width_limit(program: Program, state: State, citation: str) -> str:
     """The page of a width limit: program, limits, kets, brackets, steps, LaTeX, BibTeX."""
     rows = latex.formulas(program, state)
     limits = [row for row in rows if row.relation == r"\to"]
@@ -63,11 +64,11 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
         steps=state.steps,
         latex=latex.width_limit(program, state),
         citation=citation,
-        version=version,
+        version=VERSION,
     )
 
 
-def kernel_limit(outline: Outline, citation: str, version: str) -> str:
+def kernel_limit(outline: Outline, citation: str) -> str:
     """The page of a kernel limit: program, recursion, assumptions, steps, LaTeX, BibTeX."""
     return TEMPLATES.get_template("kernel_limit.html").render(
         program=outline.derivation.network,
@@ -77,7 +78,7 @@ def kernel_limit(outline: Outline, citation: str, version: str) -> str:
         steps=steps(outline),
         latex=kernels_latex.kernel_limit(outline),
         citation=citation,
-        version=version,
+        version=VERSION,
     )
 
 

@@ -20,16 +20,17 @@ from tplimits.report.kernels import text as kernels_text
 from tplimits.report.kernels.outline import Equation, Layers, NamedMean, Outline
 from tplimits.report.kernels.steps import assumptions, steps
 from tplimits.report.writing import MOST_NODES, Writer
+from tplimits.version import VERSION
 
 if TYPE_CHECKING:
-    from tplimits.numeric.kernels.request import KernelPair
+    from tplimits.numeric.kernels.request import KernelPair, NNGPAlone
     from tplimits.numeric.number import Number
 
 #: what the files say they are
 LIMIT, NUMBERS, KERNELS = "tplimits width limit", "tplimits numbers", "tplimits kernel limit"
 
 
-def width_limit(program: Program, state: State, citation: str, version: str) -> str:
+def width_limit(program: Program, state: State, citation: str) -> str:
     """Program, kets, scalars and steps; expressions as SymPy text and as LaTeX.
 
     The field "program" holds what `tplimits.to_json` writes, so the file can stand for the program again.
@@ -46,7 +47,7 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
     return written_document(
         {
             "format": LIMIT,
-            "tplimits": version,
+            "tplimits": VERSION,
             "program": json.loads(to_json(program)),
             "scalars": scalars,
             "covariances": covariances,
@@ -59,12 +60,12 @@ def width_limit(program: Program, state: State, citation: str, version: str) -> 
     )
 
 
-def numbers(program: Program, values: Mapping[str, Number], version: str) -> str:
+def numbers(program: Program, values: Mapping[str, Number]) -> str:
     """The numbers of `evaluate` with their errors."""
     return written_document(
         {
             "format": NUMBERS,
-            "tplimits": version,
+            "tplimits": VERSION,
             "program": program.name,
             "values": {
                 label: {
@@ -81,13 +82,13 @@ def numbers(program: Program, values: Mapping[str, Number], version: str) -> str
     )
 
 
-def kernel_limit(outline: Outline, citation: str, version: str) -> str:
+def kernel_limit(outline: Outline, citation: str) -> str:
     """Program, recursion (repeated layers once), named means, steps; expressions as text and as LaTeX."""
     derivation = outline.derivation
     return written_document(
         {
             "format": KERNELS,
-            "tplimits": version,
+            "tplimits": VERSION,
             "program": json.loads(to_json(derivation.network)),
             "trained": list(derivation.trained),
             "infinite": list(derivation.infinite),
@@ -102,17 +103,21 @@ def kernel_limit(outline: Outline, citation: str, version: str) -> str:
     )
 
 
-def kernel_numbers(program: Program, pair: KernelPair, version: str) -> str:
+def kernel_numbers(program: Program, pair: KernelPair | NNGPAlone) -> str:
     """Gram matrices with their errors, as nested lists."""
-    parts = {"nngp": pair.nngp, "ntk": pair.ntk, "nngp_error": pair.nngp_error, "ntk_error": pair.ntk_error}
+    reason = getattr(pair, "reason", "")  # why there is no tangent kernel, where there is none
+    names = ("nngp", "nngp_error") if reason else ("nngp", "ntk", "nngp_error", "ntk_error")
+    parts = {name: getattr(pair, name) for name in names}
     values = {name: getattr(value, "tolist", lambda value=value: value)() for name, value in parts.items()}
-    return written_document({"format": NUMBERS, "tplimits": version, "program": program.name, "kernels": values})
+    more = {"no_ntk": reason} if reason else {}
+    document = {"format": NUMBERS, "tplimits": VERSION, "program": program.name, "kernels": values, **more}
+    return written_document(document)
 
 
-def training_numbers(program: Program, f: Any, stderr: Any, version: str) -> str:
+def training_numbers(program: Program, f: Any, stderr: Any) -> str:
     """Outputs at every step with their standard errors, (steps + 1, inputs, *outputs) as nested lists."""
     values = {"f": f.tolist(), "stderr": stderr.tolist()}
-    return written_document({"format": NUMBERS, "tplimits": version, "program": program.name, "training": values})
+    return written_document({"format": NUMBERS, "tplimits": VERSION, "program": program.name, "training": values})
 
 
 def _item(outline: Outline, item: Equation | Layers) -> dict[str, Any]:

@@ -4,46 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
+from tplimits.check.sampling import Given, Sampling
 from tplimits.errors import CheckError
-from tplimits.limit import targets
-from tplimits.program.given import by_name, named_once, seed_number, working_executor
-from tplimits.results.kernel_claims import kernel_verdict
-from tplimits.results.kernels import KernelLimit
-from tplimits.results.layer_claims import OF_SIMULATE, layer_claims
-from tplimits.results.proportional import CovarianceSDE
-from tplimits.results.training.claims import OF_EVALUATE, training_verdict
-from tplimits.results.training.maximal import MaximalLimit
-from tplimits.results.training.tangent import TangentLimit
-from tplimits.results.width import WidthLimit
+from tplimits.program.given import named_once
+from tplimits.results.protocol import CheckAsked, Limit
+from tplimits.results.regimes import REGIMES
 
 if TYPE_CHECKING:
     from tplimits.check.verdict import Verdict
 
 
 def check(
-    result: WidthLimit | CovarianceSDE | KernelLimit | MaximalLimit | TangentLimit,
+    result: Limit,
     widths: Sequence[int] | None = None,
     draws: int | Sequence[int] | None = None,
     seed: int = 0,
     level: float = 1e-2,
     claims: Mapping[str, Any] | None = None,
     *,
-    X1: Any = None,
-    X2: Any = None,
-    V0: Any = None,
-    layers: int = 1,
-    weights: str = "law",
     ratios: Mapping[str, float] | None = None,
     constants: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
     progress: Any = None,
-    method: str = "auto",
-    particles: int | None = None,
-    replicates: int | None = None,
     **named: Any,
 ) -> Verdict:
     """Is the limit where the same program points at finite widths?
@@ -74,71 +58,26 @@ def check(
 
     Raises CheckError where the check cannot be run as asked, EvaluationError where the limit has no number.
     """
-    training = isinstance(result, (MaximalLimit, TangentLimit))
-    asked = {name: named.pop(name) for name in OF_EVALUATE if training and name in named}
-    given = named_once(constants, named, "check()", CheckError)
-    ratios = by_name(ratios, "ratios", CheckError)
-    seed = seed_number(seed, CheckError)
-    working_executor(executor, CheckError)
-    if isinstance(result, CovarianceSDE):
-        simulated = {k: given.pop(k) for k in OF_SIMULATE if k in given}
-        stage = stages.depth()
-        request = stage.Request(result.program, V0, layers, widths, seed, weights, ratios, given, result.fixed)
-        claimed = layer_claims(result, request, claims, simulated, method)
-        verdict: Verdict = stage.run_layers(request, claimed, draws, level, executor, progress)
-        return verdict
-    if isinstance(result, KernelLimit):
-        options = {"ratios": ratios, "claims": claims, "executor": executor, "progress": progress}
-        return kernel_verdict(result, X1, X2, widths, draws, seed, level, given, **options)
-    if isinstance(result, (MaximalLimit, TangentLimit)):
-        if layers != 1 or method != "auto":
-            raise CheckError("layers= and method= are for other limits; this is one of a network in training.")
-        asked |= {"X1": X1, "X2": X2, "V0": V0, "particles": particles, "replicates": replicates}
-        return training_verdict(result, asked, widths, draws, seed, level, given, ratios, claims, executor, progress)
-    if not isinstance(result, WidthLimit):
+    if not isinstance(result, tuple(kind for _, kind in REGIMES)):
         raise CheckError(f"check() takes the result of tp.derive(), not {type(result).__name__}.")
-    if V0 is not None or layers != 1:
-        raise CheckError("V0= and layers= are for a covariance SDE; this is a limit of infinite width.")
-    stage = stages.check()
-    if claims is None:
-        sizes = particles or 4096, replicates or 8
-        judged = _own_claims(result, stage, given, ratios, method, *sizes, seed, executor, progress)
-    else:
-        random = {o.label for o in result.observables if targets.target(result.state, o).variance != 0}
-        judged = [
-            stage.Claim(k, v, statistic="covariance" if k in random else "mean")
-            for k, v in by_name(claims, "claims", CheckError).items()
-        ]
-    return stage.run_check(result.program, judged, widths, draws, seed, level, ratios, given, executor, progress)
+    own, rest = _own(result, named)
+    sampling = Sampling(widths, draws, seed, level, executor, progress)
+    given = Given(named_once(constants, rest, "check()", CheckError), ratios or {})
+    return result.judged(CheckAsked(sampling, given, claims, own))
 
 
-def _own_claims(
-    result: WidthLimit,
-    stage: ModuleType,
-    given: Mapping[str, Any],
-    ratios: Mapping[str, float] | None,
-    method: str,
-    particles: int,
-    replicates: int,
-    seed: int,
-    executor: Executor | None,
-    progress: Any,
-) -> list[Any]:
-    """What the limit itself claims: values, and variances of what stays random."""
-    numbers = result.evaluate(
-        method,
-        ratios=ratios,
-        constants=given,
-        particles=particles,
-        replicates=replicates,
-        seed=seed,
-        executor=executor,
-        progress=progress,
-    )
-    judged = []
-    for name, number in numbers.items():
-        if number.variance:
-            judged.append(stage.Claim(name, number.variance, number.variance_error, "covariance"))
-        else:
-            judged.append(stage.Claim(name, number.value, number.error))
-    return judged
+def _own(result: Limit, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keywords that this limit takes, and constants; CheckError for keywords of other limits, None is left out."""
+    own = {name: value for name, value in named.items() if name in result.check_keywords}
+    rest = {name: value for name, value in named.items() if name not in own}
+    program = result.program
+    known = {*program.constants, *program.known.axes, *program.widths, *(s.name for s in program)}
+    for _, other in REGIMES:
+        for name in other.check_keywords:
+            if name in rest and name not in known:
+                value = rest.pop(name)
+                if value is not None:
+                    raise CheckError(
+                        f"{name}= is for the check of a {other.__name__}; this is a {type(result).__name__}."
+                    )
+    return own, rest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from tplimits import stages
+import tplimits.check as finite
 from tplimits.errors import CheckError
 from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.classification.nearest import nearest_maximal_update
@@ -111,9 +111,8 @@ class Classification:
         X: inputs, three random ones with four entries if left out.  error: ε(f), signs that do not depend on f, over the
         number of inputs, if left out.  draws: networks of the largest width, more of narrower ones.
         """
-        coordinates = stages.coordinates()
-        asked = coordinates.Asked(widths, X, error, lr, steps, draws, seed, ratios)
-        found: CoordinateCheck = coordinates.coordinate_check(self.verdict.counting, asked)
+        asked = finite.coordinates.Asked(widths, X, error, lr, steps, draws, seed, ratios)
+        found: CoordinateCheck = finite.coordinates.coordinate_check(self.verdict.counting, asked)
         return found
 
     def latex(self) -> str:

@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
+import tplimits.check as finite
 from tplimits.errors import CheckError, NoLimitError
 from tplimits.program.given import by_name
-from tplimits.results.kernels import KernelLimit
+from tplimits.results.protocol import CheckAsked
 
 if TYPE_CHECKING:
     from tplimits.check.verdict import Verdict
+    from tplimits.results.kernels import KernelLimit
 
 
-def kernel_verdict(
-    result: KernelLimit,
-    X1: Any,
-    X2: Any,
-    widths: Sequence[int] | None,
-    draws: int | Sequence[int] | None,
-    seed: int,
-    level: float,
-    given: Mapping[str, Any],
-    ratios: Mapping[str, float] | None,
-    claims: Mapping[str, Any] | None,
-    **options: Any,
-) -> Verdict:
+def kernel_verdict(result: KernelLimit, asked: CheckAsked) -> Verdict:
     """The kernels between X1 and X2, or a user's own claims, judged at finite widths."""
-    if X1 is None:
+    if asked.own.get("X1") is None:
         raise CheckError("check() of kernels needs X1=, the inputs they are between, as evaluate() takes them.")
-    stated: dict[str, Any] = {}
-    reason, trained = result.derivation.no_ntk, result.trained
-    if reason:
-        if any(name == "ntk" or name.startswith("Θ") for name in by_name(claims, "claims", CheckError)):
-            raise NoLimitError(reason)
-        trained = ()  # the NNGP alone: gradients are infinite
-    if claims is None:
-        numbers = {k: v for k, v in given.items() if k not in result.regime.infinite}
-        pair = result.evaluate(X1, X2, ratios=ratios, constants=numbers, seed=seed)
-        for kernel in ("nngp",) if reason else ("nngp", "ntk"):
-            stated[kernel] = getattr(pair, kernel)
-            if result.is_drawn:
-                stated[f"{kernel}_error"] = getattr(pair, f"{kernel}_error")
-    verdict: Verdict = stages.check_of_kernels().check_kernels(
+    reason = result.derivation.no_ntk
+    stated = _own_claims(result, asked) if asked.claims is None else by_name(asked.claims, "claims", CheckError)
+    if reason and any(name == "ntk" or name.startswith("Θ") for name in stated):
+        raise NoLimitError(reason)
+    return finite.kernels.check_kernels(
         result.program,
-        X1,
-        X2,
-        widths=widths,
-        draws=draws,
-        seed=seed,
-        level=level,
-        ratios=ratios,
-        given=given,
-        train=trained,
-        claims=claims,
+        asked.own["X1"],
+        asked.own.get("X2"),
+        stated=stated,
+        train=() if reason else result.trained,  # the NNGP alone: gradients are infinite
         infinite=result.regime.infinite,
-        **stated,
-        **options,
+        sampling=asked.sampling,
+        given=asked.given,
     )
-    return verdict
+
+
+def _own_claims(result: KernelLimit, asked: CheckAsked) -> dict[str, Any]:
+    """Both kernels, or the NNGP alone, with standard errors where logits were drawn."""
+    given = asked.given
+    numbers = {k: v for k, v in given.constants.items() if k not in result.regime.infinite}
+    pair = result.evaluate(
+        asked.own["X1"], asked.own.get("X2"), ratios=given.ratios, constants=numbers, seed=asked.sampling.seed
+    )
+    kinds = ("nngp",) if result.derivation.no_ntk else ("nngp", "ntk")
+    if not result.is_drawn:
+        return {kind: getattr(pair, kind) for kind in kinds}
+    return {kind: (getattr(pair, kind), getattr(pair, f"{kind}_error")) for kind in kinds}

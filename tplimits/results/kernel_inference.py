@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.derivation import KernelTables
+from tplimits.numeric import inference, kernels
 from tplimits.program.given import named_once
 from tplimits.progress import Progress
 
@@ -58,7 +58,7 @@ class Inference:
         (array([3.]), array([[2.]]))
         """
         blocks = self._blocks(X_train, X_test, constants, named, ratios, progress, "posterior()")
-        found: Prediction = stages.regression().posterior(blocks, y, noise, kernel, covariance)
+        found: Prediction = inference.regression.posterior(blocks, y, noise, kernel, covariance)
         return found
 
     def train(
@@ -88,7 +88,7 @@ class Inference:
         Raises EvaluationError as `posterior` does, and for a learning rate above 2N/λ, λ the largest eigenvalue of Θ.
         """
         blocks = self._blocks(X_train, X_test, constants, named, ratios, progress, "train()")
-        found: Prediction = stages.training().trained(blocks, y, time, steps, lr, noise, covariance)
+        found: Prediction = inference.training.trained(blocks, y, time, steps, lr, noise, covariance)
         return found
 
     def log_marginal_likelihood(
@@ -105,13 +105,12 @@ class Inference:
     ) -> float:
         """log N(y; 0, K + noise), summed over independent outputs; raises what `posterior` raises."""
         blocks = self._blocks(X, None, constants, named, ratios, progress, "log_marginal_likelihood()")
-        return float(stages.regression().log_marginal_likelihood(blocks, y, noise, kernel))
+        return float(inference.regression.log_marginal_likelihood(blocks, y, noise, kernel))
 
     def _blocks(
         self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, progress: Progress, call: str
     ) -> Blocks:
-        sampling = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
+        sampling: dict[str, Any] = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
         given = named_once(constants, named, call, EvaluationError)
-        asked = stages.kernel_request().request(self.derivation, X1, X2, given, ratios)
-        blocks: Blocks = stages.blocks().Blocks(asked, sampling, progress)
-        return blocks
+        asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
+        return inference.blocks.Blocks(asked, sampling, progress)

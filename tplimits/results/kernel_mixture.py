@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.limit.kernels.derivation import KernelTables
+from tplimits.numeric import kernels
 from tplimits.program.given import named_once
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Mixture:
         array([[6.]])
         """
         asked = self._asked(X1, X2, constants, named, ratios, "sample()")
-        found: KernelSample = stages.mixture().sample(asked, draws, seed)
+        found: KernelSample = kernels.mixture.sample(asked, draws, seed)
         return found
 
     def excess_kurtosis(
@@ -72,9 +72,9 @@ class Mixture:
         `.value` and `.error`, a standard error, have the shape (N, *axes).  Raises what `sample` raises.
         """
         asked = self._asked(X, None, constants, named, ratios, "excess_kurtosis()")
-        found: Kurtosis = stages.mixture().excess_kurtosis(asked, draws, seed)
+        found: Kurtosis = kernels.mixture.excess_kurtosis(asked, draws, seed)
         return found
 
     def _asked(self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, call: str) -> Any:
         given = named_once(constants, named, call, EvaluationError)
-        return stages.kernel_request().request(self.derivation, X1, X2, given, ratios)
+        return kernels.request.request(self.derivation, X1, X2, given, ratios)

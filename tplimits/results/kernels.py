@@ -6,29 +6,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kernels.closing import closed_form
 from tplimits.limit.kernels.derivation import KernelTables, derive_kernels
 from tplimits.limit.kernels.leaves import DrawMean
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kets import Step
+from tplimits.numeric import kernels
 from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
-from tplimits.report import citations
+from tplimits.report import citations, html, json_report
 from tplimits.report.kernels import latex, steps, text
 from tplimits.report.kernels.outline import Outline
+from tplimits.results.kernel_claims import kernel_verdict
 from tplimits.results.kernel_inference import Inference
 from tplimits.results.kernel_mixture import Mixture
+from tplimits.results.protocol import CheckAsked, Shown
 
 if TYPE_CHECKING:
-    from tplimits.numeric.kernels.request import KernelPair
+    from tplimits.check.verdict import Verdict
+    from tplimits.numeric.kernels.request import KernelPair, NNGPAlone
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,14 @@ class Kernels:
 
     train: tuple[str, ...] | None = None
     infinite: tuple[str, ...] = ()
+    word: ClassVar[str] = "kernels"
+    takes: ClassVar[str] = "network"
+    options: ClassVar[tuple[str, ...]] = ("train", "infinite")
+    inputs: ClassVar[tuple[str, ...] | None] = ("X1", "X2", "replicates")
+
+    def derive(self, program: Program) -> KernelLimit:
+        """The recursion; ProgramError for names that the network does not have."""
+        return derive_kernel_limit(program, self)
 
 
 def _names(value: Any, option: str) -> tuple[str, ...]:
@@ -74,6 +85,7 @@ class KernelLimit(Inference, Mixture):
     program: Program
     regime: Kernels
     derivation: KernelTables = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = ("X1", "X2")
 
     # -- the derivation -----------------------------------------------------------------------
 
@@ -146,6 +158,27 @@ class KernelLimit(Inference, Mixture):
         """BibTeX of the theorems and closed forms this derivation used."""
         return citations.bibtex([s.reference.citation for s in self.steps], self.outline.rows_used())
 
+    def page(self) -> str:
+        """One HTML file: program, recursion, assumptions, steps, LaTeX, BibTeX."""
+        return html.kernel_limit(self.outline, self.citation())
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the network."""
+        return json_report.kernel_limit(self.outline, self.citation())
+
+    def shown(self, numbers: KernelPair | NNGPAlone) -> Shown:
+        """Both Gram matrices."""
+        reason = self.derivation.no_ntk
+        return Shown(texts=(f"NNGP\n{numbers.nngp}", f"no NTK: {reason}" if reason else f"NTK\n{numbers.ntk}"))
+
+    def numbers_document(self, numbers: KernelPair | NNGPAlone) -> str:
+        """JSON of the Gram matrices with their errors."""
+        return json_report.kernel_numbers(self.program, numbers)
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """K and Θ between the inputs X1 and X2, or the user's claims, against networks of finite width."""
+        return kernel_verdict(self, asked)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_kernel_limit, (self.program, self.regime)  # the tables hold functions; they are made again
 
@@ -164,7 +197,7 @@ class KernelLimit(Inference, Mixture):
         progress: Progress = None,
         out: str | PathLike[str] | None = None,
         **named: Any,
-    ) -> KernelPair:
+    ) -> KernelPair | NNGPAlone:
         """Gram matrices of two batches of inputs: (N1, N2, *axes, *axes), without axes of independent outputs.
 
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
@@ -174,7 +207,5 @@ class KernelLimit(Inference, Mixture):
         Raises EvaluationError for a wrong shape, NaN, no input, a missing constant, kernels that are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
-        numbers = stages.kernels()
-        asked = stages.kernel_request().request(self.derivation, X1, X2, given, ratios)
-        pair: KernelPair = numbers.evaluate(asked, draws, replicates, seed, progress, out)
-        return pair
+        asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
+        return kernels.evaluation.evaluate(asked, draws, replicates, seed, progress, out)

@@ -5,15 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tplimits import stages
-from tplimits.results.proportional import CovarianceSDE
+import tplimits.check as finite
+from tplimits.results.protocol import CheckAsked
 
 if TYPE_CHECKING:
     from tplimits.check.request import Request
+    from tplimits.check.verdict import Verdict
+    from tplimits.results.proportional import CovarianceSDE
 
 #: keywords of `simulate` that `check` hands on
 OF_SIMULATE = ("dt", "paths", "stop")
 _DEFAULTS = {"dt": 0.01, "paths": 16384}
+
+
+def layer_verdict(result: CovarianceSDE, asked: CheckAsked) -> Verdict:
+    """Drift and noise of one layer, or the law after many, judged at finite widths."""
+    own, sampling, given = asked.own, asked.sampling, asked.given
+    request = finite.depth.Request(
+        result.program,
+        own.get("V0"),
+        own.get("layers", 1),
+        sampling.widths,
+        sampling.seed,
+        own.get("weights", "law"),
+        given.ratios,
+        given.constants,
+        result.fixed,
+    )
+    simulated = {name: own[name] for name in OF_SIMULATE if name in own}
+    claimed = layer_claims(result, request, asked.claims, simulated, own.get("method") or "auto")
+    return finite.depth.run_layers(request, claimed, sampling)
 
 
 def layer_claims(
@@ -24,7 +45,7 @@ def layer_claims(
     method: str = "auto",
 ) -> list[Any]:
     """The claims of a check: those given, those of b and Σ, or with more than one layer those of simulated paths."""
-    stage, start = stages.depth(), request.start
+    stage, start = finite.depth, request.start
     if claims is not None:
         return list(stage.named_claims(claims, start.tokens))
     if request.depth is None:

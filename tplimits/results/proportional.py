@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from sympy import Expr, Symbol
 
-from tplimits import stages
-from tplimits.errors import EvaluationError
+from tplimits import numeric
+from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.depth.block import BlockLimit, derive_block
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.roots import Root
-from tplimits.limit.depth.verdict import Verdict
+from tplimits.limit.depth.verdict import Verdict as DepthVerdict
 from tplimits.limit.depth.writing import M, array_names, expression
 from tplimits.limit.kets import Step
+from tplimits.numeric import sde
 from tplimits.numeric.sde.paths import Paths
 from tplimits.program.given import named_once
 from tplimits.program.program import Program
 from tplimits.progress import Progress
-from tplimits.report import citations, covariance
+from tplimits.report import citations, covariance, written
 from tplimits.results.block_numbers import block_numbers
+from tplimits.results.layer_claims import OF_SIMULATE, layer_verdict
+from tplimits.results.protocol import CheckAsked
+
+if TYPE_CHECKING:
+    from tplimits.check.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,23 @@ class Proportional:
     """The regime in which depth and width go to infinity together; widths in `fixed` stay as they are."""
 
     fixed: tuple[str, ...] = ()
+    word: ClassVar[str] = "proportional"
+    takes: ClassVar[str] = "block"
+    options: ClassVar[tuple[str, ...]] = ("fixed",)
+    inputs: ClassVar[tuple[str, ...] | None] = None
+
+    def derive(self, program: Program) -> CovarianceSDE:
+        """The covariance SDE; ProgramError for `fixed` widths that the block does not have."""
+        given = (self.fixed,) if isinstance(self.fixed, str) else self.fixed or ()
+        if not isinstance(given, Collection):
+            raise ProgramError(f'tp.Proportional(fixed={given!r}): give names of widths, as in fixed=("k",).')
+        for width in given:
+            if width == "n" or width not in program.widths:
+                others = ", ".join(w for w in program.widths if w != "n") or "none"
+                raise ProgramError(
+                    f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
+                )
+        return derive_covariance(program, tuple(given))
 
 
 def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE:
@@ -49,6 +72,7 @@ class CovarianceSDE:
     program: Program
     limit: BlockLimit = field(repr=False, compare=False)
     fixed: tuple[str, ...] = ()
+    check_keywords: ClassVar[tuple[str, ...]] = ("V0", "layers", "weights", "method", *OF_SIMULATE)
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -78,7 +102,7 @@ class CovarianceSDE:
         return self.limit.root
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DepthVerdict:
         """What kind of limit it is, with a sentence."""
         return self.limit.verdict
 
@@ -126,6 +150,20 @@ class CovarianceSDE:
         """BibTeX of what this derivation used."""
         return citations.bibtex([s.reference.citation for s in self.steps], [])
 
+    def page(self) -> str:
+        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
+        note = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
+        formulas = covariance.formulas(self.limit, self.array_names)
+        return written.page(self, f"{self.program.name} as deep as wide", note, formulas)
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the block."""
+        return written.document(self, written.DEPTH, {"fixed": list(self.fixed)})
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """b and Σ, the law of simulated paths, or the user's claims, against layers of finite width."""
+        return layer_verdict(self, asked)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_covariance, (self.program, self.fixed)  # the steps hold functions; they are made again
 
@@ -149,7 +187,7 @@ class CovarianceSDE:
         Raises EvaluationError for a V that is no covariance (symmetric, real, without negative eigenvalues), missing
         constants, and numbers too large for b to be one.
         """
-        stage = stages.covariance()
+        stage = numeric.covariance
         V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
@@ -159,7 +197,7 @@ class CovarianceSDE:
 
         Raises EvaluationError as `drift_at` does.
         """
-        stage = stages.covariance()
+        stage = numeric.covariance
         V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "diffusion_at", EvaluationError), ratios)
         full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
@@ -213,7 +251,7 @@ class CovarianceSDE:
         >>> paths.V.shape, paths.correlation(0, 1).shape, int(paths.stopped.sum())
         ((100, 2, 2), (100,), 0)
         """
-        stage = stages.paths()
+        stage = sde.simulation
         V = stage.initial(V0)
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sympy import Expr
 
-from tplimits import stages
+from tplimits import numeric
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit import targets
 from tplimits.limit.kets import Step
@@ -20,10 +20,13 @@ from tplimits.limit.state import State
 from tplimits.limit.width import derive_width
 from tplimits.program.given import named_once
 from tplimits.program.program import Program
-from tplimits.report import citations, latex, text
+from tplimits.report import citations, html, json_report, latex, text
 from tplimits.results.names import Names
+from tplimits.results.protocol import CheckAsked, Shown
+from tplimits.results.width_claims import width_verdict
 
 if TYPE_CHECKING:
+    from tplimits.check.verdict import Verdict
     from tplimits.numeric.number import Number
 
 
@@ -32,6 +35,18 @@ class Width:
     """The regime of the width limit: all widths to infinity together."""
 
     infinite: tuple[str, ...] = ()
+    word: ClassVar[str] = "width"
+    takes: ClassVar[str] = "program"
+    options: ClassVar[tuple[str, ...]] = ()
+    inputs: ClassVar[tuple[str, ...] | None] = ("method", "particles", "replicates")
+
+    def derive(self, program: Program) -> WidthLimit:
+        """Kets and scalars; ProgramError for infinite axes."""
+        if self.infinite:
+            raise ProgramError(
+                f"tp.Width(infinite={self.infinite!r}): finite axes stay finite in the width limit so far."
+            )
+        return WidthLimit(program, derive_width(program))
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class WidthLimit:
 
     program: Program
     state: State = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates")
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -111,6 +127,32 @@ class WidthLimit:
         """BibTeX of the theorems and closed forms this derivation used."""
         return citations.bibtex([s.reference.citation for s in self.steps], self.state.engine.used_rows)
 
+    def page(self) -> str:
+        """One HTML file: program, limits, kets, brackets, steps, LaTeX, BibTeX."""
+        return html.width_limit(self.program, self.state, self.citation())
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the program."""
+        return json_report.width_limit(self.program, self.state, self.citation())
+
+    def shown(self, numbers: Mapping[str, Number]) -> Shown:
+        """A table of the numbers, with variances where something stays random."""
+        rows = []
+        for name, n in numbers.items():
+            doubt = f"± {n.error:.1e}" if n.method != "exact" else ""
+            rows.append((name, f"{n.value:.12g}", doubt, n.method, f"{n.variance:.12g}" if n.variance else ""))
+        head: tuple[str, ...] = ("quantity", "value", "error", "method", "variance")
+        columns = len(head) if any(n.variance for n in numbers.values()) else len(head) - 1
+        return Shown(head=head[:columns], rows=tuple(row[:columns] for row in rows))
+
+    def numbers_document(self, numbers: Mapping[str, Number]) -> str:
+        """JSON of the numbers with their errors."""
+        return json_report.numbers(self.program, numbers)
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """Its values, and variances of what stays random, or the user's claims, against finite width."""
+        return width_verdict(self, asked)
+
     # -- numbers ------------------------------------------------------------------------------
 
     def evaluate(
@@ -143,7 +185,7 @@ class WidthLimit:
         self._unestablished()
         given = named_once(constants, named, "evaluate()", EvaluationError)
         with deep(self.program.name, EvaluationError):
-            return stages.evaluation().evaluate(
+            return numeric.evaluation.evaluate(
                 self.program,
                 self.state,
                 self.observables,

@@ -22,7 +22,7 @@ from sympy import Expr
 
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import Data, DrawMean, Given, Kron, Moment, TableEntry
-from tplimits.numeric.generated import load
+from tplimits.numeric.generated import functions
 from tplimits.numeric.kernels.fused_determinants import Determinants
 from tplimits.numeric.kernels.moment import function_of
 from tplimits.numeric.kernels.singular import KINKED
@@ -299,7 +299,7 @@ def _interpreted(code: str) -> Callable[..., None]:
 @lru_cache(maxsize=64)
 def _compiled(code: str) -> Callable[..., None]:
     digest = hashlib.sha256(code.encode()).hexdigest()[:16]
-    run: Callable[..., None] = load(code, f"kernels_{digest}").loop
+    run: Callable[..., None] = functions(code, f"kernels_{digest}")["loop"]
     return run
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tplimits.numeric.generated import load
+from tplimits.numeric.generated import functions
 
 _ARRAY_NAMES = {"atan2": "arctan2", "fabs": "abs"}
 
@@ -118,4 +118,4 @@ def total(terms: Sequence[str]) -> str:
 def function(code: Code, name: str, arguments: Sequence[str], scalar: bool) -> Callable[..., Any]:
     """The written function: plain Python on floats, or NumPy on arrays."""
     heading = f'"""Generated: {name}."""\n\nimport {"math" if scalar else "numpy"}\n\n\n'
-    return getattr(load(heading + code.function_text(name, arguments), "moment"), name)
+    return functions(heading + code.function_text(name, arguments), "moment")[name]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy
 from numpy.typing import NDArray
 
-from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.numeric.sde.influence import of_deviation, of_quantile
+from tplimits.pictures.paths import plot_paths
 from tplimits.program.given import seed_number, whole_from, whole_number
 
 Array = NDArray[numpy.float64]
@@ -135,7 +135,7 @@ class Paths:
 
         Returns the Figure; with a `path` it is saved there too.
         """
-        return stages.plots().plot_paths(self, a, b, path)
+        return plot_paths(self, a, b, path)
 
     def _recorded(self) -> Array:
         if self.history is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
+from typing import Any
 
 import numba
 import numpy
@@ -39,7 +39,7 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class Simulator:
-    """One SDE and method: the generated module, and the coefficients of its terms as expressions."""
+    """One SDE and method: the generated functions, and the coefficients of its terms as expressions."""
 
     method: str
     source: Generated
@@ -47,9 +47,9 @@ class Simulator:
     isotropic: Expr
 
     @property
-    def module(self) -> ModuleType:
-        """The module, compiled at the first call of its functions."""
-        return generated.load(self.source.text, "sde")
+    def functions(self) -> Mapping[str, Any]:
+        """Its functions by name, compiled at the first call."""
+        return generated.functions(self.source.text, "sde")
 
 
 def simulator(limit: BlockLimit, method: str) -> Simulator:
@@ -123,7 +123,7 @@ class Compiled:
         self, V: Array, h: float, noises: Sequence[Array] = (), interpreted: bool = False
     ) -> tuple[Array, Array]:
         """What is added to V and what multiplies it in a step of size h, at given R; for tests."""
-        function, moves = self.simulator.module.assemble, self.simulator.module.moves
+        function, moves = self.simulator.functions["assemble"], self.simulator.functions["moves"]
         function = function.py_func if interpreted else function
         m, plan = len(V), self.simulator.source.plan
         d, s, N, D, X = numpy.empty(m), numpy.empty(m), numpy.empty((m, m)), numpy.zeros((m, m)), numpy.zeros((m, m))
@@ -147,7 +147,7 @@ class Compiled:
                 f"s = {self.isotropic:g}; choose dt ≤ {1 / (self.isotropic * m):.3g}."
             )
         low, high = settings.interval(V0)
-        batch = self.simulator.module.batch
+        batch = self.simulator.functions["batch"]
 
         def chunk(start: int) -> int:
             part = slice(start, start + _CHUNK)

@@ -15,18 +15,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy
-import sympy
 from sympy import Expr, Symbol
 
-from tplimits import stages
 from tplimits.errors import ProgramError
 from tplimits.program.given import positive_number
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
+from tplimits.program.optimizers.joint_stepping import NORM_POWER, FactoredStepper, NormStepper
 from tplimits.program.optimizers.recursion import Optimizer, State, exact_of
 from tplimits.program.parametrization.exponents import Exponents
-
-#: e: a norm over all entries grows like n^e
-NORM_POWER = {"matrix": sympy.S.One, "vector": sympy.S.Half, "readout": sympy.S.Half, "scalar": sympy.S.Zero}
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class _Around(Optimizer):
         return self.optimizer.lost_hypothesis
 
     def stepper(self) -> Any:
-        return stages.joint_stepping().NormStepper(self)
+        return NormStepper(self)
 
 
 @dataclass(frozen=True)
@@ -216,4 +212,4 @@ class Adafactor(_Adaptive):
         return True
 
     def stepper(self) -> Any:
-        return stages.joint_stepping().FactoredStepper(self)
+        return FactoredStepper(self)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
+import sympy
 from numpy.typing import NDArray
 
-from tplimits.program.optimizers.joint import NORM_POWER, Adafactor, Clipped, Normalized
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.joint import Adafactor
+    from tplimits.program.optimizers.recursion import Optimizer
 
 Array = NDArray[numpy.float64]
+
+#: e: a norm over all entries grows like n^e
+NORM_POWER = {"matrix": sympy.S.One, "vector": sympy.S.Half, "readout": sympy.S.Half, "scalar": sympy.S.Zero}
 
 
 @dataclass(frozen=True)
@@ -22,10 +29,23 @@ class Whole:
     w: Array
 
 
+class Divided(Protocol):
+    """An optimizer whose updates, or whose optimizer's, are divided by a norm."""
+
+    @property
+    def optimizer(self) -> Optimizer: ...
+
+    @property
+    def divides_by(self) -> str | None: ...
+
+    def divisor(self, norm: Any, unit: float = 1.0) -> Any:
+        """What the update is divided by."""
+
+
 class NormStepper:
     """Updates divided by a norm."""
 
-    def __init__(self, optimizer: Normalized | Clipped) -> None:
+    def __init__(self, optimizer: Divided) -> None:
         self.optimizer, self.inner = optimizer, optimizer.optimizer.stepper()
 
     def start(self, shape: Sequence[int]) -> tuple[Array, ...]:

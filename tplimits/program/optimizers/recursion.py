@@ -14,21 +14,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from types import ModuleType
 from typing import Any, ClassVar
 
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits import stages
 from tplimits.errors import ProgramError
 from tplimits.program.given import exact_number
+from tplimits.program.optimizers.stepping import Stepper
+from tplimits.program.optimizers.symbols import TIME as TIME
+from tplimits.program.optimizers.symbols import G as G
 from tplimits.program.parametrization.exponents import Exponents
-
-#: the gradient of a step, and the number of the step, 0 for the first
-G = Symbol("g", real=True)
-TIME = Symbol("t", integer=True, nonnegative=True)
-
 
 #: gradients at which homogeneity is judged
 _POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))
@@ -223,8 +219,7 @@ class Optimizer:
 
     def stepper(self) -> Any:
         """The recursion on arrays: `.start(shape)` gives states, `.step(t, states, g)` new states and Q_t."""
-        stepping: ModuleType = stages.stepping()
-        return stepping.Stepper(self)
+        return Stepper(self)
 
     def __str__(self) -> str:
         given = ", ".join(f"{f.name}={getattr(self, f.name)}" for f in fields(self))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
 from numpy.typing import NDArray
 
 from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array
-from tplimits.program.optimizers.recursion import TIME, G, Optimizer
+from tplimits.program.optimizers.symbols import TIME, G
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
 
 _HEADS = {head.__name__: function for head, function in ARRAY_FUNCTIONS.items()}
 

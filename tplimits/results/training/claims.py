@@ -3,109 +3,115 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tplimits import stages
+import tplimits.check as finite
 from tplimits.errors import CheckError
-from tplimits.program.parametrization.table import MUP, NTP
-from tplimits.results.training.maximal import MaximalLimit
-from tplimits.results.training.tangent import TangentLimit
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.table import Parametrization
+from tplimits.program.program import Program
+from tplimits.results.protocol import CheckAsked
+from tplimits.results.training.runs import TrainingRun
 
 if TYPE_CHECKING:
+    from tplimits.check.outputs import OutputSampler
     from tplimits.check.verdict import Verdict
 
-#: keywords of `evaluate` that a check takes as they are
-OF_EVALUATE = ("X", "error", "lr", "steps", "f0", "particles", "replicates", "block", "conditioning")
+#: arguments of `evaluate` that the command line gives in both regimes
+OF_COMMAND = ("X", "error", "lr", "steps", "checkpoint", "particles", "replicates")
+#: what pages say under their first line
+NOTE = (
+    "All widths to infinity together. Q_t is the update function of the optimizer, χ the error signal at the outputs, "
+    "and differentials d stand for gradients."
+)
 #: those that say how the numbers of the limit come about
 _OF_PARTICLES = ("particles", "replicates", "block", "conditioning")
+#: keywords of `evaluate` that a check takes as they are
+OF_EVALUATE = ("X", "error", "lr", "steps", "f0", *_OF_PARTICLES)
 
 
-def training_verdict(
-    result: MaximalLimit | TangentLimit,
-    asked: Mapping[str, Any],
-    widths: Sequence[int] | None,
-    draws: int | Sequence[int] | None,
-    seed: int,
-    level: float,
-    given: Mapping[str, Any],
-    ratios: Mapping[str, float] | None,
-    claims: Mapping[str, Any] | None,
-    executor: Executor | None,
-    progress: Any,
-) -> Verdict:
-    """Outputs of networks in training, or a user's own claims, judged at finite widths; `asked` as for `evaluate`."""
-    _refuse(result, asked)
-    stage = stages.check_of_training()
-    X, error, steps = (asked[name] for name in ("X", "error", "steps"))
-    numbers = {k: v for k, v in given.items() if k != "draws"}
-    settings: dict[str, Any] = {k: asked[k] for k in _OF_PARTICLES if asked.get(k) is not None}
-    decay: Any
-    if isinstance(result, TangentLimit):
-        operator = result.operator
-        optimizers, decay, growing = operator.optimizers, operator.weight_decay, operator.infinite
-        start = 0.0 if asked.get("f0") is None else asked["f0"]
-    else:
-        recursion = result.recursion
-        optimizers, growing = recursion.optimizers, ()
-        start = _start(result, asked, settings, seed, ratios, given)
-        decay = {name: float(λ) for name, λ in recursion.weight_decay.items()}
-    table = NTP if isinstance(result, TangentLimit) else MUP
-    parametrization = table.adjusted(result.program, optimizers)
-    recipe = stages.recipe().recipe(
-        result.program, parametrization, optimizers, asked["lr"], decay, only=tuple(optimizers)
+@dataclass(frozen=True)
+class TrainedAs:
+    """How the networks are trained that have the limit; with a `random_start` it is one given their first outputs."""
+
+    parametrization: Parametrization
+    optimizers: Mapping[str, Optimizer]
+    weight_decay: Any
+    growing: Sequence[str]
+    random_start: bool
+
+
+class Trained(Protocol):
+    """A limit of training."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def trained_as(self) -> TrainedAs: ...
+
+    @property
+    def evaluate(self) -> Any: ...
+
+
+def training_verdict(result: Trained, asked: CheckAsked) -> Verdict:
+    """Outputs of networks in training, or a user's own claims, judged at finite widths."""
+    how = result.trained_as
+    _refuse(how, asked.own)
+    sampler = _sampler(result, how, asked)
+    stated = None
+    if asked.claims is None:
+        start = (sampler.start if sampler.recipe.decaying else sampler.start[0]) if how.random_start else None
+        run = _run(result, asked, asked.own["lr"], asked.own["steps"], start)
+        stated = run.f, run.stderr
+    return finite.outputs.check_outputs(sampler, stated, asked.claims, asked.sampling, how.random_start)
+
+
+def _sampler(result: Trained, how: TrainedAs, asked: CheckAsked) -> OutputSampler:
+    """The networks, their outputs shifted to where the limit starts."""
+    own = asked.own
+    recipe = finite.recipe.recipe(
+        result.program, how.parametrization, how.optimizers, own["lr"], how.weight_decay, only=tuple(how.optimizers)
     )
-    sampler = stage.output_sampler(recipe, X, error, steps, start, seed, ratios, numbers, growing)
-    f = stderr = None
-    if claims is None:
-        if isinstance(result, TangentLimit):
-            settings["f0"] = sampler.start if recipe.decaying else sampler.start[0]
-        run = result.evaluate(
-            X,
-            error=error,
-            lr=asked["lr"],
-            steps=steps,
-            seed=seed,
-            ratios=ratios,
-            constants=given,
-            executor=executor,
-            progress=progress,
-            **settings,
-        )
-        f, stderr = run.f, run.stderr
-    given_start = isinstance(result, TangentLimit)
-    verdict: Verdict = stage.check_outputs(
-        sampler, f, stderr, claims, widths, draws, level, executor, progress, given_start
+    if how.random_start:
+        start = 0.0 if own.get("f0") is None else own["f0"]
+    else:  # outputs without training are sure: f_0, with weight decay a path
+        steps = own["steps"] if recipe.decaying else 0
+        f = _run(result, asked, 0.0, steps, None).f
+        start = f if recipe.decaying else f[0]
+    return finite.outputs.output_sampler(
+        recipe, own["X"], own["error"], own["steps"], start, asked.sampling.seed, asked.numbers, how.growing
     )
-    return verdict
 
 
-def _start(
-    result: MaximalLimit,
-    asked: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    seed: int,
-    ratios: Mapping[str, float] | None,
-    given: Mapping[str, Any],
-) -> Any:
-    """The outputs of the feature-learning limit without training, which are sure: f_0, with weight decay a path."""
-    decaying = any(result.recursion.weight_decay.values())
-    steps = asked["steps"] if decaying else 0
-    run = result.evaluate(
-        asked["X"], error=asked["error"], lr=0.0, steps=steps, seed=seed, ratios=ratios, constants=given, **settings
+def _run(result: Trained, asked: CheckAsked, lr: Any, steps: Any, f0: Any) -> TrainingRun:
+    """The limit itself; only a limit with a random start takes one."""
+    given, sampling = asked.given, asked.sampling
+    settings = {name: asked.own[name] for name in _OF_PARTICLES if asked.own.get(name) is not None}
+    if f0 is not None:
+        settings["f0"] = f0
+    found: TrainingRun = result.evaluate(
+        asked.own["X"],
+        error=asked.own["error"],
+        lr=lr,
+        steps=steps,
+        seed=sampling.seed,
+        ratios=given.ratios,
+        constants=given.constants,
+        executor=sampling.executor,
+        progress=sampling.progress,
+        **settings,
     )
-    return run.f if decaying else run.f[0]
+    return found
 
 
-def _refuse(result: MaximalLimit | TangentLimit, asked: Mapping[str, Any]) -> None:
+def _refuse(how: TrainedAs, own: Mapping[str, Any]) -> None:
     """Refuse what is missing, or of no use."""
     for name in ("X", "error", "lr", "steps"):
-        if asked.get(name) is None:
+        if own.get(name) is None:
             raise CheckError(
                 f"check() of a network in training needs {name}=: give X, error, lr and steps as evaluate() takes them."
             )
-    for name in ("X1", "X2", "V0"):
-        if asked.get(name) is not None:
-            raise CheckError(f"{name}= is for other limits; of a network in training give X, error, lr and steps.")
-    if isinstance(result, MaximalLimit) and asked.get("f0") is not None:
+    if not how.random_start and own.get("f0") is not None:
         raise CheckError("f0= is for the operator regime; in the feature-learning limit outputs at the start are sure.")

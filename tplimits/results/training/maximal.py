@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
-from tplimits import stages
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.limit.effort import Effort, TooMuch
 from tplimits.limit.kets import Step
@@ -19,16 +18,23 @@ from tplimits.limit.state import State
 from tplimits.limit.training.maximal import MaximalRecursion, derive_maximal
 from tplimits.limit.training.unrolled import exact_rates, unrolled
 from tplimits.limit.width import derive_width
+from tplimits.numeric import training
 from tplimits.program.data import inputs_of
 from tplimits.program.given import named_once, whole_from
 from tplimits.program.loss import exact_signal
+from tplimits.program.parametrization.table import MUP
 from tplimits.program.program import Program
 from tplimits.program.run_asked import RunAsked
 from tplimits.progress import Progress, Report, reporting
-from tplimits.report import citations
+from tplimits.report import citations, json_report, written
 from tplimits.report.training import maximal as report
+from tplimits.results.protocol import CheckAsked, Shown
+from tplimits.results.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.results.training.runs import TrainingRun
 from tplimits.results.width import WidthLimit
+
+if TYPE_CHECKING:
+    from tplimits.check.verdict import Verdict
 
 #: nodes of expressions that `exact` reads before it refuses
 _MOST = 200_000
@@ -44,6 +50,14 @@ class MaximalUpdate:
 
     optimizer: Any
     weight_decay: Any = 0
+    word: ClassVar[str] = "maximal"
+    takes: ClassVar[str] = "network"
+    options: ClassVar[tuple[str, ...]] = ("optimizer", "weight_decay")
+    inputs: ClassVar[tuple[str, ...] | None] = OF_COMMAND
+
+    def derive(self, program: Program) -> MaximalLimit:
+        """The limit of training; ProgramError for an optimizer or a decay that is none."""
+        return derive_maximal_limit(program, self)
 
 
 def derive_maximal_limit(network: Program, regime: MaximalUpdate) -> MaximalLimit:
@@ -58,6 +72,7 @@ class MaximalLimit:
     program: Program
     regime: MaximalUpdate
     recursion: MaximalRecursion = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
 
     # -- the derivation -----------------------------------------------------------------------
 
@@ -86,6 +101,34 @@ class MaximalLimit:
 
     def _repr_latex_(self) -> str:
         return report.notebook(self.recursion)
+
+    def page(self) -> str:
+        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
+        return written.page(self, f"{self.program.name} in training", NOTE, report.formulas(self.recursion))
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the network."""
+        optimizers = {name: str(optimizer) for name, optimizer in self.recursion.optimizers.items()}
+        return written.document(self, written.TRAINING, {"regime": self.regime.word, "optimizers": optimizers})
+
+    def shown(self, numbers: TrainingRun) -> Shown:
+        """A table of the outputs at every step."""
+        return numbers.shown
+
+    def numbers_document(self, numbers: TrainingRun) -> str:
+        """JSON of the outputs with their standard errors."""
+        return json_report.training_numbers(self.program, numbers.f, numbers.stderr)
+
+    @property
+    def trained_as(self) -> TrainedAs:
+        """How networks of finite width are trained that have this limit."""
+        optimizers = self.recursion.optimizers
+        decay = {name: float(λ) for name, λ in self.recursion.weight_decay.items()}
+        return TrainedAs(MUP.adjusted(self.program, optimizers), optimizers, decay, (), False)
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """Outputs of networks in training, or the user's claims about them, at finite widths."""
+        return training_verdict(self, asked)
 
     def citation(self) -> str:
         """BibTeX of the theorems behind the recursion."""
@@ -169,8 +212,8 @@ class MaximalLimit:
         given = named_once(constants, named, "evaluate()", EvaluationError)
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
-        asked = stages.maximal_request().request(self.recursion, run, record)
-        numbers = stages.maximal()
+        asked = training.request.request(self.recursion, run, record)
+        numbers = training.run
         found = numbers.trajectories(asked, executor, progress)
         runs = numpy.array([one.f for one in found])
         f, stderr = numbers.mean_and_error(runs)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits import stages
 from tplimits.errors import EvaluationError
 from tplimits.limit.training.labels import output_labels
+from tplimits.pictures.training import plot_training
 from tplimits.program.given import whole_number
+from tplimits.results.protocol import Shown
 
 Array = NDArray[numpy.float64]
 
@@ -74,6 +75,13 @@ class TrainingRun:
             lines.append(f"  t = {t:<4} rms f {size:.4g}, rms standard error {error:.2g}; f = {first}…")
         return "\n".join(lines)
 
+    @property
+    def shown(self) -> Shown:
+        """A table of all outputs with their errors, for a terminal."""
+        errors = [f"± {e:.1e}" if e else "" for e in self.stderr.ravel()]
+        rows = zip(self.labels, (f"{x:.6g}" for x in self.f.ravel()), errors, strict=True)
+        return Shown(head=("output", "value", "error"), rows=tuple(rows))
+
     def plot(self, path: str | Path | None = None) -> Any:
         """Outputs against time with bands of twice the standard error; needs Matplotlib, returns the Figure."""
-        return stages.training_plots().plot_training(self.f, self.stderr, self.title, path)
+        return plot_training(self.f, self.stderr, self.title, path)

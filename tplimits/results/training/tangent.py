@@ -7,24 +7,30 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits import stages
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.limit.kets import Step
 from tplimits.limit.training.tangent import TangentOperator, derive_tangent
+from tplimits.numeric import training
 from tplimits.program.given import exact_number, named_once
 from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.table import NTP
 from tplimits.program.program import Program
 from tplimits.program.run_asked import RunAsked
 from tplimits.progress import Progress
-from tplimits.report import citations
+from tplimits.report import citations, json_report, written
 from tplimits.report.training import tangent as report
 from tplimits.report.training import tangent_latex
+from tplimits.results.protocol import CheckAsked, Shown
+from tplimits.results.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.results.training.runs import TrainingRun
+
+if TYPE_CHECKING:
+    from tplimits.check.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,14 @@ class NeuralTangent:
     optimizer: Any
     weight_decay: Any = 0
     infinite: tuple[str, ...] = ()
+    word: ClassVar[str] = "tangent"
+    takes: ClassVar[str] = "network"
+    options: ClassVar[tuple[str, ...]] = ("optimizer", "weight_decay", "infinite")
+    inputs: ClassVar[tuple[str, ...] | None] = ("f0", *OF_COMMAND)
+
+    def derive(self, program: Program) -> TangentLimit:
+        """The limit of training; ProgramError for an optimizer or a decay that is none."""
+        return derive_tangent_limit(program, self)
 
 
 def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimit:
@@ -75,6 +89,7 @@ class TangentLimit:
     program: Program
     regime: NeuralTangent
     operator: TangentOperator = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
 
     # -- the derivation -----------------------------------------------------------------------
 
@@ -107,6 +122,34 @@ class TangentLimit:
 
     def _repr_latex_(self) -> str:
         return tangent_latex.notebook(self.operator)
+
+    def page(self) -> str:
+        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
+        return written.page(self, f"{self.program.name} in training", NOTE, tangent_latex.formulas(self.operator))
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the network."""
+        optimizers = {name: str(optimizer) for name, optimizer in self.operator.optimizers.items()}
+        return written.document(self, written.TRAINING, {"regime": self.regime.word, "optimizers": optimizers})
+
+    def shown(self, numbers: TrainingRun) -> Shown:
+        """A table of the outputs at every step."""
+        return numbers.shown
+
+    def numbers_document(self, numbers: TrainingRun) -> str:
+        """JSON of the outputs with their standard errors."""
+        return json_report.training_numbers(self.program, numbers.f, numbers.stderr)
+
+    @property
+    def trained_as(self) -> TrainedAs:
+        """How networks of finite width are trained that have this limit."""
+        of = self.operator
+        parametrization = NTP.adjusted(self.program, of.optimizers)
+        return TrainedAs(parametrization, of.optimizers, of.weight_decay, of.infinite, True)
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """Outputs of networks in training, or the user's claims about them, at finite widths."""
+        return training_verdict(self, asked)
 
     def citation(self) -> str:
         """BibTeX of the theorems this limit rests on."""
@@ -162,8 +205,8 @@ class TangentLimit:
         given = named_once(constants, named, "evaluate()", EvaluationError)
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
-        asked = stages.tangent_request().tangent_request(self.operator, run, f0, executor)
-        f, stderr, runs = stages.tangent().train(asked, executor, progress)
+        asked = training.tangent_request.tangent_request(self.operator, run, f0, executor)
+        f, stderr, runs = training.tangent_run.train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
 
     def sign_kernel(
@@ -189,6 +232,6 @@ class TangentLimit:
         """
         given = named_once(constants, named, "sign_kernel()", EvaluationError)
         run = RunAsked(X, numpy.zeros_like, 0.0, 0, given, ratios)
-        asked = stages.tangent_request().tangent_request(self.operator, run, None, None)
-        found: NDArray[numpy.float64] = stages.tangent().sign_gram_of(asked)
+        asked = training.tangent_request.tangent_request(self.operator, run, None, None)
+        found: NDArray[numpy.float64] = training.tangent_run.sign_gram_of(asked)
         return found

@@ -1,29 +1,29 @@
-"""A limit of training as one HTML file, and as JSON for other programs to read."""
+"""A limit as one HTML file, and as JSON for other programs to read."""
 
 from __future__ import annotations
 
 import json
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from tplimits.limit.kets import Step
-from tplimits.limit.training.maximal import MaximalRecursion
-from tplimits.limit.training.tangent import TangentOperator
 from tplimits.program.program import Program
 from tplimits.program.serial import to_json
 from tplimits.report.html import TEMPLATES, cells
 from tplimits.report.json_report import step_document, written_document
-from tplimits.report.training import maximal, tangent_latex
+from tplimits.report.latex_formulas import Formula
+from tplimits.version import VERSION
 
 #: what the files say they are
-TRAINING = "tplimits training limit"
+TRAINING, DEPTH = "tplimits training limit", "tplimits covariance SDE"
 
 
-class Limit(Protocol):
-    """What both regimes of training have."""
+class Reported(Protocol):
+    """What is read of a limit."""
 
     @property
     def program(self) -> Program:
-        """The network."""
+        """What it is the limit of."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -40,31 +40,31 @@ class Limit(Protocol):
         """BibTeX."""
 
 
-def page(limit: Limit, of: MaximalRecursion | TangentOperator, version: str) -> str:
-    """The page of a limit of training: formulas, text, assumptions, steps, LaTeX, BibTeX."""
-    rows = maximal.formulas(of) if isinstance(of, MaximalRecursion) else tangent_latex.formulas(of)
-    return TEMPLATES.get_template("training_limit.html").render(
+def page(limit: Reported, title: str, note: str, formulas: Sequence[Formula]) -> str:
+    """The page of a limit: formulas, text, assumptions, steps, LaTeX, BibTeX; `note` stands under its first line."""
+    return TEMPLATES.get_template("limit.html").render(
+        title=title,
+        note=note,
         program=limit.program,
         opening=str(limit).splitlines()[0],
-        equations=[cells(row) for row in rows],
+        equations=[cells(row) for row in formulas],
         text=str(limit),
         assumptions=limit.assumptions,
         steps=limit.steps,
         latex=limit.latex(),
         citation=limit.citation(),
-        version=version,
+        version=VERSION,
     )
 
 
-def document(limit: Limit, of: MaximalRecursion | TangentOperator, version: str) -> str:
-    """Program, optimizers, formulas as text and as LaTeX, assumptions and steps."""
+def document(limit: Reported, kind: str, more: Mapping[str, Any]) -> str:
+    """Program, what the regime adds, formulas as text and as LaTeX, assumptions and steps."""
     return written_document(
         {
-            "format": TRAINING,
-            "tplimits": version,
-            "regime": "maximal" if isinstance(of, MaximalRecursion) else "tangent",
+            "format": kind,
+            "tplimits": VERSION,
+            **more,
             "program": json.loads(to_json(limit.program)),
-            "optimizers": {name: str(optimizer) for name, optimizer in of.optimizers.items()},
             "text": str(limit).splitlines(),
             "assumptions": list(limit.assumptions),
             "steps": [step_document(step) for step in limit.steps],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.report.plots import matplotlib_figures
+from tplimits.pictures.canvas import new_figure, saved
 
 #: curves that are drawn: the first inputs and outputs
 _CURVES = 10
@@ -19,7 +19,7 @@ def plot_training(
     f: NDArray[numpy.float64], stderr: NDArray[numpy.float64], title: str, path: str | Path | None = None
 ) -> Any:
     """Outputs in time with twice their standard errors as bands, ten at most; returns the Figure."""
-    figure = matplotlib_figures().figure.Figure(figsize=(5.2, 3.6), layout="constrained")
+    figure = new_figure(5.2, 3.6)
     panel = figure.subplots()
     flat, errors = f.reshape(len(f), -1), stderr.reshape(len(f), -1)
     time = numpy.arange(len(f))
@@ -30,6 +30,4 @@ def plot_training(
     panel.set_xlabel("step")
     panel.set_ylabel("f")
     panel.set_title(title, fontsize=10)
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return saved(figure, path)

@@ -1,0 +1,2 @@
+from . import covariance as covariance
+from . import evaluation as evaluation

@@ -1,0 +1,1 @@
+"""Pictures of results, drawn by Matplotlib, which is an extra: drawn from arrays, knowing nothing of what made them."""
