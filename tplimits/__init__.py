@@ -12,8 +12,9 @@ The stages in reading order, each importing only those above it:
     cli         the command line
 """
 
-# the stage `tplimits.check` is bound first, so that importing it later cannot hide the function tp.check
+# the stage `tplimits.check`, and who reads it by this name, come before the function tp.check takes the name
 import tplimits.check
+import tplimits.results.classification
 from tplimits.errors import CheckError as CheckError
 from tplimits.errors import EvaluationError as EvaluationError
 from tplimits.errors import NoLimitError as NoLimitError

@@ -18,11 +18,12 @@ import numpy
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from tplimits.check.sampling import Sampling
 from tplimits.check.training import Trained, train
 from tplimits.errors import CheckError
 from tplimits.limit.classification.counting import Counting
 from tplimits.limit.classification.sizes import NOTHING, Power
-from tplimits.program.given import seed_number, whole_from
+from tplimits.program.given import whole_from
 from tplimits.program.program import Program
 
 Array = NDArray[numpy.float64]
@@ -31,22 +32,16 @@ Array = NDArray[numpy.float64]
 _INPUTS, _ENTRIES = 3, 4
 #: a power this close to 0 counts as 0: half of the ¼ that powers are taken to be away from it
 TOLERANCE = 1 / 8
-#: how often a measured regime is another one by chance, over all rows
-LEVEL = 1e-2
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What networks are trained: widths, data, error signals, the rate, steps, networks of the largest width, a seed."""
+class Training:
+    """How networks are trained: inputs, error signals, both drawn if left out, the rate and the number of steps."""
 
-    widths: Sequence[int]
     X: Any = None
     error: Any = None
     lr: Any = 0.5
     steps: int = 2
-    draws: int = 8
-    seed: int = 0
-    ratios: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -121,29 +116,31 @@ class CoordinateCheck:
         return "\n".join(lines)
 
 
-def coordinate_check(counting: Counting | None, asked: Asked) -> CoordinateCheck:
-    """Train networks and fit powers; see `Classification.check`."""
+def coordinate_check(
+    counting: Counting | None, training: Training, sampling: Sampling, ratios: Mapping[str, float] | None = None
+) -> CoordinateCheck:
+    """Train networks and fit powers; see `Classification.check`.  `sampling` has the widths and a number of draws."""
     if counting is None:
         raise CheckError("the exponents have symbols; a coordinate check needs numbers.")
-    sizes = sorted({whole_from("widths", n, 2, CheckError) for n in asked.widths})
+    sizes = sorted({whole_from("widths", n, 2, CheckError) for n in sampling.widths or ()})
     if len(sizes) < 2:
-        raise CheckError(f"widths={asked.widths!r}: powers of n need two widths or more.")
-    steps, draws = whole_from("steps", asked.steps, 1, CheckError), whole_from("draws", asked.draws, 2, CheckError)
-    rng = numpy.random.default_rng(seed_number(asked.seed, CheckError))
-    data = asked.X if asked.X is not None else _inputs(counting.network, rng)
-    signal = asked.error if asked.error is not None else _constant_signal(rng)
+        raise CheckError(f"widths={sampling.widths!r}: powers of n need two widths or more.")
+    steps, draws = whole_from("steps", training.steps, 1, CheckError), whole_from("draws", sampling.draws, 2, CheckError)
+    rng = numpy.random.default_rng(sampling.seed)
+    data = training.X if training.X is not None else _inputs(counting.network, rng)
+    signal = training.error if training.error is not None else _constant_signal(rng)
     kept = _kept(counting)
 
     def trained(n: int, times: int, many: int, keep: Mapping[str, int]) -> Trained:
         return train(
-            counting.network, counting.parametrization, counting.optimizer, data, signal, asked.lr, times, n,
-            asked.seed + n, draws=many, keep=keep, ratios=asked.ratios,
+            counting.network, counting.parametrization, counting.optimizer, data, signal, training.lr, times, n,
+            sampling.seed + n, draws=many, keep=keep, ratios=ratios,
         )  # fmt: skip
 
     runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
     # f before training is one number a network and input: it takes many networks, of narrower ones
     starts = [trained(max(2, n // 4), 0, 16 * draws, {}) for n in sizes]
-    found = _Rows(counting, kept, 1 + (len(kept) + 1) * (steps + 1))
+    found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)))
     rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
     return CoordinateCheck(tuple(sizes), rows, _regime(rows, measured=False), _regime(rows, measured=True))
 
@@ -178,11 +175,11 @@ def _kept(counting: Counting) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a check; `count` of them share the level."""
+    """The rows of a check, each judged at a level."""
 
     counting: Counting
     kept: Mapping[str, int]
-    count: int
+    level: float
 
     def output_at_start(self, runs: Sequence[Trained]) -> Coordinate:
         """f before training."""
@@ -202,7 +199,7 @@ class _Rows:
         sizes |= {counting.reading(r): size for r, size in step.reads.items()}
         is_scalar = name == "f" or counting.backward.program[self.kept[name]].width is None
         natural = counting.natural if t == 0 else counting.scales
-        power, error, rms = _slope([run.n for run in runs], [_size(v) for v in values], LEVEL / self.count)
+        power, error, rms = _slope([run.n for run in runs], [_size(v) for v in values], self.level)
         counted = sizes[name].change if t else sizes[name].start
         return Coordinate(name, t, counted, power, rms, natural.get(name, 0.0), error, not is_scalar)
 

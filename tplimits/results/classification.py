@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 import tplimits.check as finite
+from tplimits.check.sampling import Sampling
 from tplimits.errors import CheckError
 from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.classification.nearest import nearest_maximal_update
@@ -104,16 +105,18 @@ class Classification:
         steps: int = 2,
         draws: int = 8,
         seed: int = 0,
+        level: float = 1e-2,
         ratios: Mapping[str, float] | None = None,
     ) -> CoordinateCheck:
         """Train finite networks and compare the measured powers of n with those that were counted.
 
         X: inputs, three random ones with four entries if left out.  error: ε(f), signs that do not depend on f, over the
-        number of inputs, if left out.  draws: networks of the largest width, more of narrower ones.
+        number of inputs, if left out.  draws: networks of the largest width, more of narrower ones.  level: how often
+        another regime than the counted one is measured by chance.
         """
-        asked = finite.coordinates.Asked(widths, X, error, lr, steps, draws, seed, ratios)
-        found: CoordinateCheck = finite.coordinates.coordinate_check(self.verdict.counting, asked)
-        return found
+        training = finite.coordinates.Training(X, error, lr, steps)
+        sampling = Sampling(widths, draws, seed, level)
+        return finite.coordinates.coordinate_check(self.verdict.counting, training, sampling, ratios)
 
     def latex(self) -> str:
         """The inequalities as an align* environment."""
