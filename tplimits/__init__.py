@@ -70,6 +70,7 @@ from tplimits.program.optimizers.joint import Adafactor as Adafactor
 from tplimits.program.optimizers.joint import Clipped as Clipped
 from tplimits.program.optimizers.joint import Normalized as Normalized
 from tplimits.program.optimizers.linear import SGD as SGD
+from tplimits.program.optimizers.linear import Frozen as Frozen
 from tplimits.program.optimizers.linear import SignSGD as SignSGD
 from tplimits.program.parametrization.table import ABCD as ABCD
 from tplimits.program.parametrization.table import MUP as MUP

@@ -12,13 +12,19 @@ import sympy
 import tplimits.check as finite
 from tplimits.check.sampling import Sampling
 from tplimits.errors import CheckError
+from tplimits.limit.classification.activations import Finding
 from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.classification.nearest import nearest_maximal_update
-from tplimits.limit.classification.verdict import Verdict, verdict_on
+from tplimits.limit.classification.stable_point import stable_point
+from tplimits.limit.classification.verdict import Verdict, optimizer_of, verdict_on
+from tplimits.program.network import parameters
+from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
 from tplimits.program.parametrization.table import Parametrization
 from tplimits.program.program import Program
 from tplimits.report.classification import latex, text
+from tplimits.results.training.maximal import MaximalLimit, MaximalUpdate
+from tplimits.results.training.tangent import NeuralTangent, TangentLimit
 
 if TYPE_CHECKING:
     from tplimits.check.coordinates import CoordinateCheck
@@ -55,6 +61,45 @@ class Classification:
     def regime(self) -> str | None:
         """ "feature", "operator", "trivial", "unfaithful" or "unstable"; None where symbols decide."""
         return self.verdict.regime
+
+    @property
+    def feature_kernels_evolve(self) -> Any:
+        """Whether feature kernels xᵀx/n evolve in the limit (Def. 2.8.18); False where something grows."""
+        return _plain(self.verdict.evolves)
+
+    @property
+    def evolving(self) -> tuple[str, ...]:
+        """The features whose kernels evolve, by name; () for symbols."""
+        return self.verdict.evolving
+
+    @property
+    def assumption(self) -> tuple[Finding, ...]:
+        """Assumption 2.8.2, under which the theorems are proved, for every activation; optimizers that fail it, too."""
+        return self.verdict.findings
+
+    def limit(self, optimizer: Any = None) -> MaximalLimit | TangentLimit:
+        """The derived limit of training here, by this optimizer or by another one (Rem. 2.8.21).
+
+        All stable limits are those of μP or NTP with some parameters at rest (`tp.Frozen`), readouts or outputs that
+        start at 0.
+
+        >>> import tplimits as tp
+        >>> limit = classify(2, tp.UP("1/4"), tp.SGD()).limit()
+        >>> type(limit).__name__, limit.starts_at_zero
+        ('TangentLimit', True)
+
+        Raises NoLimitError where the parametrization is not stable, where no theorem gives its limit (it is named), and
+        where a hypothesis of the limit fails.
+        """
+        found = self if optimizer is None else classify(self.program, self.parametrization, optimizer)
+        point = stable_point(found.verdict)
+        chosen: Any = found.optimizer
+        if point.frozen:
+            rest = {name: optimizer_of(chosen, name) for name in parameters(self.program)}
+            chosen = {name: Frozen() if name in point.frozen else o for name, o in rest.items()}
+        if point.learns:
+            return MaximalUpdate(chosen).derive(point.started(self.program))
+        return NeuralTangent(chosen, f0=0 if point.at_zero else None).derive(self.program)
 
     @property
     def conditions(self) -> dict[str, sympy.Basic]:

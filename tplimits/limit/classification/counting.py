@@ -65,9 +65,13 @@ class Counting:
     parametrization: Parametrization
     optimizer: Any
     steps: tuple[Step, ...] = field(init=False, repr=False, hash=False, compare=False)
+    #: the power of n by which an entry of each parameter moves, at its largest
+    rates: Mapping[str, Power] = field(init=False, repr=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", tuple(self._counted()))
+        steps, rates = self._counted()
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "rates", rates)
 
     @cached_property
     def exponents(self) -> dict[str, Exponents]:
@@ -158,14 +162,33 @@ class Counting:
 
     def moves(self, t: int) -> dict[str, Power]:
         """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
-        step = self.steps[min(t, len(self.steps) - 1)]
+        return self._moves(self.steps[min(t, len(self.steps) - 1)])
+
+    def moved_by(self, name: str) -> dict[str, Power]:
+        """The powers of what the updates of one parameter change, at the size that they have beside all others."""
+        return self._moves(self._step({name: self.rates[name]}))
+
+    def _moves(self, step: Step) -> dict[str, Power]:
         found = {self.name(p): step.sizes[p].change for p in self.hidden}
         found |= {self.reading(r): size.change for r, size in step.reads.items()}
         return found | {"f": step.output.move}
 
+    @property
+    def readout_at_start(self) -> Power:
+        """The power of n of f_0 without the scalars that are added to it."""
+        return self._summed(self.steps[0].sizes).start
+
     def name(self, position: int) -> str:
         """How a value is called."""
         return self.network[position].name
+
+    @cached_property
+    def vectors(self) -> tuple[str, ...]:
+        """The features that are vectors, each once: what a readout multiplies may have a name of its own."""
+        found = {p: self.name(p) for p in self.hidden if self.network[p].width is not None}
+        for readout in self.steps[0].reads:
+            found.setdefault(self.backward.gradients[readout][0].gradient.source, self.reading(readout))
+        return tuple(found.values())
 
     def reading(self, readout: str) -> str:
         """How the features that a readout multiplies are called."""
@@ -173,14 +196,14 @@ class Counting:
 
     # -- one pass -----------------------------------------------------------------------------
 
-    def _counted(self) -> list[Step]:
+    def _counted(self) -> tuple[tuple[Step, ...], dict[str, Power]]:
         moves: dict[str, Power] = {}
         found = []
         for _ in range(STEPS + 1):
             step = self._step(moves)
             found.append(step)
             moves = {name: max(moves.get(name, NOTHING), self._move(name, step)) for name in self.exponents}
-        return found
+        return tuple(found), moves
 
     def _move(self, name: str, step: Step) -> Power:
         """The power of n by which an entry of the program's parameter moves in a step."""
@@ -247,14 +270,18 @@ class Counting:
         return size_of(body, of_entry, self.widths, arguments)
 
     def _output(self, sizes: Mapping[int, Size]) -> Size:
-        """f: the sum of what is returned, n^(1 − a_out) times its average."""
-        returned = self.network.returns[0]
-        mean = self._averaged(returned, sizes[returned]).times(1 - _fraction(self.parametrization.a_out))
-        f = Size(mean.start, mean.change)
+        """f: the sum of what is returned, and the scalars added to it."""
+        f = self._summed(sizes)
         if len(self.network.returns) == 1:
             return f
         shift = sizes[self.network.returns[1]]
         return Size(max(f.start, shift.start), max(f.move, shift.change))
+
+    def _summed(self, sizes: Mapping[int, Size]) -> Size:
+        """n^(−a_out) times the sum of what is returned, n^(1 − a_out) times its average."""
+        returned = self.network.returns[0]
+        mean = self._averaged(returned, sizes[returned]).times(1 - _fraction(self.parametrization.a_out))
+        return Size(mean.start, mean.change)
 
     def _gradient(self, name: str, sizes: Mapping[int, Size]) -> Power:
         """The power of n of n^d g, g the gradient with respect to w."""

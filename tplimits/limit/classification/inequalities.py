@@ -120,7 +120,7 @@ class Table:
     @cached_property
     def scales(self) -> tuple[tuple[str, Expr], ...]:
         """Powers A of 1/n of what reads the features, at the start and in training, each with a name."""
-        found = {f"a + b of {p.name}": self.a_out + p.exponents.a + p.exponents.b for p in self.readouts}
+        found = {f"a + b of {p.name}": self.start_of(p) for p in self.readouts}
         for p in self.readouts:
             if p.linear:
                 found[f"a + c of {p.name}"] = self.a_out + p.exponents.a + self._c(p, sympy.S.Zero)
@@ -168,9 +168,13 @@ class Table:
         for name, A, least in self._start_scales():
             yield Inequality("start", "f", f"A = {name}", A, "≥", least, f"starts like n^({least - A})")
 
+    def start_of(self, readout: Parameter) -> Expr:
+        """A of a readout at the start."""
+        return self.a_out + readout.exponents.a + readout.exponents.b
+
     def _start_scales(self) -> Iterator[tuple[str, Expr, Expr]]:
         for p in self.readouts:
-            yield f"a_out + a + b of {p.name}", self.a_out + p.exponents.a + p.exponents.b, self.readout_start
+            yield f"a_out + a + b of {p.name}", self.start_of(p), self.readout_start
         if self.other_start is not None:
             yield "a_out", self.a_out, self.other_start
 

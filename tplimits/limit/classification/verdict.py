@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError
+from tplimits.limit.classification.activations import Finding, findings
 from tplimits.limit.classification.counting import Counting
 from tplimits.limit.classification.inequalities import Inequality, Parameter, Table, real_symbols
 from tplimits.limit.classification.means import means_of
@@ -92,6 +93,24 @@ class Verdict:
         if self.counting is not None:
             return sympy.true if self.counting.features_move >= 0 else sympy.false
         return simplified(sympy.Or(*(i.condition for i in self.groups["features"])))
+
+    @cached_property
+    def evolves(self) -> sympy.Basic:
+        """Whether feature kernels evolve (Def. 2.8.18), given that nothing grows: where features move (Thm 2.8.19)."""
+        return simplified(sympy.And(self.stable, self.faithful, self.learns))
+
+    @cached_property
+    def evolving(self) -> tuple[str, ...]:
+        """The vectors whose kernel evolves, in the order of the network; none for symbols."""
+        if self.counting is None or self.evolves != sympy.true:
+            return ()
+        scales, last = self.counting.scales, self.counting.moves(len(self.counting.steps) - 1)
+        return tuple(name for name in self.counting.vectors if last[name] >= scales[name])
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Assumption 2.8.2 for the activations and the optimizers."""
+        return findings(self.network, tuple(p.optimizer for p in self.table.parameters))
 
     @cached_property
     def conditions(self) -> dict[str, sympy.Basic]:
