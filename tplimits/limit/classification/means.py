@@ -63,13 +63,21 @@ def means_of(network: Program) -> Means:
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
     sums[network.returns[0]] = network.returns[0]
     always, unknown = _for_any_scalars(program, sums)
-    try:
-        limits = _recursion(network)
-    except NoLimitError:  # such as logits that diverge: the powers that are counted say where
+    limits = _limits(program) or _limits(network)
+    if limits is None:
         return Means(always, always, frozenset(), unknown)
-    forward = frozenset(p for p in sums if p < len(network) and _vanishes(limits, p))
-    zeros = frozenset(p for p, value in limits.scalars.items() if _is_zero_limit(network[p], value))
-    return Means(always | forward, always, zeros, {p: why for p, why in unknown.items() if p not in forward})
+    start = frozenset(p for p in sums if p < len(limits.program) and _vanishes(limits, p))
+    scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
+    zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
+    return Means(always | start, always, zeros, {p: why for p, why in unknown.items() if p not in start})
+
+
+def _limits(program: Program) -> Recursion | None:
+    """The recursion at the limits of scalars; None where one diverges, which the powers that are counted tell."""
+    try:
+        return _recursion(program)
+    except NoLimitError:
+        return None
 
 
 def _for_any_scalars(program: Program, sums: Mapping[int, int]) -> tuple[frozenset[int], dict[int, str]]:
