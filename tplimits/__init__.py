@@ -12,8 +12,9 @@ The stages in reading order, each importing only those above it:
     cli         the command line
 """
 
-# the stage `tplimits.check` is bound first, so that importing it later cannot hide the function tp.check
+# the stage `tplimits.check`, and who reads it by this name, come before the function tp.check takes the name
 import tplimits.check
+import tplimits.results.classification
 from tplimits.errors import CheckError as CheckError
 from tplimits.errors import EvaluationError as EvaluationError
 from tplimits.errors import NoLimitError as NoLimitError
@@ -69,6 +70,7 @@ from tplimits.program.optimizers.joint import Adafactor as Adafactor
 from tplimits.program.optimizers.joint import Clipped as Clipped
 from tplimits.program.optimizers.joint import Normalized as Normalized
 from tplimits.program.optimizers.linear import SGD as SGD
+from tplimits.program.optimizers.linear import Frozen as Frozen
 from tplimits.program.optimizers.linear import SignSGD as SignSGD
 from tplimits.program.parametrization.table import ABCD as ABCD
 from tplimits.program.parametrization.table import MUP as MUP

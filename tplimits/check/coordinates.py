@@ -1,9 +1,10 @@
 """The coordinate check: powers of n measured on finite networks beside those that were counted.
 
-Networks of several widths, up to 16 times as many of narrow ones, take a few steps with an error signal of order 1.
-For every feature, for what readouts multiply and for f the root mean square of the entries at the start, and of their
-change since, is fitted by n^p.  Where measured powers fall on the same side of 0 as the counted ones, both
-classifications agree.
+Networks of several widths, up to 16 times as many of narrow ones, take a few steps with an error signal of order 1.  For
+every feature, for what readouts multiply and for f, the size of a network is the root mean square of the entries at the
+start, and of their change since; its logarithm, averaged over networks, is fitted by p log n + c.  The variance between
+networks gives the error of p.  A measured power counts where it is on the other side of 0 than the counted one by more
+than that error, at a level that holds for all rows together: the regime that follows is the measured one.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import Any
 
 import numpy
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
+from tplimits.check.sampling import Sampling
 from tplimits.check.training import Trained, train
 from tplimits.errors import CheckError
 from tplimits.limit.classification.counting import Counting
 from tplimits.limit.classification.sizes import NOTHING, Power
-from tplimits.program.given import seed_number, whole_from
+from tplimits.program.given import whole_from
 from tplimits.program.program import Program
 
 Array = NDArray[numpy.float64]
@@ -32,10 +35,22 @@ TOLERANCE = 1 / 8
 
 
 @dataclass(frozen=True)
+class Training:
+    """How networks are trained: inputs, error signals, both drawn if left out, the rate and the number of steps."""
+
+    X: Any = None
+    error: Any = None
+    lr: Any = 0.5
+    steps: int = 2
+
+
+@dataclass(frozen=True)
 class Coordinate:
     """One value: its power of n at the start (t = 0), or of its change after t steps, counted and measured.
 
-    `scale` is the power that it has where all is of order 1: 0 but for values that the program multiplies by powers.
+    `scale` is the power that it has where all is of order 1: 0 but for values that the program multiplies by powers, and
+    at the start for averages that vanish.  `error` is how far `measured` may be off, at a level that holds for all rows.
+    Scalars, unlike vectors, may be smaller than their scale at the start.
     """
 
     name: str
@@ -44,11 +59,27 @@ class Coordinate:
     measured: float
     sizes: tuple[float, ...]
     scale: Power = 0.0
+    error: float = 0.0
+    is_vector: bool = True
 
     @property
     def difference(self) -> float:
         """Measured minus counted."""
         return self.measured - float(self.counted) if self.measured != self.counted else 0.0
+
+    def compared(self, threshold: float, measured: bool) -> int:
+        """The side of a threshold, next to the scale, that the power is on: 1 above, −1 below.
+
+        A measured power that is not clearly on one side is where the counted one is.
+        """
+        if measured and abs(self.measured - float(self.scale) - threshold) > self.error:
+            return 1 if self.measured - float(self.scale) > threshold else -1
+        return 1 if float(self.counted) - float(self.scale) > threshold else -1
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the error is small enough to tell on which side of 0 the power is."""
+        return min(abs(self.measured - float(self.scale) - x) for x in (TOLERANCE, -TOLERANCE)) > self.error
 
 
 @dataclass(frozen=True)
@@ -70,45 +101,47 @@ class CoordinateCheck:
         """The row where the measured power is farthest from the counted one."""
         return max(self.rows, key=lambda row: abs(row.difference))
 
+    @property
+    def undecided(self) -> tuple[Coordinate, ...]:
+        """The rows that would take more networks, or wider ones, to tell on which side of 0 they are."""
+        return tuple(row for row in self.rows if not row.is_decided)
+
     def __repr__(self) -> str:
         lines = [
             f"measured {self.measured_regime}, counted {self.counted_regime}; widths {', '.join(map(str, self.widths))}"
         ]
         for row in self.rows:
             what = f"{row.name} at the start" if row.t == 0 else f"change of {row.name} after {row.t} step(s)"
-            lines.append(f"  {what}: n^{row.measured:.2f}, counted n^({row.counted})")
+            lines.append(f"  {what}: n^{row.measured:.2f} ± {row.error:.2f}, counted n^({row.counted})")
         return "\n".join(lines)
 
 
 def coordinate_check(
-    counting: Counting | None,
-    widths: Sequence[int],
-    X: Any,
-    error: Any,
-    lr: Any,
-    steps: int,
-    draws: int,
-    seed: int,
+    counting: Counting | None, training: Training, sampling: Sampling, ratios: Mapping[str, float] | None = None
 ) -> CoordinateCheck:
-    """Train networks and fit powers; see `Classification.check`."""
+    """Train networks and fit powers; see `Classification.check`.  `sampling` has the widths and a number of draws."""
     if counting is None:
         raise CheckError("the exponents have symbols; a coordinate check needs numbers.")
-    sizes = sorted({whole_from("widths", n, 2, CheckError) for n in widths})
+    sizes = sorted({whole_from("widths", n, 2, CheckError) for n in sampling.widths or ()})
     if len(sizes) < 2:
-        raise CheckError(f"widths={widths!r}: powers of n need two widths or more.")
-    whole_from("steps", steps, 1, CheckError)
-    rng = numpy.random.default_rng(seed_number(seed, CheckError))
-    data = X if X is not None else _inputs(counting.network, rng)
-    signal = error if error is not None else _constant_signal(rng)
+        raise CheckError(f"widths={sampling.widths!r}: powers of n need two widths or more.")
+    steps, draws = whole_from("steps", training.steps, 1, CheckError), whole_from("draws", sampling.draws, 2, CheckError)
+    rng = numpy.random.default_rng(sampling.seed)
+    data = training.X if training.X is not None else _inputs(counting.network, rng)
+    signal = training.error if training.error is not None else _constant_signal(rng)
     kept = _kept(counting)
-    runs = [
-        train(
-            counting.network, counting.parametrization, counting.optimizer, data, signal, lr, steps, n, seed,
-            draws=draws * min(16, sizes[-1] // n), keep=kept,
-        )
-        for n in sizes
-    ]  # fmt: skip
-    rows = (_output_at_start(counting, sizes, data, draws, seed), *_rows(counting, runs, kept, steps))
+
+    def trained(n: int, times: int, many: int, keep: Mapping[str, int]) -> Trained:
+        return train(
+            counting.network, counting.parametrization, counting.optimizer, data, signal, training.lr, times, n,
+            sampling.seed + n, draws=many, keep=keep, ratios=ratios,
+        )  # fmt: skip
+
+    runs = [trained(n, steps, draws * min(16, sizes[-1] // n), kept) for n in sizes]
+    # f before training is one number a network and input: it takes many networks, of narrower ones
+    starts = [trained(max(2, n // 4), 0, 16 * draws, {}) for n in sizes]
+    found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)))
+    rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
     return CoordinateCheck(tuple(sizes), rows, _regime(rows, measured=False), _regime(rows, measured=True))
 
 
@@ -140,66 +173,71 @@ def _kept(counting: Counting) -> dict[str, int]:
     return found
 
 
-def _rows(counting: Counting, runs: Sequence[Trained], kept: Mapping[str, int], steps: int) -> list[Coordinate]:
-    rows = []
-    features = [name for name in kept if name not in {counting.reading(r) for r in counting.steps[0].reads}]
-    for t in range(steps + 1):
-        step = counting.steps[min(t, len(counting.steps) - 1)]
-        counted = {name: step.sizes[kept[name]] for name in features}
-        counted |= {counting.reading(r): size for r, size in step.reads.items()}
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a check, each judged at a level."""
+
+    counting: Counting
+    kept: Mapping[str, int]
+    level: float
+
+    def output_at_start(self, runs: Sequence[Trained]) -> Coordinate:
+        """f before training."""
+        return self._fitted("f", 0, [run.f for run in runs], runs)
+
+    def at(self, t: int, runs: Sequence[Trained]) -> list[Coordinate]:
+        """The rows after t steps."""
+        values = {name: [run.kept[name][:, t] - (run.kept[name][:, 0] if t else 0) for run in runs] for name in self.kept}
         if t:
-            counted["f"] = step.output
-        for name, size in counted.items():
-            values = [run.f if name == "f" else run.kept[name] for run in runs]
-            found = tuple(_size(v[:, t] - (v[:, 0] if t else 0.0)) for v in values)
-            power = size.change if t else size.start
-            rows.append(
-                Coordinate(
-                    name, t, power, _slope([run.n for run in runs], found), found, counting.scales.get(name, 0.0)
-                )
-            )
-    return rows
+            values["f"] = [run.f[:, t] - run.f[:, 0] for run in runs]
+        return [self._fitted(name, t, arrays, runs) for name, arrays in values.items()]
+
+    def _fitted(self, name: str, t: int, values: Sequence[Array], runs: Sequence[Trained]) -> Coordinate:
+        counting = self.counting
+        step = counting.steps[min(t, len(counting.steps) - 1)]
+        sizes = {counting.name(p): step.sizes[p] for p in counting.hidden} | {"f": step.output}
+        sizes |= {counting.reading(r): size for r, size in step.reads.items()}
+        is_scalar = name == "f" or counting.backward.program[self.kept[name]].width is None
+        natural = counting.natural if t == 0 else counting.scales
+        power, error, rms = _slope([run.n for run in runs], [_size(v) for v in values], self.level)
+        counted = sizes[name].change if t else sizes[name].start
+        return Coordinate(name, t, counted, power, rms, natural.get(name, 0.0), error, not is_scalar)
 
 
-def _output_at_start(counting: Counting, widths: Sequence[int], data: Any, draws: int, seed: int) -> Coordinate:
-    """f before training: one number a draw and input, so it takes many draws, of narrower networks."""
-    narrow = [max(2, n // 4) for n in widths]
-    found = tuple(
-        _size(
-            train(
-                counting.network, counting.parametrization, counting.optimizer, data, lambda f: f, 0, 0, n, seed,
-                draws=16 * draws,
-            ).f
-        )
-        for n in narrow
-    )  # fmt: skip
-    return Coordinate("f", 0, counting.steps[0].output.start, _slope(narrow, found), found)
+def _size(values: Array) -> Array:
+    """The root mean square of the entries of each network."""
+    found: Array = numpy.sqrt(numpy.mean(values * values, axis=tuple(range(1, values.ndim))))
+    return found
 
 
-def _size(values: Array) -> float:
-    """The root mean square of entries."""
-    return math.sqrt(float(numpy.mean(values * values)))
+def _slope(widths: Sequence[int], sizes: Sequence[Array], level: float) -> tuple[float, float, tuple[float, ...]]:
+    """The power of n that fits best, its error at a one-sided level, and the typical sizes; −∞ for what is zero.
 
-
-def _slope(widths: Sequence[int], sizes: Sequence[float]) -> float:
-    """The power of n that fits best; −∞ for what is zero."""
-    if min(sizes) <= 0:
-        return NOTHING
-    x, y = numpy.log(numpy.array(widths, dtype=float)), numpy.log(numpy.array(sizes))
-    x = x - x.mean()
-    return float((x * y).sum() / (x * x).sum())
+    The spread of logarithms is taken to be the same at all widths; that of averages over neurons falls with n, so that
+    the error is then too large.  Networks in which nothing moves are left out, unless they are most.
+    """
+    logs = [numpy.log(s[s > 0]) for s in sizes]
+    typical = tuple(float(numpy.exp(x.mean())) if len(x) else 0.0 for x in logs)
+    if any(2 * len(x) < len(s) or len(x) < 2 for x, s in zip(logs, sizes, strict=True)):
+        return NOTHING, 0.0, typical
+    many = numpy.array([len(x) for x in logs], dtype=float)
+    x = numpy.log(numpy.array(widths, dtype=float))
+    x = x - (many * x).sum() / many.sum()
+    squares = float((many * x * x).sum())
+    means = numpy.array([y.mean() for y in logs])
+    freedom = many.sum() - len(logs)
+    spread = math.sqrt(sum(float(((y - y.mean()) ** 2).sum()) for y in logs) / freedom)
+    quantile = float(student.isf(level, freedom))
+    return float((many * x * means).sum() / squares), quantile * spread / math.sqrt(squares), typical
 
 
 def _regime(rows: Sequence[Coordinate], measured: bool) -> str:
     """The regime that powers stand for, next to scales; which of them are 0 is judged within `TOLERANCE`."""
-
-    def power(row: Coordinate) -> float:
-        return (row.measured if measured else float(row.counted)) - float(row.scale)
-
     for row in rows:
-        if power(row) > TOLERANCE or (row.t == 0 and row.name != "f" and power(row) < -TOLERANCE):
+        small = row.t == 0 and row.is_vector and row.compared(-TOLERANCE, measured) < 0
+        if row.compared(TOLERANCE, measured) > 0 or small:
             return "unstable"
-    if not any(row.name == "f" and row.t and power(row) >= -TOLERANCE for row in rows):
+    moving = [row for row in rows if row.t and row.compared(-TOLERANCE, measured) > 0]
+    if not any(row.name == "f" for row in moving):
         return "trivial"
-    learns = any(row.name != "f" and row.t and power(row) >= -TOLERANCE for row in rows)
-    return "feature" if learns else "operator"
+    return "feature" if any(row.name != "f" for row in moving) else "operator"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
 from sympy import latex as written
 
 from tplimits.limit.classification.verdict import Verdict
@@ -22,7 +23,7 @@ def text(verdict: Verdict, optimizer: Any) -> str:
     """The verdict, every inequality, and what breaks."""
     by = ", ".join(f"{k}: {o}" for k, o in optimizer.items()) if isinstance(optimizer, dict) else str(optimizer)
     lines = [f"{verdict.network.name} in {verdict.parametrization!r}, trained by {by}: {_regime(verdict)}"]
-    lines += [f"  {line}" for line in _about_powers(verdict)]
+    lines += [f"  {line}" for line in (*_about_kernels(verdict), *_about_powers(verdict), *_about_assumption(verdict))]
     for group, rows in verdict.groups.items():
         if rows:
             lines.append(f"  {TITLES[group]}")
@@ -31,6 +32,25 @@ def text(verdict: Verdict, optimizer: Any) -> str:
         lines.append("  what breaks")
         lines += [f"    {line}" for line in verdict.breaks]
     return "\n".join(lines)
+
+
+def _about_kernels(verdict: Verdict) -> list[str]:
+    """Whether feature kernels evolve, where nothing grows."""
+    if verdict.regime in ("unstable", "unfaithful"):
+        return []
+    if verdict.evolves in (sympy.true, sympy.false):
+        first = f", from {verdict.evolving[0]} on" if verdict.evolving else ""
+        return ["feature kernels " + (f"evolve{first}" if verdict.evolves == sympy.true else "are fixed")]
+    return [f"feature kernels evolve if {verdict.evolves}"]
+
+
+def _about_assumption(verdict: Verdict) -> list[str]:
+    """What the theorems behind a verdict ask for, and what of it fails."""
+    failing = [finding for finding in verdict.findings if not finding.holds]
+    if not failing:
+        return [f"Assumption 2.8.2 {' and '.join(map(str, verdict.findings))}"]
+    lines = [f"Assumption 2.8.2 {finding}" for finding in failing]
+    return [*lines, "that features move where powers say so is then counted, not proved (Thm 2.8.19)"]
 
 
 def _about_powers(verdict: Verdict) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 import tplimits.check as finite
+from tplimits.check.sampling import Sampling
 from tplimits.errors import CheckError
+from tplimits.limit.classification.activations import Finding
 from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.classification.nearest import nearest_maximal_update
-from tplimits.limit.classification.verdict import Verdict, verdict_on
+from tplimits.limit.classification.stable_point import stable_point
+from tplimits.limit.classification.verdict import Verdict, optimizer_of, verdict_on
+from tplimits.program.network import parameters
+from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
 from tplimits.program.parametrization.table import Parametrization
 from tplimits.program.program import Program
 from tplimits.report.classification import latex, text
+from tplimits.results.training.maximal import MaximalLimit, MaximalUpdate
+from tplimits.results.training.tangent import NeuralTangent, TangentLimit
 
 if TYPE_CHECKING:
     from tplimits.check.coordinates import CoordinateCheck
@@ -54,6 +61,45 @@ class Classification:
     def regime(self) -> str | None:
         """ "feature", "operator", "trivial", "unfaithful" or "unstable"; None where symbols decide."""
         return self.verdict.regime
+
+    @property
+    def feature_kernels_evolve(self) -> Any:
+        """Whether feature kernels xᵀx/n evolve in the limit (Def. 2.8.18); False where something grows."""
+        return _plain(self.verdict.evolves)
+
+    @property
+    def evolving(self) -> tuple[str, ...]:
+        """The features whose kernels evolve, by name; () for symbols."""
+        return self.verdict.evolving
+
+    @property
+    def assumption(self) -> tuple[Finding, ...]:
+        """Assumption 2.8.2, under which the theorems are proved, for every activation; optimizers that fail it, too."""
+        return self.verdict.findings
+
+    def limit(self, optimizer: Any = None) -> MaximalLimit | TangentLimit:
+        """The derived limit of training here, by this optimizer or by another one (Rem. 2.8.21).
+
+        All stable limits are those of μP or NTP with some parameters at rest (`tp.Frozen`), readouts or outputs that
+        start at 0.
+
+        >>> import tplimits as tp
+        >>> limit = classify(2, tp.UP("1/4"), tp.SGD()).limit()
+        >>> type(limit).__name__, limit.starts_at_zero
+        ('TangentLimit', True)
+
+        Raises NoLimitError where the parametrization is not stable, where no theorem gives its limit (it is named), and
+        where a hypothesis of the limit fails.
+        """
+        found = self if optimizer is None else classify(self.program, self.parametrization, optimizer)
+        point = stable_point(found.verdict)
+        chosen: Any = found.optimizer
+        if point.frozen:
+            rest = {name: optimizer_of(chosen, name) for name in parameters(self.program)}
+            chosen = {name: Frozen() if name in point.frozen else o for name, o in rest.items()}
+        if point.learns:
+            return MaximalUpdate(chosen).derive(point.started(self.program))
+        return NeuralTangent(chosen, f0=0 if point.at_zero else None).derive(self.program)
 
     @property
     def conditions(self) -> dict[str, sympy.Basic]:
@@ -96,23 +142,26 @@ class Classification:
 
     def check(
         self,
-        widths: Sequence[int] = (128, 1024),
+        widths: Sequence[int] = (64, 128, 256, 512),
         *,
         X: Any = None,
         error: Any = None,
         lr: Any = 0.5,
         steps: int = 2,
-        draws: int = 3,
+        draws: int = 8,
         seed: int = 0,
+        level: float = 1e-2,
+        ratios: Mapping[str, float] | None = None,
     ) -> CoordinateCheck:
         """Train finite networks and compare the measured powers of n with those that were counted.
 
-        X: inputs, three random ones with four entries if left out.  error: (f − y)/B with random targets if left out.
+        X: inputs, three random ones with four entries if left out.  error: ε(f), signs that do not depend on f, over the
+        number of inputs, if left out.  draws: networks of the largest width, more of narrower ones.  level: how often
+        another regime than the counted one is measured by chance.
         """
-        found: CoordinateCheck = finite.coordinates.coordinate_check(
-            self.verdict.counting, widths, X, error, lr, steps, draws, seed
-        )
-        return found
+        training = finite.coordinates.Training(X, error, lr, steps)
+        sampling = Sampling(widths, draws, seed, level)
+        return finite.coordinates.coordinate_check(self.verdict.counting, training, sampling, ratios)
 
     def latex(self) -> str:
         """The inequalities as an align* environment."""

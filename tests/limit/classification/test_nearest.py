@@ -84,7 +84,7 @@ def test_without_a_readout_a_out_is_that_of_maximal_updates(given):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS[:2], ids=str)
 def test_finite_networks_learn_features_in_what_is_proposed(optimizer):
     near = tp.classify(tied, tp.SP, optimizer).nearest
-    check = tp.classify(tied, near, optimizer).check((128, 1024), seed=2308, lr=0.1)
+    check = tp.classify(tied, near, optimizer).check(seed=2308, lr=0.1)
     assert check.counted_regime == check.measured_regime == "feature", check
 
 

@@ -1,8 +1,9 @@
 """Powers of n counted on a network's total program: forward, backward, and the updates of its parameters.
 
 A matrix with entries n^(−½ − e) that moves by n^(−m) an entry takes x of size n^s to W x of size n^(s − e), and changes
-it by n^(1 − m + s), since updates are aligned with what they were made from.  Averages of products that are centred at
-the start are of size n^(−½) there; they are taken to be centred if the program multiplies them by a power of n.
+it by n^(1 − m + s), since updates are aligned with what they were made from.  An average is n^(−½) of what is averaged
+where the mean vanishes, which the kets tell (`tplimits.limit.classification.means`): at the start, and later for what
+scalars change, where the mean vanishes whatever they are.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import networkx
 import sympy
 from sympy import Expr
 
-from tplimits.limit.classification.scaling import Scaling, multiplied_by_powers, scaling_of
-from tplimits.limit.classification.sizes import CONSTANT, HALF, NOTHING, Power, Size, size_of
-from tplimits.program.backward import Backward, backpropagation
+from tplimits.limit.classification.means import Means, means_of, total_of
+from tplimits.limit.classification.scaling import Scaling, scaling_of
+from tplimits.limit.classification.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
+from tplimits.program.backward import Backward
 from tplimits.program.entries import NO_NEURON, Entry
 from tplimits.program.nodes import (
     Avg,
@@ -45,14 +47,14 @@ class Step:
     """Powers of n at one time.
 
     `sizes` are those of all forward values by position, `gradients` of scaled gradients by name, `reads` of the
-    features that each readout multiplies; `arguments` are the largest moves inside of functions, by position.
+    features that each readout multiplies; `arguments` are the largest powers inside of functions, by position.
     """
 
     sizes: Mapping[int, Size]
     output: Size
     gradients: Mapping[str, Power]
     reads: Mapping[str, Size]
-    arguments: Mapping[int, Power]
+    arguments: Mapping[int, Size]
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,13 @@ class Counting:
     parametrization: Parametrization
     optimizer: Any
     steps: tuple[Step, ...] = field(init=False, repr=False, hash=False, compare=False)
+    #: the power of n by which an entry of each parameter moves, at its largest
+    rates: Mapping[str, Power] = field(init=False, repr=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", tuple(self._counted()))
+        steps, rates = self._counted()
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "rates", rates)
 
     @cached_property
     def exponents(self) -> dict[str, Exponents]:
@@ -80,11 +86,19 @@ class Counting:
     @cached_property
     def backward(self) -> Backward:
         """The total program."""
-        return _total(self.network)
+        return total_of(self.network)
+
+    @cached_property
+    def means(self) -> Means:
+        """Which averages, and whether the output, have the mean zero."""
+        return means_of(self.network)
 
     @cached_property
     def hidden(self) -> tuple[int, ...]:
-        """Forward values that data and parameters enter, without those that readouts enter: the features."""
+        """Forward values that data and parameters enter, without those that readouts enter: the features.
+
+        What is returned is one where there is no readout.
+        """
         graph = self.network.graph
         readouts = {self.network.initial_names[r] for r in self.roles.named("readout")}
         trained = {self.network.initial_names[p] for p in self.exponents}
@@ -93,7 +107,7 @@ class Counting:
             behind = networkx.ancestors(graph, position)
             if s.operands and behind & set(self.network.inputs) and behind & trained and not behind & readouts:
                 found.append(position)
-        return tuple(p for p in found if p not in self.network.returns)
+        return tuple(p for p in found if p not in self.network.returns or (not readouts and p == self.network.returns[0]))
 
     @cached_property
     def scaling(self) -> Scaling:
@@ -124,7 +138,7 @@ class Counting:
 
         A natural start has a + b = ½ in matrices and 0 elsewhere, but for powers of n that the program multiplies by.
         """
-        natural = replace(self, parametrization=_natural(self))
+        natural = self._natural
         pairs = [(self.name(p), self.steps[0].sizes[p], natural.steps[0].sizes[p]) for p in self.hidden]
         pairs += [(self.reading(r), size, natural.steps[0].reads[r]) for r, size in self.steps[0].reads.items()]
         pairs += [
@@ -137,16 +151,44 @@ class Counting:
         ]
         return [(name, now.start, then.start) for name, now, then in pairs]
 
+    @cached_property
+    def natural(self) -> dict[str, Power]:
+        """The power at a natural start of each feature."""
+        return {name: power for name, _, power in self.starts}
+
+    @cached_property
+    def _natural(self) -> Counting:
+        return replace(self, parametrization=_natural(self))
+
     def moves(self, t: int) -> dict[str, Power]:
         """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
-        step = self.steps[min(t, len(self.steps) - 1)]
+        return self._moves(self.steps[min(t, len(self.steps) - 1)])
+
+    def moved_by(self, name: str) -> dict[str, Power]:
+        """The powers of what the updates of one parameter change, at the size that they have beside all others."""
+        return self._moves(self._step({name: self.rates[name]}))
+
+    def _moves(self, step: Step) -> dict[str, Power]:
         found = {self.name(p): step.sizes[p].change for p in self.hidden}
         found |= {self.reading(r): size.change for r, size in step.reads.items()}
         return found | {"f": step.output.move}
 
+    @property
+    def readout_at_start(self) -> Power:
+        """The power of n of f_0 without the scalars that are added to it."""
+        return self._summed(self.steps[0].sizes).start
+
     def name(self, position: int) -> str:
         """How a value is called."""
         return self.network[position].name
+
+    @cached_property
+    def vectors(self) -> tuple[str, ...]:
+        """The features that are vectors, each once: what a readout multiplies may have a name of its own."""
+        found = {p: self.name(p) for p in self.hidden if self.network[p].width is not None}
+        for readout in self.steps[0].reads:
+            found.setdefault(self.backward.gradients[readout][0].gradient.source, self.reading(readout))
+        return tuple(found.values())
 
     def reading(self, readout: str) -> str:
         """How the features that a readout multiplies are called."""
@@ -154,14 +196,14 @@ class Counting:
 
     # -- one pass -----------------------------------------------------------------------------
 
-    def _counted(self) -> list[Step]:
+    def _counted(self) -> tuple[tuple[Step, ...], dict[str, Power]]:
         moves: dict[str, Power] = {}
         found = []
         for _ in range(STEPS + 1):
             step = self._step(moves)
             found.append(step)
             moves = {name: max(moves.get(name, NOTHING), self._move(name, step)) for name in self.exponents}
-        return found
+        return tuple(found), moves
 
     def _move(self, name: str, step: Step) -> Power:
         """The power of n by which an entry of the program's parameter moves in a step."""
@@ -175,7 +217,7 @@ class Counting:
     def _step(self, moves: Mapping[str, Power]) -> Step:
         program = self.backward.program
         sizes: dict[int, Size] = {}
-        arguments: dict[int, Power] = {}
+        arguments: dict[int, Size] = {}
         for position, s in enumerate(program):
             if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
                 sizes[position] = CONSTANT if position in program.inputs else self._parameter(s.name, moves)
@@ -183,13 +225,15 @@ class Counting:
                 sizes[position] = self._product(s, sizes, moves)
             elif isinstance(s, Avg):
                 assert s.operand is not None
-                sizes[position] = sizes[s.operand.source]
+                sizes[position] = self._averaged(position, sizes[s.operand.source])
             else:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
                 sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
+                if position in self.means.zeros:
+                    sizes[position] = replace(sizes[position], start=min(sizes[position].start, -HALF))
                 if inside and position < len(self.network):
-                    arguments[position] = max(size.change for size in inside)
+                    arguments[position] = largest(inside)
         gradients = {name: self._gradient(name, sizes) for name in self.exponents}
         forward = {p: sizes[p] for p in range(len(self.network))}
         reads = {
@@ -211,13 +255,14 @@ class Counting:
         kept = x.times(matrix.start + HALF)
         return Size(kept.start, max(kept.move, matrix.move + 1 + x.total), kept.loose)
 
-    def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
-        grown = multiplied_by_powers(body, self.widths)
+    def _averaged(self, position: int, x: Size) -> Size:
+        """An average, or at the position of what is returned n^(−1) of the sum, of entries of a size."""
+        centred, always = position in self.means.centred, position in self.means.always
+        return Size(x.start - (HALF if centred else 0), x.move, x.loose - (HALF if always else 0))
 
+    def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
         def of_entry(entry: Entry) -> Size:
             size = sizes[entry.source]
-            if entry in grown and isinstance(self.backward.program[entry.source], Avg):
-                size = Size(size.start - HALF, size.move, size.loose - HALF)
             if entry.neuron == NO_NEURON:  # a scalar: its change is not aligned with anything
                 return Size(size.start, NOTHING, size.change) if vector else Size(size.start, size.change)
             return size
@@ -225,14 +270,18 @@ class Counting:
         return size_of(body, of_entry, self.widths, arguments)
 
     def _output(self, sizes: Mapping[int, Size]) -> Size:
-        """f: entries of the readout are centred at the start, and aligned with what changes them."""
-        a_out = _fraction(self.parametrization.a_out)
-        x = sizes[self.network.returns[0]]
-        f = Size(x.start + HALF - a_out, max(x.move + 1, x.loose + HALF) - a_out)
+        """f: the sum of what is returned, and the scalars added to it."""
+        f = self._summed(sizes)
         if len(self.network.returns) == 1:
             return f
         shift = sizes[self.network.returns[1]]
         return Size(max(f.start, shift.start), max(f.move, shift.change))
+
+    def _summed(self, sizes: Mapping[int, Size]) -> Size:
+        """n^(−a_out) times the sum of what is returned, n^(1 − a_out) times its average."""
+        returned = self.network.returns[0]
+        mean = self._averaged(returned, sizes[returned]).times(1 - _fraction(self.parametrization.a_out))
+        return Size(mean.start, mean.change)
 
     def _gradient(self, name: str, sizes: Mapping[int, Size]) -> Power:
         """The power of n of n^d g, g the gradient with respect to w."""
@@ -240,17 +289,11 @@ class Counting:
         scalar = self.roles.kinds[name] == "scalar"
         found: list[Power] = [NOTHING]
         for use in self.backward.gradients[name]:
-            size = sizes[use.gradient.source]
-            power = max(size.start - HALF, size.move, size.loose - HALF) + 1 if scalar else size.total
+            power = sizes[use.gradient.source].total + (1 if scalar else 0)
             found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0) - a_out)
         for use in self.backward.shift_gradients[name]:
             found.append(sizes[use.gradient.source].total - (0 if scalar else 1))
         return max(found) + _fraction(e.d - e.a)
-
-
-@lru_cache(maxsize=8)
-def _total(network: Program) -> Backward:
-    return backpropagation(network)
 
 
 def updated(optimizer: Optimizer, scaled: Power) -> Power:

@@ -5,6 +5,7 @@ With a_out counted into readouts, A = a_out + a + b of the readout that is large
     r = a + c − 1 for matrices,    a + c for vectors and scalars,    a_out + a + c − 1 for readouts:
 
 stable at the start     a + b = ½ (matrices) or 0, A ≥ ½        faithful    d = a + A, for readouts d = a_out + a, b ≤ c
+                        (A ≥ 1 of a sum whose mean is not zero)
 stable in training      r ≥ 0 for all,  A + r ≥ 1               nontrivial  r = 0 of a readout, or A + r = 1
 features are learned    r = 0 of a parameter before the readout, otherwise there is an operator limit
 
@@ -97,11 +98,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Table:
-    """All inequalities of a network: its parameters, a_out, and whether every output term holds a readout."""
+    """All inequalities of a network: its parameters, a_out, and the least A of what is summed to the output.
+
+    `readout_start` is that of terms that hold a readout: ½ where their mean is zero, 1 where it is not.  `other_start`
+    is that of the other terms, None where there are none.
+    """
 
     parameters: tuple[Parameter, ...]
     a_out: Expr
-    read_out_everywhere: bool = True
+    readout_start: Expr = HALF
+    other_start: Expr | None = None
 
     @cached_property
     def readouts(self) -> tuple[Parameter, ...]:
@@ -114,11 +120,11 @@ class Table:
     @cached_property
     def scales(self) -> tuple[tuple[str, Expr], ...]:
         """Powers A of 1/n of what reads the features, at the start and in training, each with a name."""
-        found = {f"a + b of {p.name}": self.a_out + p.exponents.a + p.exponents.b for p in self.readouts}
+        found = {f"a + b of {p.name}": self.start_of(p) for p in self.readouts}
         for p in self.readouts:
             if p.linear:
                 found[f"a + c of {p.name}"] = self.a_out + p.exponents.a + self._c(p, sympy.S.Zero)
-        if not self.read_out_everywhere or not self.readouts:
+        if self.other_start is not None:
             found["a_out"] = self.a_out
         if all(not A.free_symbols for A in found.values()):  # numbers: the smallest alone matters
             least = min(found, key=lambda k: found[k])
@@ -159,14 +165,18 @@ class Table:
                 natural,
                 f"starts like n^({sympy.nsimplify(natural - e.a - e.b)})",
             )
-        for name, A in self._start_scales():
-            yield Inequality("start", "f", f"A = {name}", A, "≥", HALF, f"starts like n^({HALF - A})")
+        for name, A, least in self._start_scales():
+            yield Inequality("start", "f", f"A = {name}", A, "≥", least, f"starts like n^({least - A})")
 
-    def _start_scales(self) -> list[tuple[str, Expr]]:
-        found = [(f"a_out + a + b of {p.name}", self.a_out + p.exponents.a + p.exponents.b) for p in self.readouts]
-        if not self.read_out_everywhere or not self.readouts:
-            found.append(("a_out", self.a_out))
-        return found
+    def start_of(self, readout: Parameter) -> Expr:
+        """A of a readout at the start."""
+        return self.a_out + readout.exponents.a + readout.exponents.b
+
+    def _start_scales(self) -> Iterator[tuple[str, Expr, Expr]]:
+        for p in self.readouts:
+            yield f"a_out + a + b of {p.name}", self.start_of(p), self.readout_start
+        if self.other_start is not None:
+            yield "a_out", self.a_out, self.other_start
 
     def faithful(self) -> Iterator[Inequality]:
         """Scaled gradients of order 1, now and later; for optimizers that see their size."""

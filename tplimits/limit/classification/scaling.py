@@ -14,8 +14,9 @@ from functools import lru_cache
 import sympy
 from sympy import Expr
 
+from tplimits.limit.classification.means import Means, means_of
 from tplimits.limit.classification.sizes import CONSTANT, HOMOGENEOUS, Power, size_of
-from tplimits.program.entries import AxisSum, Entry
+from tplimits.program.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.network import parameters
 from tplimits.program.nodes import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
@@ -51,7 +52,7 @@ class Scaling:
 class Equations:
     """The power of every position in terms of those of parameters, and what has to be 0.
 
-    `centred` tells whether a power multiplies an average, which then is centred and of order n^(−½).
+    `centred` tells whether a power multiplies a scalar that is of order n^(−½), an average whose mean is zero.
     """
 
     unknowns: Mapping[str, sympy.Symbol]
@@ -131,7 +132,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
     """
     known = parameters(network) if reading != "small terms" else ()
     unknowns = {name: sympy.Symbol(f"s{i}") for i, name in enumerate(known)}
-    reader = _Reader(network, reading)
+    reader = _Reader(network, reading, means_of(network))
     for position, s in enumerate(network):
         if isinstance(s, MatMul):
             assert s.operand is not None
@@ -151,19 +152,20 @@ def equations(network: Program, reading: str = "strict") -> Equations:
 class _Reader:
     """Collects equations from bodies."""
 
-    def __init__(self, network: Program, reading: str) -> None:
+    def __init__(self, network: Program, reading: str, means: Means) -> None:
         self.network, self.reading = network, reading
+        self.fluctuating = means.centred | means.zeros
+        self.grown: set[Entry] = set()
         self.widths = network.known.width_symbols
         self.positions: dict[int, Expr] = {}
         self.zero: list[Expr] = []
-        self.grown: set[Entry] = set()
         self.centred = False
 
     def power(self, node: Expr) -> Expr:
         """The power s of an expression."""
         if isinstance(node, Entry):
             s = self.positions[node.source]
-            if node in self.grown and isinstance(self.network[node.source], Avg):
+            if node in self.grown and node.neuron == NO_NEURON and node.source in self.fluctuating:
                 self.centred = True
                 return s - sympy.S.Half
             return s

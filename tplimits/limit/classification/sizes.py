@@ -7,7 +7,7 @@ apart (`loose`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -66,7 +66,8 @@ def size_of(
 ) -> Size:
     """The size of an expression, given those of the entries that it reads; `widths` are symbols that grow like n.
 
-    The sizes of arguments of functions are added to `arguments`, since a saturating function hides them.
+    The sizes of arguments of functions are added to `arguments`, since a saturating function hides them; powers pass
+    through f(λx) = λ f(x), which may be multiplied by what they lack.
 
     >>> n, x = sympy.Symbol("n"), Entry(sympy.Integer(0), sympy.Symbol("α"))
     >>> moved = Size(Fraction(0), Fraction(-1, 2))
@@ -87,16 +88,21 @@ def size_of(
             return walk(node.summand)
         parts = [walk(a) for a in node.args]
         if isinstance(node, sympy.Add):
-            return Size(*(max(x) for x in zip(*((p.start, p.move, p.loose) for p in parts), strict=True)))
+            return largest(parts)
         if isinstance(node, sympy.Mul):
             return product(parts)
         if isinstance(node, sympy.Pow) and node.exp.is_Rational:
             return _power(parts[0], Fraction(int(node.exp.p), int(node.exp.q)))
-        if arguments is not None:
+        if arguments is not None and not isinstance(node, HOMOGENEOUS):
             arguments.extend(parts)
         return _function(node, parts)
 
     return walk(expr)
+
+
+def largest(parts: Iterable[Size]) -> Size:
+    """The size of a sum: the largest of each kind."""
+    return Size(*(max(x) for x in zip(*((p.start, p.move, p.loose) for p in parts), strict=True)))
 
 
 def product(parts: list[Size]) -> Size:

@@ -8,16 +8,19 @@ from functools import cached_property
 from typing import Any
 
 import sympy
+from sympy import Expr
 
 from tplimits.errors import ProgramError
+from tplimits.limit.classification.activations import Finding, findings
 from tplimits.limit.classification.counting import Counting
 from tplimits.limit.classification.inequalities import Inequality, Parameter, Table, real_symbols
+from tplimits.limit.classification.means import means_of
 from tplimits.limit.classification.perceptron import on_layers, perceptron
 from tplimits.limit.classification.scaling import Scaling, scaling_of
 from tplimits.limit.classification.sizes import NOTHING
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
-from tplimits.program.parametrization.roles import roles
+from tplimits.program.parametrization.roles import Roles, is_centred, roles
 from tplimits.program.parametrization.table import Parametrization
 from tplimits.program.program import Program
 
@@ -92,6 +95,24 @@ class Verdict:
         return simplified(sympy.Or(*(i.condition for i in self.groups["features"])))
 
     @cached_property
+    def evolves(self) -> sympy.Basic:
+        """Whether feature kernels evolve (Def. 2.8.18), given that nothing grows: where features move (Thm 2.8.19)."""
+        return simplified(sympy.And(self.stable, self.faithful, self.learns))
+
+    @cached_property
+    def evolving(self) -> tuple[str, ...]:
+        """The vectors whose kernel evolves, in the order of the network; none for symbols."""
+        if self.counting is None or self.evolves != sympy.true:
+            return ()
+        scales, last = self.counting.scales, self.counting.moves(len(self.counting.steps) - 1)
+        return tuple(name for name in self.counting.vectors if last[name] >= scales[name])
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Assumption 2.8.2 for the activations and the optimizers."""
+        return findings(self.network, tuple(p.optimizer for p in self.table.parameters))
+
+    @cached_property
     def conditions(self) -> dict[str, sympy.Basic]:
         """For each regime the condition on the symbols: they exclude each other, and one of them holds."""
         stable, faithful, moves, learns = self.stable, self.faithful, self.nontrivial, self.learns
@@ -126,14 +147,19 @@ class Verdict:
         for name, start, natural in counting.starts:
             if start != natural:
                 yield f"{name} starts like n^({start}) instead of n^({natural})"
+        for p, size in counting.steps[0].arguments.items():
+            if size.start > 0:
+                yield f"what {counting.name(p)} is a function of starts like n^({size.start})"
         if counting.steps[0].output.start > 0:
-            yield f"f starts like n^({counting.steps[0].output.start})"
+            summed = counting.network.returns[0]
+            why = "" if summed in counting.means.centred else f": the mean of `{counting.name(summed)}` is not zero"
+            yield f"f starts like n^({counting.steps[0].output.start}){why}"
         seen = set()
         for t, step in enumerate(counting.steps):
             moving = [(name, power, counting.scales.get(name, 0)) for name, power in counting.moves(t).items()]
             moving += [  # growth that a bounded function hides
-                (f"what {counting.name(p)} is a function of", move, 0)
-                for p, move in step.arguments.items()
+                (f"what {counting.name(p)} is a function of", size.change, 0)
+                for p, size in step.arguments.items()
                 if step.sizes[p].change <= counting.scales.get(counting.name(p), 0)
             ]
             for name, power, scale in moving:
@@ -194,26 +220,39 @@ def _on_program(network: Program, parametrization: Parametrization, optimizer: A
             "numbers, .substituted({…}), for which powers of n are counted, or write the program without powers of n."
         )
     moved = scaling.moved(exponents)
-    table = _table(found.kinds, moved, parametrization, optimizer, found.read_out_everywhere, network)
+    table = _table(found, moved, parametrization, optimizer, network)
     counting = None if symbolic else Counting(network, parametrization, optimizer)
     return Verdict(network, parametrization, table, counting, scaling)
 
 
 def _table(
-    kinds: Mapping[str, str],
+    found: Roles,
     exponents: Mapping[str, Exponents],
     parametrization: Parametrization,
     optimizer: Any,
-    everywhere: bool,
     network: Program,
 ) -> Table:
     real = real_symbols(exponents, parametrization.a_out)
     rows = []
     for name, e in exponents.items():
-        found = Exponents(*(x.xreplace(real) for x in e))
-        inner = kinds[name] != "scalar" or not _only_shifts(network, name)
-        rows.append(Parameter(name, kinds[name], found, optimizer_of(optimizer, name), inner))
-    return Table(tuple(rows), parametrization.a_out.xreplace(real), everywhere)
+        kind = found.kinds[name]
+        inner = kind != "scalar" or not _only_shifts(network, name)
+        own = Exponents(*(x.xreplace(real) for x in e))
+        rows.append(Parameter(name, kind, own, optimizer_of(optimizer, name), inner))
+    readout_start, other_start = _least_scales(network, found)
+    return Table(tuple(rows), parametrization.a_out.xreplace(real), readout_start, other_start)
+
+
+def _least_scales(network: Program, found: Roles) -> tuple[Expr, Expr | None]:
+    """The least A at the start of terms with a readout and of others, None where there are none.
+
+    A sum over neurons is of order √n where the mean is zero, as it is for readouts that are drawn around zero, and n.
+    """
+    sum_starts = sympy.S.Half if network.returns[0] in means_of(network).centred else sympy.S.One
+    readouts = found.named("readout")
+    drawn = all(is_centred(network, network.initial_names[r]) for r in readouts)
+    others = None if readouts and found.read_out_everywhere else sum_starts
+    return sympy.S.Half if drawn else sum_starts, others
 
 
 def optimizer_of(optimizer: Any, name: str) -> Optimizer:

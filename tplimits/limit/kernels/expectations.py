@@ -194,6 +194,8 @@ class Expectations(Openings):
         integrand = integrand.xreplace(
             {z: S.Zero for z in integrand.free_symbols if z in forms.variables and z not in used}
         )
+        if not used:  # functions of vectors that vanish
+            return integrand.xreplace(forms.parameters)
         if integrand.xreplace({z: -z for z in used}) == -integrand:
             return S.Zero
         integrand = without_vanishing_deltas(integrand, used)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -137,6 +137,8 @@ def tangent_request(operator: TangentOperator, asked: RunAsked, f0: Any, executo
     need_numbers(operator.optimizers)
     start = None if f0 is None else real_array("f0", f0)
     found = TangentRequest(**common, operator=operator, f0=start, sampling=sampling)
+    if start is not None and start.ndim == 0:
+        found = replace(found, f0=numpy.full(found.shape, float(start)))
     _fits(found)
     return found
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy
+import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError

@@ -1,4 +1,4 @@
-"""Gradient descent, with or without momentum, and its sign."""
+"""Gradient descent, with or without momentum, its sign, and none at all."""
 
 from __future__ import annotations
 
@@ -64,3 +64,16 @@ class SignSGD(Optimizer):
         if exact_of(self.eps) != 0:
             return None
         return "the sign jumps at 0; the limit theorems ask for a pseudo-Lipschitz update function (ε > 0)."
+
+
+@dataclass(frozen=True)
+class Frozen(Optimizer):
+    """No update: Q_t = 0, for parameters that stay where they start.
+
+    >>> Frozen().output, Frozen().is_linear
+    (0, True)
+    """
+
+    @property
+    def formula(self) -> tuple[tuple[State, ...], Expr]:
+        return (), sympy.S.Zero

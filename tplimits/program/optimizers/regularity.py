@@ -21,7 +21,10 @@ _STEEPEST, _MUCH = 20, 1000
 
 def value_at(first: Expr, g: Symbol, at: Expr) -> Expr | None:
     """Q_0 at a gradient: a real number, NaN for what is none, None where SymPy does not tell."""
-    found = sympy.N(first.subs(g, at), _DIGITS)
+    try:
+        found = sympy.N(first.subs(g, at), _DIGITS)
+    except ZeroDivisionError:  # a denominator that is zero to so many digits
+        return None
     if found.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo):
         return sympy.nan
     real, imaginary = found.as_real_imag()

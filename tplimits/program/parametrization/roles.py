@@ -89,7 +89,7 @@ def _readouts(network: Program) -> frozenset[int]:
     weights = [p for p in found if not _multiplies(body, p, set(network.inputs))]
     # of several candidates in one product a random one is the readout, the last in the signature; others are gains
     kept: list[int] = []
-    for position in sorted(weights or found, key=lambda p: (_is_centred(network, p), p), reverse=True):
+    for position in sorted(weights or found, key=lambda p: (is_centred(network, p), p), reverse=True):
         if not any(_share_a_term(body, position, other) for other in kept):
             kept.append(position)
     return frozenset(kept)
@@ -103,7 +103,7 @@ def _can_read_out(network: Program, body: Expr, position: int) -> bool:
     return visible and _is_linear(body, position)
 
 
-def _is_centred(network: Program, position: int) -> bool:
+def is_centred(network: Program, position: int) -> bool:
     """Whether an initial vector is drawn with mean zero."""
     s = network[position]
     return isinstance(s, InitialVector) and s.law.mean == 0 and s.law.std != 0

@@ -29,11 +29,12 @@ from tplimits.report.training.update_functions import (
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
 OPERATOR = Reference(f"{MASTER}, Thms 2.4.7, 2.9.23; all uses of a matrix inside one update", "yang2023tensor")
 START = Reference(f"{MASTER}, Thm 2.9.19, with the hypothesis of fresh readout vectors", "yang2023tensor")
+AT_ZERO = "the outputs start at 0: readouts start smaller than in NTP, and gradients are divided by their size"
 DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")
 
 
-def text(operator: TangentOperator) -> str:
-    """The operator term by term, the update function, the kets that it is made of."""
+def text(operator: TangentOperator, at_zero: bool = False) -> str:
+    """The operator term by term, the update function, the kets that it is made of; `at_zero`: outputs start at 0."""
     shown = Shown(operator)
     lines = [
         f"training of {operator.whole.name} in the operator regime by {operator.optimizer or 'several optimizers'}"
@@ -48,7 +49,8 @@ def text(operator: TangentOperator) -> str:
         lines.append(f"  f^dec_t ~ N(0, K), the outputs at the weights {weights}, jointly over t")
         lines.append("  𝒦_{s,t+1} at input a, with bras and kets outside Q at time t+1, inside at their own:")
     else:
-        lines.append("  f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   f_0 ~ N(0, K)")
+        start = "f_0 = 0" if at_zero else "f_0 ~ N(0, K)"
+        lines.append(f"  f_{{t+1}} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   {start}")
         lines.append("  𝒦 at input a:")
     lines += [f"    {'+ ' if i else '  '}{line}" for i, line in enumerate(_terms(shown))]
     if operator.is_linear and operator.decay is None:
@@ -181,15 +183,16 @@ def _axes(axes: tuple[str, ...]) -> str:
 # -- steps ------------------------------------------------------------------------------------
 
 
-def steps(operator: TangentOperator) -> tuple[Step, ...]:
+def steps(operator: TangentOperator, at_zero: bool = False) -> tuple[Step, ...]:
     """The law of the start, the kets of both passes, the operator, the evolution of the outputs."""
-    return tuple(_steps(Shown(operator)))
+    return tuple(_steps(Shown(operator), at_zero))
 
 
-def _steps(shown: Shown) -> Iterator[Step]:
+def _steps(shown: Shown, at_zero: bool) -> Iterator[Step]:
     operator = shown.operator
     readout = shown.total[operator.whole.returns[0]].name
     law = f"f_0 is Gaussian with covariance ⟨{readout}|{readout}′⟩: the readout is a sum of products with fresh vectors"
+    law = AT_ZERO if at_zero else law
     yield Step("outputs at the start", (readout,), lambda: law, START)
     for position, s in enumerate(shown.total):
         if isinstance(s, MatMul):
@@ -208,7 +211,7 @@ def _steps(shown: Shown) -> Iterator[Step]:
             "and f^dec, the outputs of that network, is a Gaussian process in time and input"
         )
         yield Step("weight decay", (), lambda: sentence, DECAY)
-    yield Step("outputs in training", tuple(shown.terms), lambda: text(operator).split("\n")[1].strip(), OPERATOR)
+    yield Step("outputs in training", tuple(shown.terms), lambda: text(operator, at_zero).split("\n")[1].strip(), OPERATOR)
 
 
 def _image(shown: Shown, position: int) -> str:
@@ -222,16 +225,19 @@ def _of_parameter(shown: Shown, parameter: str) -> str:
     return " + ".join(line for line in _terms(one) if not line.startswith("∂f"))
 
 
-def assumptions(operator: TangentOperator) -> tuple[str, ...]:
+def assumptions(operator: TangentOperator, at_zero: bool = False) -> tuple[str, ...]:
     """What the limit rests on."""
+    start = (
+        "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",
+        "everything later is conditional on f_0",
+    )
     found = [
         "widths go to infinity first, at a fixed number of steps, inputs and outputs",
         "parametrization NTP: matrices W = w/√columns, output n^(−1/2) Σ, gradients and updates scaled as there",
         "update functions are pseudo-Lipschitz" + (f"; {'; '.join(operator.lost)}" if operator.lost else ""),
         "scalar parameters are output biases"
         + (f"; {', '.join(operator.held)} stands inside the network and is held at its value" if operator.held else ""),
-        "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",
-        "everything later is conditional on f_0",
+        *((AT_ZERO,) if at_zero else start),
     ]
     if any(o.may_vanish for o in operator.optimizers.values()):
         found.append(NOT_ZERO)

@@ -40,11 +40,14 @@ class NeuralTangent:
     `optimizer` is one for all parameters, or a mapping that names every parameter; so is `weight_decay`, the decoupled
     decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
     Axes in `infinite` have infinitely many independent members, such as attention heads.
+    `f0` are the outputs at the start where `evaluate` is given none: drawn from their Gaussian law, or 0, as in
+    parametrizations whose readouts start smaller.
     """
 
     optimizer: Any
     weight_decay: Any = 0
     infinite: tuple[str, ...] = ()
+    f0: Any = None
     word: ClassVar[str] = "operator"
     formerly: ClassVar[str | None] = "tangent"
     takes: ClassVar[str] = "network"
@@ -69,6 +72,8 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
         if axis not in network.all_axes:
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
+    if regime.f0 not in (None, 0):
+        raise ProgramError(f"tp.NeuralTangent(f0={regime.f0!r}): None or 0; evaluate(f0=…) takes other outputs.")
     operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite))
     return TangentLimit(network, regime, operator)
 
@@ -97,15 +102,20 @@ class TangentLimit:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the limit rests on."""
-        return report.assumptions(self.operator)
+        return report.assumptions(self.operator, self.starts_at_zero)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The derivation step by step."""
-        return report.steps(self.operator)
+        return report.steps(self.operator, self.starts_at_zero)
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether f_0 = 0, where `evaluate` is not given another."""
+        return self.regime.f0 is not None
 
     def __repr__(self) -> str:
-        return report.text(self.operator)
+        return report.text(self.operator, self.starts_at_zero)
 
     def latex(self) -> str:
         """A compilable fragment (amsmath)."""
@@ -176,7 +186,8 @@ class TangentLimit:
         X: data (N, *axes), or a dictionary of arrays where the network takes several.
         error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
         lr: a number, a function of the step, or a mapping that names every parameter.
-        f0: outputs at the start (N, *outputs), drawn from their Gaussian law with `seed` if left out; with weight decay
+        f0: outputs at the start (N, *outputs), or one number for all; that of the regime if left out, or else drawn from
+            their Gaussian law with `seed`; with weight decay
             also the whole path of f^dec, (steps + 1, N, *outputs).
         particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
@@ -196,7 +207,8 @@ class TangentLimit:
         given = named_once(constants, named, "evaluate()", EvaluationError)
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
-        asked = training.tangent_request.tangent_request(self.operator, run, f0, executor)
+        start = self.regime.f0 if f0 is None else f0
+        asked = training.tangent_request.tangent_request(self.operator, run, start, executor)
         f, stderr, runs = training.tangent_run.train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
 
