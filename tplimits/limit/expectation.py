@@ -48,6 +48,8 @@ class Expectations(Combinations):
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
         scope = None if over is None else frozenset(over)
         if scope is None:
+            if expr.is_Symbol and self.gaussians.is_random(expr):
+                return self._atom_mean(expr, None)
             factors = two_factors(expr)
             if factors is not None:
                 return self.inner(*factors)
