@@ -12,7 +12,6 @@ from tplimits.limit.expanding import expanded, is_long, times, with_sech
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, Moments
 
-
 #: a sum of more products has too many operations to stand for itself
 _MANY_PRODUCTS = 8
 

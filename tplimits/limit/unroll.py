@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 import sympy
-from sympy import Expr, Integer, Rational, S
+from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
@@ -40,6 +40,8 @@ class Unroller:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._sums: dict[tuple[Expr, ...], Expr] = {}
+        self._read: dict[Expr, frozenset[Symbol]] = {}
 
     def at(self, body: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> Expr:
         """The body with its axes at `index`; entries keep (source, neuron, integers)."""
@@ -65,9 +67,18 @@ class Unroller:
             place = [self.index(i, given) for i in expr.indices]
             return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
         if isinstance(expr, AxisSum):
-            size = size_of(self.program, expr.axis)
-            parts = (self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size))
-            return sympy.Add(*parts)
+            return self._sum(expr, given)
         if not expr.args or not expr.has(Entry, ArrayEntry, AxisSum):
             return expr
         return expr.func(*(self._resolve(a, given) for a in expr.args))
+
+    def _sum(self, expr: AxisSum, given: Mapping[Expr, Expr]) -> Expr:
+        """A sum written out, once for all bodies that share it: the denominator of a softmax stands in every weight."""
+        if expr not in self._read:
+            self._read[expr] = frozenset(expr.atoms(Symbol))
+        key = (expr, *(x for axis, i in given.items() if axis in self._read[expr] for x in (axis, i)))
+        if key not in self._sums:
+            size = size_of(self.program, expr.axis)
+            parts = (self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size))
+            self._sums[key] = sympy.Add(*parts)
+        return self._sums[key]
