@@ -173,6 +173,58 @@ def averages(first: Callable, second: Callable) -> tp.Program:
     return program
 
 
+def gram(activation: Callable) -> tp.Program:
+    """Wᵀ behind W sixty-four times: dot-kets of dot-kets on both sides."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        y = x
+        for _ in range(64):
+            y = W.T @ activation(W @ y)
+        return tp.avg(x * y)
+
+    return program
+
+
+def attention(tokens: int) -> tp.Program:
+    """Two layers with the same matrices, one for queries and keys."""
+
+    @tp.program
+    def program(W: tp.Matrix, V: tp.Matrix, x: tp.Vector["token"]):
+        for _ in range(2):
+            q = W @ x
+            weights = tp.softmax(tp.avg(q * q.rename(token="key")), over="key")
+            x = tp.tanh(tp.sum(weights * (V @ x).rename(token="key"), over="key"))
+        return tp.avg(x * x)
+
+    return program.bind(token=tokens)
+
+
+def bumps(count: int) -> tp.Program:
+    """One bump of several hats, whose brackets are arc-cosine kernels."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector, z: tp.Vector, w: tp.Vector):
+        seen = [tp.relu(u) for u in (x, x + y, x + z, x + y + z, x + w)[:count]]
+        return tp.avg(tp.exp(-sum((W @ u) ** 2 for u in seen) / 2))
+
+    return program
+
+
+@tp.program
+def nested_kinks(W: tp.Matrix, x: tp.Vector):
+    """A kink of a mean over an oblique kink."""
+    h, b = W @ x, tp.neuron("b")
+    return tp.avg(tp.relu(tp.avg(tp.relu(h + h[b] * x[b]), over=b) - x))
+
+
+@tp.program
+def nested_kinks_of_two(W: tp.Matrix, x: tp.Vector, y: tp.Vector):
+    """The same with a kink that turns with the outer variable."""
+    h, b = W @ x, tp.neuron("b")
+    return tp.avg(tp.relu(tp.avg(tp.relu(h * x[b] - h[b]), over=b) - y))
+
+
 LONG = {
     "chain of relu": chain(tp.relu),
     "chain of tanh": chain(tp.tanh),
@@ -191,6 +243,17 @@ QUADRATIC = {
     "tied tanh": tied(tp.tanh),
     "symmetric tanh": symmetric(tp.tanh),
 }
+#: derivations that long brackets, sums of sums or many indices could slow down
+SWOLLEN = {
+    "bumps of 4": bumps(4),
+    "bumps of 5": bumps(5),
+    "gram tanh": gram(tp.tanh),
+    "attention of 8": attention(8),
+    "attention of 16": attention(16),
+    "attention of 32": attention(32),
+}
+#: means inside means, kinked inside and outside
+NESTED = {"curved": nested_kinks, "turning": nested_kinks_of_two}
 #: one of each kind: matrix polynomial, nonlinearity, scalars, several layers, averages over pairs and triples
 SAMPLED = ("gram_power_4", "tied_tanh", "layer_norm", "tied_rnn", "mean_distance", "max_of_three")
 
@@ -231,6 +294,19 @@ def test_derivation_of_two_hundred_instructions(benchmark, name):
 def test_derivation_where_every_layer_meets_every_other(benchmark, name):
     assert 145 <= len(QUADRATIC[name]) <= 205
     time_derivation(benchmark, QUADRATIC[name])
+
+
+@pytest.mark.parametrize("name", SWOLLEN)
+def test_derivation_of_swollen_expressions(benchmark, name):
+    """No budget, to be compared over time."""
+    time_derivation(benchmark, SWOLLEN[name])
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_quadrature(benchmark, name):
+    """No budget, to be compared over time."""
+    limit = tp.derive(NESTED[name])
+    benchmark.pedantic(limit.evaluate, args=("quadrature",), rounds=ROUNDS)
 
 
 @pytest.mark.parametrize("name", zoo.PROGRAMS)

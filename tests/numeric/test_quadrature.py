@@ -5,6 +5,7 @@ import itertools
 import mpmath
 import numpy
 import pytest
+import scipy.special
 
 import tplimits as tp
 from tplimits.numeric.cut_grid import grid
@@ -111,6 +112,31 @@ def test_a_kink_of_a_nested_mean_in_the_outer_variable():
 
     inner = 2 * mpmath.quad(lambda u: mpmath.tanh(u) * mpmath.npdf(u), [0, 12])
     close_to(numbers(program)["return"], mpmath.tanh(inner) ** 2, 1e-10)
+
+
+def test_kinks_of_means_over_oblique_kinks_are_integrated():
+    """Not left to particles: the cuts of both integrals are lines in their last coordinate."""
+
+    def program(W: tp.Matrix, x: tp.Vector):
+        h, β = W @ x, tp.neuron("β")
+        return tp.avg(tp.relu(tp.avg(tp.relu(h + h[β] * x[β]), over=β) - x))
+
+    found = numbers(program)["return"]
+    assert found.method == "quadrature"
+
+    def relu_mean(mean, deviation):
+        ratio = mean / deviation
+        density = numpy.exp(-(ratio**2) / 2) / numpy.sqrt(2 * numpy.pi)
+        return mean * scipy.special.ndtr(ratio) + deviation * density
+
+    nodes, weights = numpy.polynomial.legendre.leggauss(200)
+    nodes, weights = 5 * (nodes + 1), 5 * weights  # of one half of a normal law, [0, 10]
+    weights = weights * numpy.exp(-(nodes**2) / 2) / numpy.sqrt(2 * numpy.pi)
+    expected = 0.0
+    for h in (-nodes[:, None], nodes[:, None]):  # h[β] given x[β] has deviation |x[β]|; then x has deviation 1
+        expected += weights @ relu_mean(2 * relu_mean(h, nodes) @ weights, 1.0)
+    assert abs(found.value - expected) < min(5 * found.error, 2e-4)
+    assert abs(found.value - 0.999 * expected) > 5 * found.error
 
 
 def test_the_quadrature_method_closes_nothing_and_agrees():

@@ -12,6 +12,9 @@ from tplimits.limit.expanding import expanded, is_long, times, with_sech
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, Moments
 
+#: a sum of more products has too many operations to stand for itself
+_MANY_PRODUCTS = 8
+
 
 class Combinations(Moments):
     """The linear structure of the kets of one derivation."""
@@ -26,7 +29,8 @@ class Combinations(Moments):
         """The expression as Σ coefficient · product of random factors; the key 1 is the constant."""
         found = self._terms.get(expr)
         if found is None:
-            found = self._terms[expr] = self._split(expr, None)
+            alone = expr.is_Symbol and self.gaussians.is_random(expr)
+            found = self._terms[expr] = {expr: S.One} if alone else self._split(expr, None)
         return found
 
     def _split(self, expr: Expr, over: frozenset[Symbol] | None) -> dict[Expr, Expr]:
@@ -54,15 +58,26 @@ class Combinations(Moments):
 
     def combination(self, parts: Iterable[tuple[Expr, Expr]]) -> Expr:
         """Σ coefficient · ket, with like terms collected."""
-        gathered: dict[Expr, list[Expr]] = {}
+        gathered: dict[Expr, list[tuple[Expr, Expr]]] = {}
         for factor, expr in parts:
             for atom, c in self.terms(expr).items():
-                gathered.setdefault(atom, []).append(times(factor, c, S.One))
-        sums = {atom: sympy.Add(*coefficients) for atom, coefficients in gathered.items()}
-        collected = {a: self.named(c) for a, c in sums.items() if c != 0}
+                gathered.setdefault(atom, []).append((factor, c))
+        sums = {atom: self._summed(products) for atom, products in gathered.items()}
+        collected = {a: c for a, c in sums.items() if c != 0}
         result = sympy.Add(*(a if c == 1 else c * a for a, c in collected.items()))
         self._terms.setdefault(result, collected)
         return result
+
+    def _summed(self, products: list[tuple[Expr, Expr]]) -> Expr:
+        """Σ c·d, under a name where it is certainly long.
+
+        Products of two names do not cancel one another; each of the other terms cancels at most one of them.
+        """
+        of_names = {frozenset(pair) for pair in products if pair[0].is_Symbol and pair[1].is_Symbol}
+        others = sum(not (c.is_Symbol and d.is_Symbol) for c, d in products)
+        if len(of_names) - others > _MANY_PRODUCTS:
+            return self.named_sum(products)
+        return self.named(sympy.Add(*(times(c, d, S.One) for c, d in products)))
 
     def derivative(self, expr: Expr, symbol: Symbol) -> Expr:
         """∂expr/∂symbol; boxed copies of the symbol do not count (slot 0 only)."""

@@ -40,6 +40,8 @@ class Expectations(Combinations):
         self.table = table
         self.effort = effort or Effort()
         self.used_rows: dict[str, None] = {}
+        self._linked: dict[tuple[Symbol, ...], list[frozenset[Symbol]]] = {}
+        self._turns: dict[tuple[Expr, frozenset[Symbol]], Expr] = {}
         self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
 
     # -- means --------------------------------------------------------------------------------
@@ -48,6 +50,8 @@ class Expectations(Combinations):
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
         scope = None if over is None else frozenset(over)
         if scope is None:
+            if expr.is_Symbol and self.gaussians.is_random(expr):
+                return self._atom_mean(expr, None)
             factors = two_factors(expr)
             if factors is not None:
                 return self.inner(*factors)
@@ -199,13 +203,43 @@ class Expectations(Combinations):
         """Whether the product changes sign with some variables whose law does not notice."""
         if any(s in self.gaussians.long for s in product.atoms(Symbol)):
             return False  # the signs inside a named factor are not visible
-        groups: list[set[Symbol]] = []
-        for v in variables:
-            touching = [g for g in groups if any(self.covariance(v, w) != 0 for w in g)]
-            groups = [g for g in groups if g not in touching] + [set().union({v}, *touching)]
-        if len(groups) > 1:
-            groups.append(set(variables))
-        return any(product.xreplace({v: -v for v in g}) == -product for g in groups)
+        return any(self._parity(product, g) == -1 for g in self._free_signs(tuple(variables)))
+
+    def _free_signs(self, variables: tuple[Symbol, ...]) -> list[frozenset[Symbol]]:
+        """Sets of variables whose signs may be turned together: those linked by covariances, and all of them."""
+        if variables not in self._linked:
+            groups: list[frozenset[Symbol]] = []
+            for v in variables:
+                touching = [g for g in groups if any(self.covariance(v, w) != 0 for w in g)]
+                groups = [g for g in groups if g not in touching] + [frozenset({v}).union(*touching)]
+            self._linked[variables] = groups if len(groups) == 1 else [*groups, frozenset(variables)]
+        return self._linked[variables]
+
+    def _parity(self, product: Expr, turned: frozenset[Symbol]) -> int:
+        """±1 where turning the signs of some variables gives ± the product, else 0; factors are turned once each."""
+        sign, moved = 1, []
+        factors = sympy.Mul.make_args(product)
+        for factor in factors:
+            value = self._turned(factor, turned)
+            if value == factor:
+                continue
+            if value == -factor:
+                sign = -sign
+            else:
+                moved.append(value)
+        if not moved:
+            return sign
+        if any(value not in factors and -value not in factors for value in moved):
+            return 0
+        value = sympy.Mul(*moved)  # factors that turn into one another
+        kept = sympy.Mul(*(f for f in factors if self._turned(f, turned) not in (f, -f)))
+        return sign if value == kept else -sign if value == -kept else 0
+
+    def _turned(self, factor: Expr, turned: frozenset[Symbol]) -> Expr:
+        key = (factor, turned)
+        if key not in self._turns:
+            self._turns[key] = factor.xreplace({v: -v for v in turned})
+        return self._turns[key]
 
     def _closed(self, product: Expr, scope: frozenset[Symbol] | None) -> Expr:
         """The mean by the table; NotClosed when one term of it is open."""

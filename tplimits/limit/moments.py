@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -73,10 +77,14 @@ class OpenMoment:
 
 @dataclass(frozen=True)
 class NamedValue:
-    """A long closed expression under a short name."""
+    """A long closed expression under a short name; it is worked out when it is read."""
 
     symbol: Symbol
-    value: Expr
+    define: Callable[[], Expr] = field(compare=False, repr=False)
+
+    @cached_property
+    def value(self) -> Expr:
+        return self.define()
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,7 @@ class Moments:
         self.gaussians = gaussians
         self.moments: dict[Symbol, Moment] = {} if moments is None else moments
         self._by_integrand: dict[Expr, Symbol] = {}
+        self._by_products: dict[frozenset[Any], Symbol] = {}
 
     def _name(self, kind: str) -> Symbol:
         return Symbol(f"{kind}{len(self.moments) + 1}", real=True)
@@ -131,8 +140,19 @@ class Moments:
         if key not in self._by_integrand:
             symbol = Symbol(f"v{len(self.moments) + 1}", **({"positive": True} if positive else {"real": True}))
             self._by_integrand[key] = symbol
-            self.moments[symbol] = NamedValue(symbol, value)
+            self.moments[symbol] = NamedValue(symbol, lambda: value)
         return self._by_integrand[key]
+
+    def named_sum(self, products: Sequence[tuple[Expr, Expr]]) -> Symbol:
+        """A name for a sum of many products c·d, which is built when it is read.
+
+        Dot-kets of dot-kets have a number of products that is cubic in the depth, and few of the sums are looked at.
+        """
+        key = frozenset(Counter(frozenset(pair) for pair in products).items())
+        if key not in self._by_products:
+            symbol = self._by_products[key] = self._name("v")
+            self.moments[symbol] = NamedValue(symbol, lambda: sympy.Add(*(c * d for c, d in products)))
+        return self._by_products[key]
 
     def stein(self, place: int, gram: tuple[tuple[Expr, ...], ...], products: tuple[Expr, ...]) -> Symbol:
         """The constant that stands for a dot coefficient in Stein's form."""

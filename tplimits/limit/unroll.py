@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 import sympy
-from sympy import Expr, Integer, Rational, S
+from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
@@ -40,6 +40,8 @@ class Unroller:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._written: dict[tuple[Expr, ...], Expr] = {}
+        self._read: dict[Expr, frozenset[Symbol]] = {}
 
     def at(self, body: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> Expr:
         """The body with its axes at `index`; entries keep (source, neuron, integers)."""
@@ -64,10 +66,23 @@ class Unroller:
         if isinstance(expr, ArrayEntry):
             place = [self.index(i, given) for i in expr.indices]
             return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
-        if isinstance(expr, AxisSum):
-            size = size_of(self.program, expr.axis)
-            parts = (self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size))
-            return sympy.Add(*parts)
         if not expr.args or not expr.has(Entry, ArrayEntry, AxisSum):
             return expr
-        return expr.func(*(self._resolve(a, given) for a in expr.args))
+        return (
+            self._shared(expr, given) if expr.has(AxisSum) else expr.func(*(self._resolve(a, given) for a in expr.args))
+        )
+
+    def _shared(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
+        """What holds a sum, once for all bodies that share it: the denominator of a softmax stands in every weight."""
+        if expr not in self._read:
+            self._read[expr] = frozenset(expr.atoms(Symbol))
+        key = (expr, *(x for axis, i in given.items() if axis in self._read[expr] for x in (axis, i)))
+        if key not in self._written:
+            self._written[key] = self._write(expr, given)
+        return self._written[key]
+
+    def _write(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
+        if not isinstance(expr, AxisSum):
+            return expr.func(*(self._resolve(a, given) for a in expr.args))
+        size = size_of(self.program, expr.axis)
+        return sympy.Add(*(self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size)))

@@ -18,6 +18,10 @@ class TooManyNodes(EvaluationError):
     """The integrals have too many dimensions or pieces, or cost too much together."""
 
 
+class TooManyAtOnce(TooManyNodes):
+    """More nodes than are held at a time."""
+
+
 class Budget:
     """Operations left; counted, not timed, so that a result does not depend on the machine."""
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy
 
-from tplimits.numeric.budget import TooManyNodes
+from tplimits.numeric.budget import TooManyAtOnce
 from tplimits.numeric.cuts import Cutting, Planes
 from tplimits.numeric.frame import Array
 
@@ -106,7 +106,7 @@ def _cut(cutting: Cutting, level: int, outer: int, dimension: int) -> tuple[Arra
 
 def _affordable(count: int, rank: int) -> None:
     if count > MAX_NODES:
-        raise TooManyNodes(f"{count} quadrature nodes in {rank} dimensions are too many; use method='particles'.")
+        raise TooManyAtOnce(f"{count} quadrature nodes in {rank} dimensions are too many; use method='particles'.")
 
 
 def _between(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -128,3 +128,11 @@ def roots(function: Callable[[Array], Array], radius: float, most: int = 64) -> 
         found[..., j] = numpy.where(present, (low + high) / 2, radius)
         numpy.put_along_axis(change, first[..., None], False, axis=-1)
     return found
+
+
+def straight_root(function: Callable[[Array], Array], radius: float) -> Array:
+    """The same for affine functions: the one root from the values at both ends, `radius` where it is beyond them."""
+    low, high = numpy.moveaxis(function(numpy.array([-radius, radius])), -1, 0)
+    with numpy.errstate(all="ignore"):
+        place = radius * (low + high) / (low - high)
+    return numpy.where((low > 0) != (high > 0), place, radius)[..., None]

@@ -5,9 +5,9 @@ Coordinates are standard normals u with forms = L u (rank-revealing Cholesky of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy
@@ -15,24 +15,25 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.numeric.cut_grid import MAX_DIMENSION, RADIUS
-from tplimits.numeric.cuts import Cuts, Cutting, Planes, roots
+from tplimits.numeric.cuts import Cuts, Cutting, Planes, roots, straight_root
 from tplimits.numeric.forms import Integrand
 from tplimits.numeric.frame import Array, independent_frame
 from tplimits.program.evaluate import evaluate
+
+#: a form with a smaller coefficient does not move along a coordinate
+_STILL = 1e-12
 
 #: a kink as an array function of the values of the forms
 KinkValues = Callable[[Expr, dict[Symbol, Array], tuple[int, int]], Array]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The coordinates of one integrand; `given` holds forms of enclosing integrands, (outer, 1) each."""
+class Basis:
+    """What the forms of one integrand are made of, whatever its enclosing integrands hold fixed."""
 
     integrand: Integrand
     covariance: Mapping[tuple[Symbol, Symbol], float]
     constants: Mapping[Symbol, float]
-    given: Mapping[Symbol, Array] = field(default_factory=dict)
-    used: int = 0
 
     @cached_property
     def slopes(self) -> Array:
@@ -61,6 +62,35 @@ class Layout:
         factor = numpy.zeros_like(frame.factor)
         factor[order] = frame.factor
         return factor
+
+    def _kinked_first(self) -> list[int]:
+        symbols, kinks = tuple(s for s, _ in self.integrand.forms), self.integrand.kinks
+        kinked = {s for k in kinks if len(k.free_symbols) == 1 for s in k.free_symbols}
+        bent = {s for k in kinks if gradient(k, symbols) is None for s in k.free_symbols}
+        # kinked forms come late, where cuts cost least, and those of curved kinks last
+        return sorted(range(len(symbols)), key=lambda i: (symbols[i] in bent, symbols[i] in kinked))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The coordinates of one integrand; `given` holds forms of enclosing integrands, (outer, 1) each."""
+
+    basis: Basis
+    given: Mapping[Symbol, Array] = field(default_factory=dict)
+    used: int = 0
+
+    @property
+    def integrand(self) -> Integrand:
+        return self.basis.integrand
+
+    @property
+    def constants(self) -> Mapping[Symbol, float]:
+        return self.basis.constants
+
+    @property
+    def factor(self) -> Array:
+        """Forms by coordinates."""
+        return self.basis.factor
 
     @property
     def rank(self) -> int:
@@ -101,13 +131,13 @@ class Layout:
                 seen.add(s)
                 stack.extend(leaning.get(s, ()))
         used = [rows[s] for s in seen if s in rows]
-        return [k for k in range(self.rank) if any(abs(self.factor[i, k]) > 1e-12 for i in used)]
+        return [k for k in range(self.rank) if any(abs(self.factor[i, k]) > _STILL for i in used)]
 
     # -- inside -------------------------------------------------------------------------------
 
     @property
-    def _symbols(self) -> list[Symbol]:
-        return [s for s, _ in self.integrand.forms]
+    def _symbols(self) -> tuple[Symbol, ...]:
+        return tuple(s for s, _ in self.integrand.forms)
 
     @property
     def _locals(self) -> set[Symbol]:
@@ -116,21 +146,15 @@ class Layout:
     def _number(self, expr: Expr) -> Any:
         return evaluate(expr, {**self.constants, **self.given})
 
-    def _kinked_first(self) -> list[int]:
-        symbols, kinks = self._symbols, self.integrand.kinks
-        kinked = {s for k in kinks if len(k.free_symbols) == 1 for s in k.free_symbols}
-        bent = {s for k in kinks if not is_straight(k, symbols) for s in k.free_symbols}
-        # kinked forms come late, where cuts cost least, and those of curved kinks last
-        return sorted(range(len(symbols)), key=lambda i: (symbols[i] in bent, symbols[i] in kinked))
-
     def _planes(self) -> Planes:
         slopes, offsets = [], []
         symbols = self._symbols
         for kink in self.integrand.kinks:
-            if not is_straight(kink, symbols) or kink.free_symbols & self._locals:
+            slope_of = gradient(kink, symbols)
+            if slope_of is None or kink.free_symbols & self._locals:
                 continue
-            remainder = kink.xreplace(dict.fromkeys(symbols, sympy.S.Zero))
-            numbers = [self._number(sympy.diff(kink, s)) for s in symbols]
+            remainder = at_zero(kink, symbols)
+            numbers = [self._number(c) for c in slope_of]
             if any(numpy.ndim(x) for x in numbers):
                 continue
             slope = sum((float(c) * self.factor[i] for i, c in enumerate(numbers)), numpy.zeros(self.rank))
@@ -145,7 +169,7 @@ class Layout:
         found: dict[int, list[Cuts]] = {}
         for kink in self.integrand.kinks:
             hidden = kink.free_symbols & self._locals
-            if not hidden and is_straight(kink, self._symbols):
+            if not hidden and gradient(kink, self._symbols) is not None:
                 continue
             moving = self.coordinates(kink.free_symbols)
             if not moving or (hidden and (self.rank > 2 or self.given)):
@@ -154,6 +178,8 @@ class Layout:
         return found
 
     def _finder(self, kink: Expr, k: int, radius: float, kink_values: KinkValues) -> Cuts:
+        straight = self._is_affine(kink, k)
+
         def cuts(nodes: Array) -> Array:
             def along(line: Array) -> Array:
                 shape = (*nodes.shape[:2], line.shape[-1])
@@ -164,12 +190,28 @@ class Layout:
                     values[symbol] = numpy.broadcast_to(moved, shape).reshape(flat) + self.offsets[i]
                 return kink_values(kink, values, flat).reshape(shape)
 
-            return roots(along, radius)
+            return straight_root(along, radius) if straight else roots(along, radius)
 
         return cuts
 
+    def _is_affine(self, kink: Expr, k: int) -> bool:
+        """Whether a kink is an affine function of the coordinate k, the others fixed: its cut needs no search."""
+        moving = tuple(s for i, s in enumerate(self._symbols) if abs(self.factor[i, k]) > _STILL)
+        hidden = kink.free_symbols & self._locals
+        return gradient(kink, moving) is not None and k not in self.coordinates(hidden)
 
-def is_straight(kink: Expr, symbols: Sequence[Symbol]) -> bool:
-    """Whether a kink is linear in these symbols."""
-    mine = set(symbols)
-    return all(not (sympy.diff(kink, s).free_symbols & mine) for s in symbols if s in kink.free_symbols)
+
+@lru_cache(maxsize=4096)
+def gradient(kink: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...] | None:
+    """The coefficients of a kink that is affine in these symbols, None for one that is not.
+
+    Remembered: every mean inside a mean is laid out for thousands of outer nodes, and asks again each time.
+    """
+    slopes = tuple(sympy.diff(kink, s) if s in kink.free_symbols else sympy.S.Zero for s in symbols)
+    return None if any(c.free_symbols & set(symbols) for c in slopes) else slopes
+
+
+@lru_cache(maxsize=4096)
+def at_zero(kink: Expr, symbols: tuple[Symbol, ...]) -> Expr:
+    """A kink with these symbols at zero."""
+    return kink.xreplace(dict.fromkeys(symbols, sympy.S.Zero))

@@ -16,16 +16,18 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.budget import Budget, TooManyNodes, operations
+from tplimits.numeric.budget import Budget, TooManyAtOnce, TooManyNodes, operations
 from tplimits.numeric.cells import adaptive
 from tplimits.numeric.cut_grid import MAX_DIMENSION, SMOOTH, grid
 from tplimits.numeric.cuts import Cutting
 from tplimits.numeric.forms import Inner, Integrand
 from tplimits.numeric.frame import Array
-from tplimits.numeric.layout import Layout
+from tplimits.numeric.layout import Basis, Layout
 from tplimits.program.evaluate import evaluate
 
 _CHUNK = 400_000
+#: outer nodes for which inner means are taken together
+_OUTER = 512
 #: dimensions in which two resolutions are compared and the cells adapted
 _ADAPTED = 2
 #: agreement of two resolutions, relative to the mean of the absolute value, that needs no adapting; less is asked
@@ -59,10 +61,11 @@ class Quadrature:
         budget: Budget,
     ) -> None:
         self.covariance, self.constants, self.level, self.budget = covariance, constants, level, budget
+        self._bases: dict[int, Basis] = {}
 
     def mean(self, integrand: Integrand) -> Integral:
         """E of the integrand; raises TooManyNodes when quadrature cannot do it."""
-        layout = Layout(integrand, self.covariance, self.constants)
+        layout = Layout(self._basis(integrand))
         cutting = self._cutting(layout)
         if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
             value, size, far = self._product(layout, cutting, 1, self.level)
@@ -86,7 +89,7 @@ class Quadrature:
 
     def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> Array:
         """E over the integrand's own variables for every outer node; `given` holds outer forms, (outer, 1)."""
-        layout = Layout(integrand, self.covariance, self.constants, given, used)
+        layout = Layout(self._basis(integrand), given, used)
         return self._product(layout, self._cutting(layout), outer, self.level)[0]
 
     def _product(self, layout: Layout, cutting: Cutting, outer: int, level: int) -> tuple[Array, Array, Array]:
@@ -115,6 +118,12 @@ class Quadrature:
     def _outermost(self, cutting: Cutting, u: Array, weights: Array) -> Any:
         """The nodes beside those that are left out: what they bring is as much as what is missing."""
         return weights < _LEAST if cutting.rank > 1 else abs(u).max(axis=2, initial=0.0) > _FAR * cutting.radius
+
+    def _basis(self, integrand: Integrand) -> Basis:
+        """The coordinates of an integrand, made once: inner means ask for it at every block of outer nodes."""
+        if id(integrand) not in self._bases:
+            self._bases[id(integrand)] = Basis(integrand, self.covariance, self.constants)
+        return self._bases[id(integrand)]
 
     # -- pieces -------------------------------------------------------------------------------
 
@@ -166,11 +175,18 @@ class Quadrature:
         return self._chunked(integrand, columns, len(distinct), used)[place.reshape(-1)]
 
     def _chunked(self, integrand: Integrand, given: dict[Symbol, Array], outer: int, used: int) -> Array:
-        step = 512
-        parts = []
-        for start in range(0, outer, step):
+        """The inner means block by block; blocks are halved while the nodes of one are too many at a time."""
+        step, start, parts = _OUTER, 0, []
+        while start < outer:
             piece = {s: a[start : start + step] for s, a in given.items()}
-            parts.append(self._mean(integrand, piece, min(step, outer - start), used))
+            try:
+                parts.append(self._mean(integrand, piece, min(step, outer - start), used))
+            except TooManyAtOnce:
+                if step == 1:
+                    raise
+                step = min(step, outer - start) // 2 or 1
+                continue
+            start += step
         return numpy.concatenate(parts)
 
     def _polynomial(self, layout: Layout, u: Array) -> Any:
@@ -182,10 +198,10 @@ class Quadrature:
         chosen = [place[v] for v, _ in integrand.polynomial]
         if layout.rank:
             # u = pinv(factor) · (forms − constants), so Cov(variable, u) follows from the forms
-            cross = layout.gram[chosen] @ layout.slopes.T @ numpy.linalg.pinv(factor).T
+            cross = layout.basis.gram[chosen] @ layout.basis.slopes.T @ numpy.linalg.pinv(factor).T
         else:
             cross = numpy.zeros((len(chosen), 0))
-        residual = layout.gram[numpy.ix_(chosen, chosen)] - cross @ cross.T
+        residual = layout.basis.gram[numpy.ix_(chosen, chosen)] - cross @ cross.T
         means = [u @ cross[i] for i in range(len(chosen))]
         return _monomial_mean(means, residual, [p for _, p in integrand.polynomial])
 

@@ -223,8 +223,8 @@ def _reads(value: Value) -> list[Entry]:
     if kind == "avg":
         return [data[0]]
     if kind == "outer":
-        return entries(data[0])
-    return entries(value.expr)
+        return list(entries(data[0]))
+    return list(entries(value.expr))
 
 
 def _display_names(builder: _Builder, returned: Mapping[str, int]) -> tuple[dict[str, int], dict[int, str]]:

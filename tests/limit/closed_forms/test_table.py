@@ -123,6 +123,31 @@ def test_singular_law_without_a_syntactic_relation():
     assert value == 1  # 2 E g² step(g)
 
 
+def test_a_bump_of_four_variables_with_long_covariances():
+    """E P(g) e^(−½ gᵀAg) against linear algebra in numbers: det(I + CA)^(−½), and C' = (I + CA)⁻¹ C for P."""
+    variables = sympy.symbols("a b c d", real=True)
+    # a Gram matrix with long entries: of 1, √2 t, π t², √5 t³ on [0, 1], and the identity
+    scales = [Integer(1), sympy.sqrt(2), sympy.pi, sympy.sqrt(5)]
+    rows = [[s * t * Rational(1, i + j + 1) for j, t in enumerate(scales)] for i, s in enumerate(scales)]
+    law = Law(tuple(tuple(x + int(i == j) for j, x in enumerate(row)) for i, row in enumerate(rows)))
+    a, b, c, _ = variables
+    bump = sympy.exp(-(a**2) / 2 - (b + 2 * c) ** 2 / 2)
+    covariance = numpy.array(law.covariance, dtype=float)
+    A = numpy.array([[1, 0, 0, 0], [0, 1, 2, 0], [0, 2, 4, 0], [0, 0, 0, 0]])
+    factor = numpy.eye(4) + covariance @ A
+    tilted, weight = numpy.linalg.solve(factor, covariance), numpy.linalg.det(factor) ** -0.5
+    for polynomial, mean in (
+        ((), 1.0),
+        ((a, b), tilted[0, 1]),
+        ((a, variables[3]), tilted[0, 3]),
+        ((b, b), tilted[1, 1]),
+    ):
+        value, used = close([bump, *polynomial], variables, lambda: law)
+        assert float(value) == pytest.approx(weight * mean, rel=1e-12)
+        assert used[0] == "gaussian-tilt"
+        assert float(value) != pytest.approx(weight * mean * 1.001, rel=1e-12)
+
+
 def test_an_infinite_exponential_moment_is_refused():
     with pytest.raises(InfiniteMoment, match="diverges"):
         close([sympy.exp(g**2)], [g], lambda: Law(((Integer(1),),)))

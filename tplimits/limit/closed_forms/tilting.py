@@ -20,6 +20,7 @@ from dataclasses import replace
 import mpmath
 import sympy
 from sympy import Expr, Matrix, S
+from sympy.polys.matrices import DomainMatrix
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.closed_forms.integrand import Affine, Integrand, Law, NotClosed, tidy
@@ -60,13 +61,49 @@ def tilt(law: Law, integrand: Integrand, rest: Rest) -> Expr:
         weight = sympy.exp(tidy(c + law.inner(tuple(b), tuple(b)) / 2))
         return weight * rest(law, moved(left, mean))
     covariance = Matrix(law.covariance)
-    factor = sympy.eye(size) + covariance * a
     _require_positive(covariance, a)
-    determinant = tidy(factor.det())
-    tilted = (factor.inv() * covariance).applyfunc(tidy)
-    new = Law(tuple(tuple(tilted.row(i)) for i in range(size)))
+    new, determinant = _tilted_law(law, a, {*_read(left), *(i for i in range(size) if b[i] != 0)})
     weight = sympy.exp(tidy(c + new.inner(tuple(b), tuple(b)) / 2)) / sympy.sqrt(determinant)
     return weight * rest(new, moved(left, new.times(tuple(b))))
+
+
+def _read(integrand: Integrand) -> set[int]:
+    """The variables that an integrand depends on (its exponentials left out)."""
+    forms = [*integrand.steps, *integrand.deltas, *integrand.errors, *(form for _, form in integrand.waves)]
+    rows = [form.slope for form in forms] + [exponents for exponents, _ in integrand.polynomial]
+    return {i for row in rows for i, x in enumerate(row) if x != 0}
+
+
+def _tilted_law(law: Law, a: Matrix, wanted: set[int]) -> tuple[Law, Expr]:
+    """C' = (I + CA)⁻¹ C on the wanted variables, zero on the others, and det(I + CA).
+
+    Entries get names first and the inverse is an adjugate over a determinant: both are polynomials in the names.
+    Elimination on the entries themselves, brackets of many operations, would cancel long fractions at every pivot.
+    """
+    names: dict[Expr, Expr] = {}
+
+    def named(x: Expr) -> Expr:
+        return x if x.is_Rational else names.setdefault(x, sympy.Symbol(f"c{len(names)}"))
+
+    covariance = Matrix(law.covariance).applyfunc(named)
+    tilting = a.applyfunc(named)
+    values = {name: x for x, name in names.items()}
+    c = DomainMatrix.from_Matrix(covariance)
+    c, factor = c.unify(DomainMatrix.from_Matrix(sympy.eye(law.size) + covariance * tilting))
+    adjugate, det = factor.adj_det() if wanted else (None, factor.charpoly()[-1] * (-1) ** law.size)
+    determinant = tidy(factor.domain.to_sympy(det).xreplace(values))
+    size = range(law.size)
+    if adjugate is None:
+        return Law(((S.Zero,) * law.size,) * law.size), determinant
+    ring, products = factor.domain, (adjugate * c).to_list()
+
+    def entry(i: int, j: int) -> Expr:
+        if i not in wanted or j not in wanted:
+            return S.Zero
+        upper, lower = products[i][j].cancel(det) if ring.is_Poly else (products[i][j], det)
+        return tidy((ring.to_sympy(upper) / ring.to_sympy(lower)).xreplace(values))
+
+    return Law(tuple(tuple(entry(i, j) for j in size) for i in size)), determinant
 
 
 def _require_positive(covariance: Matrix, a: Matrix) -> None:

@@ -124,7 +124,8 @@ def _dot_terms(state: State, view: View, x: Ket) -> tuple[DotTerm, ...]:
             continue
         derivative = state.engine.derivative(x.expr, use.hat)
         coefficient, form = _coefficient(state, use.hat, partners, x.expr, derivative)
-        coefficient = state.engine.named(sympy.expand(factor * coefficient))
+        coefficient = coefficient if factor == 1 else factor * coefficient
+        coefficient = state.engine.named(coefficient if coefficient.is_Symbol else sympy.expand(coefficient))
         terms.append(DotTerm(use.operand, use.operand_ket, use.hat, x.label, coefficient, derivative, factor, form))
     return tuple(terms)
 

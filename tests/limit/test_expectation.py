@@ -1,0 +1,32 @@
+"""What a mean is taken to be by symmetry."""
+
+import itertools
+
+import sympy
+
+from tplimits.limit.expectation import Expectations
+from tplimits.limit.gaussians import Gaussians
+from tplimits.program.functions import relu
+
+x, y = sympy.symbols("x y", real=True)
+FACTORS = (
+    *(x, x**2, x + y, x - y, sympy.tanh(x + y), sympy.tanh(x - y), sympy.sech(x - y), x - x**3, 1 + x, 1 - x),
+    *(sympy.exp(x), sympy.exp(-x - y), relu(x), relu(-x), sympy.cos(x), relu(x + y), relu(y - x)),
+)
+
+
+def test_signs_of_factors_give_the_sign_of_their_product():
+    """Against the product itself with the signs turned, as a polynomial in what does not expand."""
+    engine = Expectations(Gaussians())
+    signs = set()
+    for factors in itertools.chain(*(itertools.combinations(FACTORS, k) for k in (1, 2, 3))):
+        product = sympy.Mul(*factors)
+        for turned in (frozenset({x}), frozenset({y}), frozenset({x, y})):
+            direct = sympy.expand(product.xreplace({v: -v for v in turned}))
+            sign = engine._parity(product, turned)
+            signs.add(sign)
+            if sign:
+                assert direct == sympy.expand(sign * product), (product, turned)
+            else:  # not decided: no factor-wise reason
+                assert product.xreplace({v: -v for v in turned}) not in (product, -product), (product, turned)
+    assert signs == {-1, 0, 1}
