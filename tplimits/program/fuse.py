@@ -23,6 +23,7 @@ from tplimits.program.entries import (
     canonical_bound_axes,
     entries,
 )
+from tplimits.program.functions import step
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -183,7 +184,17 @@ class _Builder:
             if entry.neuron not in (OWN, NO_NEURON):
                 change[OWN] = entry.neuron
             swap[entry] = self.inlined[uid].xreplace({a: b for a, b in change.items() if a != b})
-        return expr.xreplace(swap)
+        return _with_scaled_signs(expr, swap).xreplace(swap)
+
+
+def _with_scaled_signs(expr: Expr, swap: Mapping[Expr, Expr]) -> Expr:
+    """sign(y) as step(y) − step(−y) where a width stands in y.
+
+    Of sign(√n·θ) SymPy keeps sign(θ), though √n says at which scale θ is looked at.
+    """
+    scaled = {e for e, value in swap.items() if any(s.is_positive and not s.is_integer for s in value.free_symbols)}
+    signs = {node for node in expr.atoms(sympy.sign) if not scaled.isdisjoint(node.atoms(Entry))} if scaled else ()
+    return expr.xreplace({node: step(node.args[0]) - step(-node.args[0]) for node in signs})
 
 
 def _ordered_slots(body: Expr, slots: tuple[Symbol, ...]) -> tuple[Expr, tuple[int, ...]]:

@@ -160,7 +160,9 @@ def test_fluctuations_that_stand_alone_have_draws_whatever_is_trained():
         return tp.sum(v * tp.sqrt(tp.n) * tp.avg(tp.sum(U * ξ, over="d") * y), over="m")
 
     sizes = network.bind(m=3)
-    readout, everything = (tp.derive(sizes, tp.Kernels(train=t)).sample([[0.6, 0.8]], draws=8000) for t in (("v",), None))
+    readout, everything = (
+        tp.derive(sizes, tp.Kernels(train=t)).sample([[0.6, 0.8]], draws=8000) for t in (("v",), None)
+    )
     assert (readout.nngp == readout.ntk).all() and (readout.nngp == everything.nngp).all()
     assert readout.nngp.mean() == pytest.approx(3, abs=4 * readout.nngp.std() / np.sqrt(8000))
 

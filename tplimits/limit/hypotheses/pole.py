@@ -28,8 +28,8 @@ def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
         if found.kind is Kind.ZERO:
             raise NoLimitError(
                 f"{where}: `{reader.shown(node)}` is not finite at the limit of its arguments: "
-                f"`{reader.shown(argument)}` is {found}, `{reader.written(argument)}` (hypothesis: ψ continuous at "
-                "the limits of its scalars). Keep the denominator or the logarithm away from zero."
+                f"`{reader.shown(argument)}` tends to {found} (hypothesis: ψ continuous at "
+                f"the limits of its scalars). Keep the denominator or the logarithm away from zero."
             )
         if found.kind is Kind.OPEN:
             reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {found.reason}"

@@ -10,8 +10,8 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
-from tplimits.limit.kernels.judging import Judgements
 from tplimits.limit.kernels.expectations import NoTangentKernel
+from tplimits.limit.kernels.judging import Judgements
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
 from tplimits.limit.kernels.safety import settle

@@ -29,7 +29,7 @@ _SMALL = 120
 
 def without_n(state: State, key: Key, body: Expr) -> Expr:
     """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
-    body = scaled_out(in_widths_of_n(body, state.program))
+    body = scaled_out(in_widths_of_n(body, state.program), growing=False)
     if not body.has(N):
         return body
     try:
@@ -52,8 +52,11 @@ def without_n(state: State, key: Key, body: Expr) -> Expr:
     return limit
 
 
-def scaled_out(expr: Expr) -> Expr:
+def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     """The same expression with powers of n taken out of heads with a kink or a jump at 0.
+
+    Positive powers stay inside a jump where they are not `growing` beyond everything, but may be absorbed by a mean
+    that vanishes: sign(√n·θ) is no sign(θ) before θ is written as its limit + S/√n.
 
     >>> x, y = sympy.symbols("x y", real=True)
     >>> scaled_out(sympy.sqrt(N) * relu(x / sympy.sqrt(N) + y / N)), scaled_out(sympy.sign(x / N))
@@ -61,11 +64,11 @@ def scaled_out(expr: Expr) -> Expr:
     """
     if not expr.has(N) or not expr.args:
         return expr
-    expr = expr.func(*map(scaled_out, expr.args))
+    expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
     count = _ARGUMENTS.get(type(expr), 0)
     arguments = [sympy.expand(a) for a in expr.args[:count]]
     scale = max((p for a in arguments for p in _powers(a)), default=S.Zero)
-    if scale == 0:
+    if scale == 0 or (scale > 0 and not growing and isinstance(expr, JUMPS)):
         return expr
     inner = expr.func(*(sympy.expand(a / N**scale) for a in arguments), *expr.args[count:])
     return inner if isinstance(expr, JUMPS) else N**scale * inner

@@ -1,0 +1,181 @@
+"""Jumps, poles and roots at zeros in disguise: refused at every place where a scalar may stand, and only there."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+
+import tplimits as tp
+
+
+def disguised(x):
+    """E x tanh x − E[1 − tanh² x], which is 0 by Stein's lemma."""
+    return tp.avg(x * tp.tanh(x)) - tp.avg(1 - tp.tanh(x) ** 2)
+
+
+def one(x):
+    """The same as a quotient, which is 1."""
+    return tp.avg(x * tp.tanh(x)) / tp.avg(1 - tp.tanh(x) ** 2)
+
+
+AT_ZERO = {
+    "step of a ket": lambda W, h, u: tp.avg(tp.step(h - one(h) * h) * tp.sign(h)),
+    "step of a ket, permuted": lambda W, h, u: tp.avg(tp.sign(h) * tp.step(one(h) * h - h)),
+    "step of another ket": lambda W, h, u: tp.avg(tp.step(u * disguised(h)) * u),
+    "step of a mean that is not zero": lambda W, h, u: tp.avg(tp.step((u + 2) * disguised(h)) * u),
+    "where": lambda W, h, u: tp.avg(tp.where(disguised(h) * u, u * u, 0 * u)),
+    "sign of an image": lambda W, h, u: tp.avg(tp.sign(W @ (u * disguised(h))) * u),
+    "sign of an image of a transpose": lambda W, h, u: tp.avg(tp.sign(W.T @ (u - one(h) * u)) ** 2),
+    "sign of a product of images": lambda W, h, u: tp.avg(tp.sign((W @ u) * (W @ (u * disguised(h)))) ** 2),
+    "sign of a sum of kinks": lambda W, h, u: tp.avg(tp.sign(tp.relu(u) + disguised(h) * h) * u),
+    "sign of a fluctuation": lambda W, h, u: tp.sign(tp.sqrt(tp.n) * tp.avg(u * (W @ h) * disguised(h))),
+    "pole beside zero": lambda W, h, u: tp.avg(u) / disguised(h),
+    "pole of a ket": lambda W, h, u: tp.avg(u / (h - one(h) * h)),
+    "logarithm": lambda W, h, u: tp.avg(u) * tp.log(disguised(h)),
+    "root": lambda W, h, u: tp.sqrt(disguised(h)),
+    "root of a ket": lambda W, h, u: tp.avg(tp.sqrt(disguised(h) * u * u)),
+    "arcsine": lambda W, h, u: tp.elementwise(sympy.asin)(one(h)),
+}
+
+
+@pytest.mark.parametrize("case", AT_ZERO)
+def test_zeros_in_disguise_are_refused(case):
+    @tp.program
+    def program(W: tp.Matrix, V: tp.Matrix, x: tp.Vector, u: tp.Vector):
+        return AT_ZERO[case](W, V @ x, u), tp.avg(u * u)
+
+    limit = tp.derive(program)
+    with pytest.raises(tp.EvaluationError, match=r"(0 within its error|tends to 0).*only=\('return\[1\]',\)"):
+        limit.evaluate()
+    assert limit.evaluate(only=["return[1]"])["return[1]"].value == 1
+
+
+ROOT = float(sympy.sqrt(2 / sympy.pi))
+
+#: the same places with a number that is not zero: the right values
+BESIDE_ZERO = {
+    "step of a ket": (lambda h, u: tp.avg(tp.step(h - 2 * one(h) * h) * tp.sign(h)), -0.5),
+    "step of another ket": (
+        lambda h, u: tp.avg(tp.step(u * (disguised(h) + 1)) * u),
+        float(1 / sympy.sqrt(2 * sympy.pi)),
+    ),
+    "step with a mean": (lambda h, u: tp.avg(tp.step(u + one(h))), float((1 + sympy.erf(1 / sympy.sqrt(2))) / 2)),
+    "flat where it is zero": (lambda h, u: tp.avg(tp.sign(tp.relu(u))), 0.5),
+    "pole": (lambda h, u: tp.avg(u * u) / one(h), 1.0),
+    "continuous": (lambda h, u: tp.avg(tp.relu(u * disguised(h))), 0.0),
+    "root of squares": (lambda h, u: tp.sqrt(disguised(h) ** 2), 0.0),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE_ZERO)
+def test_what_is_no_zero_or_continuous_there_has_its_value(case):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, u: tp.Vector):
+        return BESIDE_ZERO[case][0](W @ x, u)
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(BESIDE_ZERO[case][1], abs=1e-12)
+
+
+def test_exact_zeros_are_refused_at_once():
+    def of_part(u: tp.Vector, v: tp.Vector):
+        return tp.avg(tp.sign(tp.relu(u) + tp.avg(u) * v))
+
+    def beside_zero(u: tp.Vector, v: tp.Vector):
+        return tp.avg(u) / tp.avg(v)
+
+    with pytest.raises(tp.NoLimitError, match="tends to 0"):
+        tp.derive(tp.program(beside_zero))
+    with pytest.raises(tp.EvaluationError, match="0 within its error"):
+        tp.derive(tp.program(of_part)).evaluate()
+
+
+def test_given_scalars_are_where_they_are_at_every_width():
+    @tp.program
+    def program(x: tp.Vector, c: tp.Scalar = 0):
+        return tp.avg(x * x) * tp.step(c), tp.avg(x * x) * tp.step(c + 1)
+
+    numbers = tp.derive(program).evaluate()
+    assert [n.value for n in numbers.values()] == [0, 1]
+
+
+def test_constants_decide_when_they_are_known():
+    @tp.program
+    def program(x: tp.Vector, *, c):
+        return tp.avg(tp.step(x * (tp.avg(x * tp.tanh(x)) - c * tp.avg(1 - tp.tanh(x) ** 2))) * x)
+
+    limit = tp.derive(program)
+    assert limit.evaluate(c=0)["return"].value == pytest.approx(float(1 / sympy.sqrt(2 * sympy.pi)))
+    assert limit.evaluate(c=2)["return"].value == pytest.approx(-float(1 / sympy.sqrt(2 * sympy.pi)))
+    with pytest.raises(tp.EvaluationError, match="0 within its error"):
+        limit.evaluate(c=1)
+
+
+@pytest.mark.sampling
+def test_networks_do_not_settle_where_a_zero_in_disguise_is_refused():
+    """At any width step((1 − r_n) h) sign(h) averages to about ±½ with the sign of 1 − r_n: two values, no limit."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        return tp.avg(tp.step(h - one(h) * h) * tp.sign(h))
+
+    for n in (50, 400):
+        drawn = [program.run(n, seed=seed)["return"] for seed in range(40)]
+        assert all(abs(abs(value) - 0.5) < 5 * 0.5 / n**0.5 for value in drawn)
+        assert 5 < sum(value > 0 for value in drawn) < 35
+
+
+@pytest.mark.sampling
+def test_kinks_and_jumps_at_zero_see_the_fluctuation():
+    """√n·relu(S/√n) is relu(S), not 0; the right variance is accepted at finite width, that of S itself rejected."""
+
+    @tp.program
+    def program(u: tp.Vector, v: tp.Vector):
+        return tp.relu(tp.avg(u * v)) * tp.sqrt(tp.n)
+
+    limit = tp.derive(program)
+    number = limit.evaluate()["return"]
+    assert number.value == pytest.approx(float(1 / sympy.sqrt(2 * sympy.pi)))
+    assert number.variance == pytest.approx(float(sympy.Rational(1, 2) - 1 / (2 * sympy.pi)))
+    widths, draws = (64, 128, 256), (4000, 4000, 4000)
+    assert tp.check(limit, widths, draws, seed=0, level=1e-3, progress=False).accepted
+    assert not tp.check(limit, widths, draws, seed=0, level=1e-3, claims={"return": 0.5}, progress=False).accepted
+
+
+SCALED = {
+    "abs": (lambda u, v: tp.abs(tp.avg(u * v)) * tp.sqrt(tp.n), ROOT),
+    "sign": (lambda u, v: tp.avg(u * v) * tp.sqrt(tp.n) * tp.sign(tp.avg(u * v)), ROOT),
+    "sum with a mean": (lambda u, v: tp.sqrt(tp.n) * tp.relu(tp.avg(u * u) - 1 + tp.avg(u * v)), ROOT / 2 * 3**0.5),
+    "tanh of a kink": (lambda u, v: tp.sqrt(tp.n) * tp.tanh(tp.relu(tp.avg(u * v))), ROOT / 2),
+    "square": (lambda u, v: tp.n * tp.relu(tp.avg(u * v)) ** 2, 0.5),
+    "maximum": (lambda u, v: tp.sqrt(tp.n) * tp.maximum(tp.avg(u * v), 0 * tp.avg(u)), ROOT / 2),
+    "sign of a fluctuation": (lambda u, v: tp.sign(tp.sqrt(tp.n) * tp.avg(u * v)) ** 2, 1.0),
+    "step of a large argument": (lambda u, v: tp.step(tp.sqrt(tp.n) * (tp.avg(u * u) + tp.avg(u * v))), 1.0),
+    "small argument": (lambda u, v: tp.avg(tp.sign(u / tp.sqrt(tp.n)) * u), ROOT),
+}
+
+
+@pytest.mark.parametrize("case", SCALED)
+def test_powers_of_n_come_out_of_kinks_and_jumps(case):
+    @tp.program
+    def program(u: tp.Vector, v: tp.Vector):
+        return SCALED[case][0](u, v)
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(SCALED[case][1], abs=1e-12)
+
+
+def test_a_gram_that_is_singular_in_disguise_adds_no_direction():
+    """z2 = W(a + s·b) with s → 0 is z1: the dot part of W.T sign(z1 + z2 + …) is E[|z1|]·a, by Stein's form."""
+
+    @tp.program
+    def program(W: tp.Matrix, a: tp.Vector, b: tp.Vector):
+        z1, z2 = W @ a, W @ (a + b * disguised(b))
+        return tp.avg(a * (W.T @ tp.sign(z2 + z1 + tp.tanh(z1))))
+
+    @tp.program
+    def apart(W: tp.Matrix, a: tp.Vector, b: tp.Vector):
+        z1, z2 = W @ a, W @ (a + b / 10_000)
+        return tp.avg(b * (W.T @ tp.sign(10_000 * (z2 - z1))))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(ROOT, abs=1e-12)
+    assert tp.derive(apart).evaluate()["return"].value == pytest.approx(ROOT, abs=1e-7)  # a small direction is one
