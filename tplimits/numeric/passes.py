@@ -15,6 +15,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numeric.budget import Budget, TooManyNodes
+from tplimits.numeric.frame import Array
 from tplimits.numeric.number import Number
 from tplimits.numeric.plan import Closed, Mean, Plan, Stein
 from tplimits.numeric.precision import check_settled, double, high_precision
@@ -22,8 +23,10 @@ from tplimits.numeric.quadrature import Quadrature
 
 #: two resolutions that agree to this relative accuracy end the refinement
 _ENOUGH = 1e-12
-#: singular values of a Stein system below this relative size count as zero
+#: imaginary parts below this, relative, are errors of integrals
 SINGULAR = 1e-6
+#: eigenvalues of a Gram below this, relative, are zero: a direction of relative length 1e-5
+_DEPENDENT = 1e-10
 _LEVELS = 5
 #: relative rounding of a double that stands for a moment
 _ROUNDING = 2.0**-52
@@ -79,8 +82,6 @@ class _Pass:
                 value = self.known[step.symbol]
                 error = max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
                 known[step.symbol] = value + (error if (place * pattern // 2) % 2 else -error)
-            elif isinstance(step, Stein):
-                known[step.symbol] = self.known[step.symbol]
             else:
                 known[step.symbol] = _value(step, known)
         return known, {name: _number(expr, known) for name, expr in self.plan.targets}
@@ -96,9 +97,28 @@ def _number(expr: Expr, known: Mapping[Symbol, float]) -> float:
 def _value(step: Closed | Stein, known: Mapping[Symbol, float]) -> float:
     if isinstance(step, Closed):
         return _number(step.value, known)
-    gram = numpy.array([[_number(c, known) for c in row] for row in step.gram])
     products = numpy.array([_number(c, known) for c in step.products])
-    return float((numpy.linalg.pinv(gram, rcond=SINGULAR) @ products)[step.place])
+    return float((numpy.linalg.pinv(_gram(step, known), rcond=_DEPENDENT) @ products)[step.place])
+
+
+def _gram(step: Stein, known: Mapping[Symbol, float]) -> Array:
+    return numpy.array([[_number(c, known) for c in row] for row in step.gram])
+
+
+def _check_ranks(last: _Pass, earlier: _Pass) -> None:
+    """EvaluationError where two passes do not tell whether a Gram of images is singular."""
+    for step in last.plan.steps:
+        if isinstance(step, Stein):
+            gram = _gram(step, last.known)
+            error = float(abs(gram - _gram(step, earlier.known)).max())
+            eigenvalues = numpy.linalg.eigvalsh(gram)
+            least = eigenvalues[eigenvalues > _DEPENDENT * eigenvalues[-1]].min(initial=numpy.inf)
+            if least < len(gram) * error:
+                raise EvaluationError(
+                    f"the rank of a Gram of {len(gram)} images is not settled: its eigenvalue {least:.2g} has the "
+                    f"error {len(gram) * error:.1g}. Keep the vectors that one matrix is applied to apart, or use "
+                    "method='particles'."
+                )
 
 
 def quadrature(plan: Plan, constants: Mapping[Symbol, float], budget: Budget) -> dict[str, Number]:
@@ -122,6 +142,7 @@ def quadrature(plan: Plan, constants: Mapping[Symbol, float], budget: Budget) ->
             errors = {k: abs(v - done[-2].targets[k]) for k, v in one.targets.items()}
             if all(errors[k] <= _ENOUGH * max(1.0, abs(v)) for k, v in one.targets.items()):
                 break
+    _check_ranks(done[-1], done[-2])
     spread = _spread(done[-1], done[-2])
     return {
         k: Number(v, float(max(errors[k], spread[k], _ROUNDING * abs(v))), "quadrature")

@@ -162,3 +162,20 @@ def test_powers_of_n_come_out_of_kinks_and_jumps(case):
         return SCALED[case][0](u, v)
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(SCALED[case][1], abs=1e-12)
+
+
+def test_a_gram_that_is_singular_in_disguise_adds_no_direction():
+    """z2 = W(a + s·b) with s → 0 is z1: the dot part of W.T sign(z1 + z2 + …) is E[|z1|]·a, by Stein's form."""
+
+    @tp.program
+    def program(W: tp.Matrix, a: tp.Vector, b: tp.Vector):
+        z1, z2 = W @ a, W @ (a + b * disguised(b))
+        return tp.avg(a * (W.T @ tp.sign(z2 + z1 + tp.tanh(z1))))
+
+    @tp.program
+    def apart(W: tp.Matrix, a: tp.Vector, b: tp.Vector):
+        z1, z2 = W @ a, W @ (a + b / 10_000)
+        return tp.avg(b * (W.T @ tp.sign(10_000 * (z2 - z1))))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(ROOT, abs=1e-12)
+    assert tp.derive(apart).evaluate()["return"].value == pytest.approx(ROOT, abs=1e-7)  # a small direction is one

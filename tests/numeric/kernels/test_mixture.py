@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -126,3 +127,84 @@ def test_what_cannot_be_drawn():
     assert mixture.is_mixture and not many.is_mixture
     with pytest.raises(tp.EvaluationError, match=r"are not random; there is nothing to draw: .evaluate"):
         many.sample(X)
+
+
+def of_fluctuations(f, g):
+    """v·S·T for S = √n·Avg(y f(x)), T = √n·Avg(y g(x)), which share y."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * (tp.sqrt(tp.n) * tp.avg(y * f(x))) * (tp.sqrt(tp.n) * tp.avg(y * g(x)))
+
+    return network
+
+
+def test_correlated_fluctuations_are_drawn_together():
+    """E S²T² = ⟨f|f⟩⟨g|g⟩ + 2⟨f|g⟩², which is 3 times as much for equal f and g as for independent ones."""
+
+    def mean(function):
+        return float(mpmath.quad(lambda u: function(u) * mpmath.npdf(u), [-mpmath.inf, 0, mpmath.inf]))
+
+    found = tp.derive(of_fluctuations(lambda x: x, tp.tanh), tp.Kernels(train=("v",))).sample([[0.6, 0.8]], draws=40000)
+    squares = 1.0 * mean(lambda u: mpmath.tanh(u) ** 2)
+    wanted = squares + 2 * mean(lambda u: u * mpmath.tanh(u)) ** 2
+    error = found.nngp.std() / np.sqrt(found.nngp.size)
+    assert abs(found.nngp.mean() - wanted) < 4 * error
+    assert abs(found.nngp.mean() - squares) > 20 * error  # as if they were independent
+
+
+def test_fluctuations_that_stand_alone_have_draws_whatever_is_trained():
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector["m"], v: tp.Vector["m"]):
+        return tp.sum(v * tp.sqrt(tp.n) * tp.avg(tp.sum(U * ξ, over="d") * y), over="m")
+
+    sizes = network.bind(m=3)
+    readout, everything = (
+        tp.derive(sizes, tp.Kernels(train=t)).sample([[0.6, 0.8]], draws=8000) for t in (("v",), None)
+    )
+    assert (readout.nngp == readout.ntk).all() and (readout.nngp == everything.nngp).all()
+    assert readout.nngp.mean() == pytest.approx(3, abs=4 * readout.nngp.std() / np.sqrt(8000))
+
+
+def test_a_sample_without_a_tangent_kernel_says_so():
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.sign(x) * (tp.sqrt(tp.n) * tp.avg(x * y))
+
+    sample = tp.derive(network, tp.Kernels()).sample([[0.6, 0.8]], draws=2000)
+    assert sample.nngp.mean() == pytest.approx(1, abs=0.2)
+    with pytest.raises(tp.NoLimitError, match="derivatives of two jumps"):
+        sample.ntk  # noqa: B018
+
+
+def attend(x, Q, K, V):
+    logits = tp.avg((Q @ x) * (K @ x).rename(token="key")) * tp.sqrt(tp.n)
+    return V @ tp.sum(tp.tanh(logits) * x.rename(token="key"), over="key")
+
+
+def test_logits_of_two_layers_with_one_pair_of_matrices_are_refused():
+    """The second logits are correlated with the first, whose draw the second layer is given."""
+
+    @tp.network
+    def tied(ξ: tp.Input["token"], U: tp.Vector, Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, W: tp.Matrix, v: tp.Vector):
+        return v * attend(attend(U * ξ, Q, K, V), Q, K, W)
+
+    @tp.network
+    def apart(
+        ξ: tp.Input["token"],
+        U: tp.Vector,
+        Q: tp.Matrix,
+        K: tp.Matrix,
+        V: tp.Matrix,
+        W: tp.Matrix,
+        A: tp.Matrix,
+        B: tp.Matrix,
+        v: tp.Vector,
+    ):
+        return v * attend(attend(U * ξ, Q, K, V), A, B, W)
+
+    with pytest.raises(tp.NoLimitError, match="its fresh factors are not independent of everything else in it"):
+        tp.derive(tied, tp.Kernels(train=("v",)))
+    assert tp.derive(apart, tp.Kernels(train=("v",))).is_mixture

@@ -11,52 +11,21 @@ does not reach.
 
 from __future__ import annotations
 
-import enum
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.closed_forms.tilting import eigenvalues
 from tplimits.limit.hypotheses.bounds import bounds
+from tplimits.limit.hypotheses.exponents import exponential
 from tplimits.limit.hypotheses.reader import Doubt, Randomness
-from tplimits.limit.hypotheses.signs import Signs, variables_in
+from tplimits.limit.hypotheses.signs import Signs
+from tplimits.limit.hypotheses.tails import Growth, Tail, of_product, of_sum
 from tplimits.limit.hypotheses.vanishing import integrable, locus, order
 from tplimits.limit.moments import BoxMean
 from tplimits.program import functions
-
-
-class Growth(enum.Enum):
-    """How fast a ket grows in its Gaussian variables."""
-
-    BOUNDED = 0
-    POLYNOMIAL = 1
-    EXPONENTIAL = 2
-    UNKNOWN = 3
-    INFINITE = 4
-
-
-@dataclass(frozen=True)
-class Tail:
-    """How fast a ket grows: the kind, the degree of a polynomial (or of an exponent), in L^q for q < `power`.
-
-    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.
-    """
-
-    kind: Growth
-    degree: Expr = S.Zero
-    reason: str = ""
-    power: Expr = S.Infinity
-    unreal: bool = False
-
-    @property
-    def established(self) -> bool:
-        """Whether the second moment is finite."""
-        return self.kind.value <= Growth.EXPONENTIAL.value
-
 
 _BOUNDED_HEADS = (
     sympy.tanh,
@@ -81,10 +50,6 @@ _LINEAR_HEADS = (
     functions.minimum,
 )
 _JUMPING = (*functions.JUMPS, BoxMean)
-
-
-#: heads beside which a factor that grows too fast may be harmless
-_TAMING = (*functions.JUMPS, functions.relu, functions.minimum, functions.maximum, sympy.sech, sympy.erfc, sympy.exp)
 
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
@@ -133,7 +98,7 @@ class _Analysis:
         if expr.is_Symbol:
             return self._symbol(expr)
         if isinstance(expr, sympy.Add):
-            return _of_sum([self.growth(a) for a in expr.args])
+            return of_sum([self.growth(a) for a in expr.args])
         if isinstance(expr, sympy.Mul):
             return self._product(expr)
         if isinstance(expr, BoxMean):
@@ -144,11 +109,11 @@ class _Analysis:
         if isinstance(expr, _LINEAR_HEADS):
             return self._arguments(expr)
         if isinstance(expr, functions.where):
-            return _of_sum([self.growth(a) for a in expr.args[1:]])
+            return of_sum([self.growth(a) for a in expr.args[1:]])
         if isinstance(expr, sympy.exp):
             return self._exponential(expr.args[0])
         if isinstance(expr, (sympy.sinh, sympy.cosh)):
-            return _of_sum([self._exponential(expr.args[0]), self._exponential(-expr.args[0])])
+            return of_sum([self._exponential(expr.args[0]), self._exponential(-expr.args[0])])
         if isinstance(expr, sympy.log):
             return self._logarithm(expr.args[0])
         if isinstance(expr, sympy.tan):
@@ -166,7 +131,7 @@ class _Analysis:
         return self.gaussians.growths[symbol]
 
     def _arguments(self, expr: Expr) -> Tail:
-        return _of_sum([self.growth(a) for a in expr.args])
+        return of_sum([self.growth(a) for a in expr.args])
 
     def _product(self, expr: sympy.Mul) -> Tail:
         exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
@@ -186,28 +151,7 @@ class _Analysis:
             tails.append((pole, found))
             zeros = locus(pole.base, self.gaussians) if len(poles) > 1 else None
             free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
-        return self._times(tails)
-
-    def _times(self, tails: list[tuple[Expr, Tail]]) -> Tail:
-        """Of a product: degrees add; powers by Hölder's inequality among dependent factors."""
-        worst = max((t for _, t in tails), key=lambda t: t.kind.value)
-        if worst.kind is Growth.INFINITE and not worst.unreal:
-            (infinite, *more) = [f for f, t in tails if t is worst]
-            beside = [f for f, _ in tails if f is not infinite]
-            if more or any(f.has(*_TAMING) for f in beside if self.random(f)):
-                worst = replace(worst, kind=Growth.UNKNOWN)
-        degree = sympy.Add(*(t.degree for _, t in tails))
-        groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
-        for factor, one in tails:
-            mine, inverse = self.gaussians.of(factor), 1 / one.power
-            linked = [g for g in groups if inverse != 0 and g[1] != 0 and self._dependent(mine, g[0])]
-            groups = [g for g in groups if g not in linked]
-            groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
-        power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
-        return Tail(worst.kind, degree, worst.reason, power, worst.unreal)
-
-    def _dependent(self, a: set[Symbol], b: set[Symbol]) -> bool:
-        return any(x == y or self.gaussians.covariance(x, y) != 0 for x in a for y in b)
+        return of_product(tails, self.gaussians)
 
     def _is_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> bool:
         """t / (t + non-negative terms) with t ≥ 0: at most 1 (softmax weights)."""
@@ -218,70 +162,7 @@ class _Analysis:
         return bool(terms) and all(bounds(t)[0] >= 0 for t in base.args)
 
     def _exponential(self, exponent: Expr) -> Tail:
-        if bounds(exponent)[1] < sympy.oo:
-            return Tail(Growth.BOUNDED)
-        inner = self.growth(exponent)
-        if inner.unreal:
-            return inner
-        if inner.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and inner.degree <= 1 and inner.power is S.Infinity:
-            return Tail(Growth.EXPONENTIAL, S.One)
-        variables = variables_in(exponent, self.gaussians)
-        if not variables:
-            return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
-        try:
-            poly = sympy.Poly(sympy.expand(exponent), *variables)
-        except sympy.PolynomialError:
-            return self._fast_exponent(exponent, inner)
-        if any(self.random(c) for c in poly.coeffs()):
-            return Tail(Growth.UNKNOWN, reason=f"the growth of exp({exponent}) is not known")
-        degree = poly.total_degree()
-        if degree <= 2:
-            return self._gaussian_exponent(poly, variables)
-        leading = {m: c for m, c in poly.terms() if sum(m) == degree}
-        best = None
-        for direction in itertools.product((-1, 0, 1), repeat=min(len(variables), 4)):
-            point = (*direction, *(0,) * (len(variables) - len(direction)))
-            value = sympy.Add(
-                *(c * sympy.Mul(*(S(x) ** e for x, e in zip(point, m, strict=True))) for m, c in leading.items())
-            )
-            if value.is_positive:
-                return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
-            best = value if best is None else best
-        if len(variables) == 1 and degree % 2 == 0 and poly.LC().is_negative:
-            return Tail(Growth.BOUNDED)
-        return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
-
-    def _fast_exponent(self, exponent: Expr, inner: Tail) -> Tail:
-        """Exponents such as |x|³ or exp(x): certain when one variable alone drives them to +∞ fast."""
-        variables = self.gaussians.of(exponent)
-        if len(variables) == 1 and not (exponent.free_symbols - variables):
-            (x,) = variables
-            for sign in (1, -1):
-                ratios = [sympy.re((exponent / x**2).subs(x, sign * 10.0**k).evalf()) for k in (1, 2)]
-                if (
-                    all(r.is_comparable or r is sympy.oo for r in ratios)
-                    and ratios[0] > 1
-                    and ratios[1] > 3 * ratios[0]
-                ):
-                    return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
-        return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
-
-    def _gaussian_exponent(self, poly: sympy.Poly, variables: list[Symbol]) -> Tail:
-        """exp of a quadratic: finite second moment iff I − 2 C H is positive definite, H the Hessian."""
-        expr = poly.as_expr()
-        hessian = sympy.Matrix(
-            len(variables), len(variables), lambda i, j: sympy.diff(expr, variables[i], variables[j])
-        )
-        covariance = sympy.Matrix(
-            len(variables), len(variables), lambda i, j: self.gaussians.covariance(variables[i], variables[j])
-        )
-        product = covariance * hessian
-        if not all(x.is_number for x in product):
-            return Tail(Growth.UNKNOWN, reason=f"whether exp({expr}) has a second moment depends on symbols")
-        largest = max(eigenvalues(product))
-        if 1 - 2 * largest <= 1e-12:
-            return Tail(Growth.INFINITE, reason=f"E exp(2·({expr})) diverges")
-        return Tail(Growth.EXPONENTIAL, S(2), power=1 / sympy.Float(largest) if largest > 1e-12 else S.Infinity)
+        return exponential(exponent, self.growth(exponent), self.gaussians)
 
     def _logarithm(self, argument: Expr) -> Tail:
         low, _ = bounds(argument)
@@ -344,14 +225,3 @@ class _Analysis:
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
                 return Tail(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
         return Tail(Growth.UNKNOWN, reason=f"whether ({base})**({-power}) is square integrable is not decided")
-
-
-def _of_sum(tails: Sequence[Tail]) -> Tail:
-    """Of a sum: the largest degree, the least power; two infinite terms may cancel."""
-    if not tails:
-        return Tail(Growth.BOUNDED)
-    worst = max(tails, key=lambda t: (t.unreal, t.kind.value))
-    kind = worst.kind
-    if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in tails) > 1:
-        kind = Growth.UNKNOWN
-    return Tail(kind, max(t.degree for t in tails), worst.reason, min(t.power for t in tails), worst.unreal)

@@ -13,17 +13,11 @@ from sympy import DiracDelta, Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.limit.gaussians import Gaussians, InitialSource
 from tplimits.limit.hypotheses.jump import jumps
-from tplimits.limit.hypotheses.moments import (
-    Growth,
-    Tail,
-    constant_mean,
-    infinite_moment,
-    tail,
-    unestablished_moment,
-)
+from tplimits.limit.hypotheses.moments import constant_mean, infinite_moment, tail, unestablished_moment
 from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.limit.hypotheses.root import roots
+from tplimits.limit.hypotheses.tails import Growth, Tail
 from tplimits.limit.kernels.leaves import Slot
 from tplimits.limit.kernels.randomness import Kets
 from tplimits.limit.kernels.reading import BodyReader

@@ -10,11 +10,13 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.limit.kernels.brackets import ONE_SIDE, Brackets
 from tplimits.limit.kernels.dots import dot_part
+from tplimits.limit.kernels.expectations import NoTangentKernel
 from tplimits.limit.kernels.judging import Judgements
 from tplimits.limit.kernels.leaves import Data, Given, Of, TableEntry
 from tplimits.limit.kernels.nodes import Node, Source, View
 from tplimits.limit.kernels.safety import settle
 from tplimits.limit.kernels.terms import Term, at, is_random, settled, terms
+from tplimits.limit.rules.dots import NotAFunction
 from tplimits.limit.rules.powers import scaled_out
 from tplimits.limit.state import in_widths_of_n, width_ratio
 from tplimits.program.entries import (
@@ -191,12 +193,26 @@ class Recursion(Brackets):
         random = any(map(self._given_random, self.leaves(operand)))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
-        dot = dot_part(self, view, operand)
+        dot = self._dot(position, view, operand)
         if dot == 0:
             self.nodes[position] = hat
             return
         number = self.new_node(hat)
         self._define(position, s, Of(Integer(number), ONE_SIDE, *map(axis_symbol, s.axes)) + self.factor_of(view) * dot)
+
+    def _dot(self, position: int, view: View, operand: Expr) -> Expr:
+        """The dot part of an image; a tangent whose dot part is no mean of a function has no second moment."""
+        try:
+            return dot_part(self, view, operand)
+        except (NotAFunction, NoTangentKernel) as error:
+            why = str(error) or (
+                f"{self.program.where(position)}: the dot part is E of a product of the derivatives of two jumps at "
+                "one place, which is no number (hypothesis of Eq. 2.19: a derivative in the mean). Smooth one of them."
+            )
+            if not self.degree_of(position):
+                raise NoLimitError(why) from None
+            self.judged.infinite[position] = why
+            return S.Zero
 
     # -- bodies -------------------------------------------------------------------------------
 

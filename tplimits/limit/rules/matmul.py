@@ -147,14 +147,17 @@ def _coefficient(state: State, hat: Symbol, partners: list[Use], x: Expr, deriva
         gram = [[state.engine.covariance(a, b) for b in hats] for a in hats]
         products = [state.engine.named(state.engine.mean(h * x)) for h in hats]
         place = hats.index(hat)
-        if len(hats) <= 3 and _certainly_regular(sympy.Matrix(gram)):
+        if len(hats) <= 3 and _certainly_regular(state, sympy.Matrix(gram)):
             return solved(gram, products)[place]
         return state.engine.stein(place, tuple(map(tuple, gram)), tuple(products))
 
     return coefficient(by_derivative, by_stein)
 
 
-def _certainly_regular(gram: sympy.Matrix) -> bool:
+def _certainly_regular(state: State, gram: sympy.Matrix) -> bool:
+    """Whether a Gram can be inverted: of more than one image only where no open mean may make it singular."""
+    if gram.rows > 1 and any(map(state.rests_on_open_means, gram)):
+        return False
     try:
         return bool(tidy(gram.det()) != 0)
     except NotClosed:
@@ -185,7 +188,7 @@ def _record(state: State, view: View, ket: Ket, x: Ket, uses: list[Use]) -> None
             return ()
         return (
             f"the rank of the Gram of the {len(known)} inputs of {state.matrix_label(view)} is not settled "
-            "symbolically; evaluate() judges it numerically, at relative 1e-6",
+            "symbolically; evaluate() judges it numerically, at relative 1e-10",
         )
 
     def dot() -> str:

@@ -14,10 +14,11 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.limit.closed_forms.integrand import longer
 from tplimits.limit.hypotheses.jump import jumps
-from tplimits.limit.hypotheses.moments import Growth, Tail, constant_mean, infinite_moment, tail
+from tplimits.limit.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt
 from tplimits.limit.hypotheses.root import roots
+from tplimits.limit.hypotheses.tails import Growth, Tail
 from tplimits.limit.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.limit.rules.powers import without_n
 from tplimits.limit.rules.reading import BodyReader, key_of

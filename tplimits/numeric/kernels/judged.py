@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.limit.hypotheses.moments import Growth, infinite_moment, tail, unestablished_moment
+from tplimits.limit.hypotheses.moments import infinite_moment, tail, unestablished_moment
 from tplimits.limit.hypotheses.reader import Unreadable, Value
+from tplimits.limit.hypotheses.tails import Growth
 from tplimits.limit.kernels.brackets import sided
 from tplimits.limit.kernels.derivation import KernelTables
 from tplimits.limit.kernels.leaves import Data, Given, Moment, Of, TableEntry, second

@@ -1,0 +1,147 @@
+"""What has no limit is refused by every engine that can write it, for the same reason; what has one is the same number.
+
+A case is a vector made of x ~ N(0, 1), h = W x and fresh vectors y, z.  The width engine gets E g² of it, the kernel
+engine v·g as a network with x = Σ U ξ, whose NNGP at |ξ| = 1 is E g².
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+avg, sign, step = tp.avg, tp.sign, tp.step
+
+
+def of_width(g):
+    def program(W: tp.Matrix, x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        value = g(x, y, z, W @ x, W)
+        return avg(value * value)
+
+    return tp.derive(tp.program(program)).evaluate()["return"].value
+
+
+def of_kernels(train):
+    def number(g):
+        def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, z: tp.Vector, v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            return v * g(x, y, z, W @ x, W)
+
+        return tp.derive(tp.network(network), tp.Kernels(train=train)).evaluate(np.array([[0.6, 0.8]])).nngp.item()
+
+    return number
+
+
+ENGINES = {"width": of_width, "kernels": of_kernels(("v",)), "kernels, all trained": of_kernels(None)}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    return ENGINES[request.param]
+
+
+def nought(h):
+    """E h tanh h − E (1 − tanh² h) E h² = 0 by Stein's lemma."""
+    return avg(h * tp.tanh(h)) - avg(1 - tp.tanh(h) ** 2) * avg(h * h)
+
+
+def share(h):
+    """1, in the same disguise."""
+    return avg(h * tp.tanh(h)) / (avg(1 - tp.tanh(h) ** 2) * avg(h * h))
+
+
+JUMP, POLE, ROOT = "lands on a jump of", "is not finite at the limit of its arguments", "stands under"
+MOMENT, FLUCTUATION = "second moment|moment not established", "outside the class whose covariance is known"
+
+REFUSED = {
+    # jumps at scalars that tend to 0
+    "sign": (lambda x, y, z, h, W: x * sign(avg(x * y)), JUMP),
+    "step of an image": (lambda x, y, z, h, W: x * step(avg(h * y)), JUMP),
+    "step, permuted": (lambda x, y, z, h, W: step(avg(y * (W @ x))) * x, JUMP),
+    "where": (lambda x, y, z, h, W: tp.where(avg(h * y), x, y), JUMP),
+    "sign of an odd mean": (lambda x, y, z, h, W: z * sign(avg(x * tp.tanh(y))), JUMP),
+    "sign of a product of means": (lambda x, y, z, h, W: z * sign(avg(x * y) * avg(x * x)), JUMP),
+    "sign of a cube": (lambda x, y, z, h, W: z * sign(avg(h * y) ** 3), JUMP),
+    "sign of a function": (lambda x, y, z, h, W: z * sign(tp.tanh(avg(h * y))), JUMP),
+    "sign of equal norms": (lambda x, y, z, h, W: z * sign(avg(h * h) - avg(x * x)), JUMP),
+    "jump in a function": (lambda x, y, z, h, W: z * tp.tanh(1 + sign(avg(h * y))), JUMP),
+    # jumps of vectors
+    "sign of a vector times 0": (lambda x, y, z, h, W: sign(x * avg(x * y)), JUMP),
+    "sign of an image of 0": (lambda x, y, z, h, W: sign(W @ (x * avg(x * y))), JUMP),
+    # zeros in disguise
+    "sign of a disguise": (lambda x, y, z, h, W: z * sign(nought(h)), JUMP),
+    "step of a disguise": (lambda x, y, z, h, W: z * step(nought(x)), JUMP),
+    "sign of halves": (lambda x, y, z, h, W: z * sign(avg(tp.relu(h)) - avg(tp.abs(h)) / 2), JUMP),
+    "vector times a disguise": (lambda x, y, z, h, W: sign(h * nought(h)), JUMP),
+    "image of a disguise": (lambda x, y, z, h, W: sign(W @ (y * nought(x))), JUMP),
+    "h − r h": (lambda x, y, z, h, W: step(h - share(h) * h) * sign(h), JUMP),
+    "norm at its value": (lambda x, y, z, h, W: z * sign(avg(x * x) - 1), JUMP),
+    # poles and roots
+    "/": (lambda x, y, z, h, W: x / avg(x * y), POLE),
+    "0/0": (lambda x, y, z, h, W: z * avg(h * y) / avg(x * y), POLE),
+    "log": (lambda x, y, z, h, W: x * tp.log(avg(x * y)), POLE),
+    "/square": (lambda x, y, z, h, W: y / avg(h * y) ** 2, POLE),
+    "/root": (lambda x, y, z, h, W: y * avg(h * y) ** (-0.5), POLE),
+    "exp of a pole": (lambda x, y, z, h, W: y * tp.exp(1 / (avg(h * h) - avg(x * x))), POLE),
+    "/disguise": (lambda x, y, z, h, W: y / nought(h), POLE),
+    "0/disguise": (lambda x, y, z, h, W: h * avg(y) / nought(h), POLE),
+    "log of a disguise": (lambda x, y, z, h, W: y * tp.log(nought(h)), POLE),
+    "sqrt": (lambda x, y, z, h, W: x * tp.sqrt(avg(x * y)), ROOT),
+    "power 3/2": (lambda x, y, z, h, W: x * avg(h * y) ** 1.5, ROOT),
+    "sqrt of a disguise": (lambda x, y, z, h, W: x * tp.sqrt(nought(h)), ROOT),
+    "sqrt at the value of a norm": (lambda x, y, z, h, W: y * tp.sqrt(avg(x * x) - 1), ROOT),
+    # moments
+    "1/x": (lambda x, y, z, h, W: 1 / x, MOMENT),
+    "1/x²": (lambda x, y, z, h, W: x**-2, MOMENT),
+    "|x|^(−1/2)": (lambda x, y, z, h, W: tp.abs(x) ** -0.5, MOMENT),
+    "h/x": (lambda x, y, z, h, W: h / x, MOMENT),
+    "1/(x² + y²)": (lambda x, y, z, h, W: 1 / (x**2 + y**2), MOMENT),
+    "exp(x²)": (lambda x, y, z, h, W: tp.exp(x * x), MOMENT),
+    "exp(x y)": (lambda x, y, z, h, W: tp.exp(x * y), MOMENT),
+    "exp(|x|³)": (lambda x, y, z, h, W: tp.exp(tp.abs(x) ** 3), MOMENT),
+    "tan": (lambda x, y, z, h, W: tp.sin(h) / tp.cos(h), MOMENT),
+    "log of a vector": (lambda x, y, z, h, W: tp.log(h), MOMENT),
+    "root of a vector": (lambda x, y, z, h, W: tp.sqrt(h), MOMENT),
+    "inside an image": (lambda x, y, z, h, W: tp.tanh(W @ (1 / x)), MOMENT),
+    "inside an average": (lambda x, y, z, h, W: y * tp.tanh(avg(tp.exp(x * x))), MOMENT),
+    "tp.expect": (lambda x, y, z, h, W: y * tp.expect(lambda g: tp.exp(g * g)), MOMENT),
+    # fluctuations
+    "one matrix for both": (lambda x, y, z, h, W: z * tp.tanh(tp.sqrt(tp.n) * avg(h * (W @ y))), FLUCTUATION),
+    "the same, powers outside": (lambda x, y, z, h, W: z * tp.sqrt(tp.n) * avg((W @ y) * h), FLUCTUATION),
+    "there and back": (lambda x, y, z, h, W: z * tp.tanh(tp.sqrt(tp.n) * avg((W @ y) * (W @ (W.T @ z)))), FLUCTUATION),
+    "its own image": (lambda x, y, z, h, W: z * tp.tanh(tp.sqrt(tp.n) * avg(tp.tanh(h) * (W @ y))), FLUCTUATION),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_no_limit_is_refused_for_its_reason(engine, case):
+    g, reason = REFUSED[case]
+    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match=reason):
+        engine(g)
+
+
+ACCEPTED = {
+    "sign of a norm": lambda x, y, z, h, W: x * sign(avg(x * x) - 2),
+    "sign of a sum": lambda x, y, z, h, W: sign(h + avg(x * y)),
+    "relu at 0": lambda x, y, z, h, W: y + z * tp.relu(avg(h * y)),
+    "root of |θ|": lambda x, y, z, h, W: y + z * tp.sqrt(tp.abs(avg(h * y))),
+    "relu of a disguise": lambda x, y, z, h, W: y + z * tp.relu(nought(h)),
+    "root of a norm": lambda x, y, z, h, W: y * tp.sqrt(avg(x * x)),
+    "layer norm": lambda x, y, z, h, W: tp.tanh(h / tp.sqrt(avg(h * h))),
+    "jump after a norm": lambda x, y, z, h, W: tp.relu(h / tp.sqrt(avg(h * h)) - 1) + step(h / avg(h * h) - 1),
+    "exp(−x²)": lambda x, y, z, h, W: tp.exp(-x * x),
+    "exp(x²/9)": lambda x, y, z, h, W: tp.exp(x * x / 9),
+    "1/(1 + x²)": lambda x, y, z, h, W: 1 / (1 + x**2),
+    "tanh(x)/x": lambda x, y, z, h, W: tp.tanh(x) / x,
+    "|h|^(3/2)": lambda x, y, z, h, W: tp.abs(h) ** 1.5,
+    "there and back at a jump": lambda x, y, z, h, W: W.T @ sign(h),
+    "there and back, Stein": lambda x, y, z, h, W: W.T @ tp.relu(h + sign(h)),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_a_limit_is_the_same_number_everywhere(case):
+    numbers = [engine(ACCEPTED[case]) for engine in ENGINES.values()]
+    assert numbers[1:] == pytest.approx([numbers[0]] * 2, rel=1e-9)
+    assert numbers[0] > 0.01
