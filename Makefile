@@ -9,7 +9,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate particles paths bench bench-kernels bench-training clean
+.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-training clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -40,6 +40,11 @@ derivations: $(VENV)/.dev  ## run every worked derivation; each ends in a compar
 
 calibrate: $(VENV)/.dev  ## how often check rejects true limits and finds wrong ones, over 200 seeds
 	$(ONE_THREAD) $(RUN) benchmarks/calibrate.py
+
+N ?= 1000
+START ?= 0
+fuzz: $(VENV)/.dev  ## N random programs from seed START (REGIME=width|kernels|depth|training) against finite width; resumes
+	$(ONE_THREAD) PYTHONPATH=tests/support $(RUN) -m fuzz --count $(N) --start $(START) $(if $(REGIME),--regime $(REGIME))
 
 particles: $(VENV)/.dev  ## how fast errors of particles fall, whether stated ones are honest, how quiet white ones are
 	$(ONE_THREAD) $(RUN) benchmarks/particles.py

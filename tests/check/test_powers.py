@@ -76,3 +76,19 @@ def test_brackets_look_at_both_vectors():
         return x * (1 + 1 / tp.sqrt(tp.n))
 
     assert powers(vectors, Claim("⟨return|return⟩", 1.0)) == HALVES
+
+
+def test_kinks_that_scalars_reach_have_halves_and_those_of_vectors_do_not():
+    """E|avg(x y)| falls like n^(−1/2): L + b/n would point at .05 for a limit of 0."""
+
+    @tp.program
+    def gate(x: tp.Vector, y: tp.Vector):
+        s = tp.avg(x * y)
+        return tp.maximum(s, 0), tp.avg(tp.abs(s * x)), tp.avg(tp.relu(x - tp.avg(x)))
+
+    assert powers(gate, Claim("return[0]", 0.0)) == powers(gate, Claim("return[1]", 0.0)) == HALVES
+    assert powers(gate, Claim("return[2]", 0.4)) == WHOLE
+    limit = tp.derive(gate)
+    assert tp.check(limit, widths=(32, 64, 128, 256), draws=(3000, 2000, 1000, 500)).accepted
+    wrong = {"return[0]": 0.05, "return[1]": 0.0, "return[2]": 0.4}
+    assert not tp.check(limit, claims=wrong, widths=(32, 64, 128, 256), draws=(3000, 2000, 1000, 500)).accepted

@@ -242,6 +242,28 @@ def test_noise_at_the_start_moves_no_intercept():
     assert not tp.check(limit, X=X, claims={"f": wrong}, widths=(32, 64, 128), draws=(1600, 800, 400), **asked).accepted
 
 
+@tp.network
+def clipped(ξ: tp.Input["token", "d"], U: tp.Vector["d"], v: tp.Vector, c: tp.Scalar):
+    y = tp.sum(U * ξ, over="d")
+    return tp.readout(v * tp.mean(tp.minimum(tp.exp(-(y**2)), 0.5), over="token")) + 0.4 * c
+
+
+def test_entries_that_a_step_moves_through_a_kink_leave_terms_of_half_powers():
+    """A normalised step has a limit by kernels alone, .3999 at the first input; L + b/n would point at .3974(1)."""
+    X = np.array([[[0.8, -1.2], [-0.7, -0.2]], [[-0.9, -0.3], [0.5, -0.1]]])
+    asked = {"X": X, "error": tp.squared_error([1.0, -0.8]), "lr": 0.3, "steps": 1, "f0": [0.2, -0.1], "seed": 1}
+    asked |= {"widths": (64, 128, 256, 512), "draws": (6000, 4000, 2500, 1500)}
+    net = clipped.bind(token=2)
+    limit = tp.derive(net, tp.NeuralTangent(tp.Normalized(tp.SGD())))
+    verdict = tp.check(limit, **asked)
+    assert verdict.accepted, verdict
+    assert verdict.worst.series.parameters == 3
+    wrong = tp.derive(net, tp.NeuralTangent(tp.SGD())).evaluate(
+        **{k: asked[k] for k in ("X", "error", "lr", "steps", "f0")}
+    )
+    assert not tp.check(limit, claims={"f": wrong.f}, **asked).accepted
+
+
 def test_the_numbers_do_not_depend_on_who_runs_them():
     limit = tp.derive(mlp, tp.MaximalUpdate(tp.Adam(eps=0.1)))
     asked = {"X": X, "error": ERROR, "lr": 0.1, "steps": 2, "widths": (8, 16), "draws": 300, "seed": 5}

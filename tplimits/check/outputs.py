@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from tplimits.check.adaptive import Inquiry
 from tplimits.check.claims import Claim
-from tplimits.check.parity import layer_series
+from tplimits.check.corners import has_kink
+from tplimits.check.parity import HALVES, layer_series
 from tplimits.check.recipe import Recipe
 from tplimits.check.sample import Draws
 from tplimits.check.sampling import Given, Sampling
@@ -227,12 +228,17 @@ def check_outputs(
         raise CheckError('there is no claim to judge; claim "f" or single entries.')
     sent_to(sampling.executor, {"error": sampler.error, "lr": sampler.recipe.rates}, CheckError)
     some = sampler.at(WIDTHS[0])
-    form = layer_series(some.recipe.net, sampler.given)
+    form = HALVES if _crosses_kinks(some.recipe) else layer_series(some.recipe.net, sampler.given)
     taken, remarks = sampled_widths(
         some.program, MORE_WIDTHS if sampling.widths is None else sampling.widths, form, sampler.ratios
     )
     inquiry = Inquiry(sampler, taken, tuple(found), (form,) * len(found), sampling.level, remarks)
     return concluded(inquiry, sampling, began)
+
+
+def _crosses_kinks(recipe: Recipe) -> bool:
+    """Whether a step moves entries by a power of 1/n, and through kinks (`tplimits.check.corners`)."""
+    return recipe.a_out < 1 and has_kink(recipe.net)
 
 
 def _claim(sampler: OutputSampler, label: str, value: Any, starts_there: bool) -> list[Claim]:

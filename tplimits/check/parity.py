@@ -16,6 +16,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from tplimits.check.corners import has_corner
 from tplimits.check.estimate import Series
 from tplimits.program.entries import Entry, constant_symbol
 from tplimits.program.nodes import Avg, InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
@@ -47,6 +48,8 @@ def layer_series(program: Program, given: Mapping[str, Any] | None = None) -> Se
     except _OtherRoots:
         return HALVES
     matrices = [p for p, s in enumerate(program) if isinstance(s, InitialMatrix)]
+    if any(has_corner(program, position, beside_vectors=True) for position in range(len(program))):
+        return HALVES
     return WHOLE if any(_even(program, bodies, flipped, W) for W in (None, *matrices)) else HALVES
 
 

@@ -2,7 +2,8 @@
 
 Averages of a program without explicit roots of n have means L + b/n + c/n² + ...  A body that holds an odd power
 of √n (a shaped activation (1 + c/√n) relu, or a function of a fluctuation scalar) brings in the powers between:
-L + b/√n + c/n + ...  A bare fluctuation scalar √n·Avg does not, as long as only its covariance is judged.
+L + b/√n + c/n + ...  So does a kink where a scalar may tend (`tplimits.check.corners`).  A bare fluctuation scalar
+√n·Avg does not, as long as only its covariance is judged.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.check.claims import Claim
+from tplimits.check.corners import has_corner
 from tplimits.check.estimate import Series
 from tplimits.limit.observables import BracketObservable, Observable
 from tplimits.program.entries import constant_symbol, width_symbol
@@ -42,9 +44,9 @@ def series(
     for observable in (observables[x] for x in claim.labels):
         for position in _positions(observable):
             for ancestor in networkx.ancestors(program.graph, position):
-                root = sympy.ilcm(root, _root(program, program[ancestor], constants))
+                root = sympy.ilcm(root, _root(program, ancestor, constants))
             if claim.statistic == "mean" or not _bare_fluctuation(program, program[position], constants):
-                root = sympy.ilcm(root, _root(program, program[position], constants))
+                root = sympy.ilcm(root, _root(program, position, constants))
     return Series(tuple(Fraction(i, int(root)) for i in range(1, int(root) + 1)))
 
 
@@ -60,9 +62,9 @@ def _constants(program: Program, given: Mapping[str, Any]) -> dict[Expr, Expr]:
     return {constant_symbol(c): v for c, v in values.items() if isinstance(v, Expr)}
 
 
-def _root(program: Program, instruction: Instruction, constants: Mapping[Expr, Expr]) -> int:
+def _root(program: Program, position: int, constants: Mapping[Expr, Expr]) -> int:
     """The q such that an instruction holds powers of n^(1/q), and no smaller one."""
-    q = 1
+    instruction, q = program[position], 2 if has_corner(program, position) else 1
     widths = [width_symbol(w) for w in program.widths]
     for expr in _expressions(instruction):
         for power in expr.xreplace(dict(constants)).atoms(sympy.Pow):

@@ -84,7 +84,7 @@ class Text:
         sides = _sides(expr)
         if not sides and expr.has(AxisSum):  # the size of an axis that no data has
             raise NotFused
-        if not sides:
+        if not sides and not expr.has(Moment):
             return self._number(expr)
         if len(sides) == 1:
             return self._row(expr, *sides)

@@ -1,0 +1,134 @@
+"""The judge itself: wrong twins are found out, refusals weighed by what networks do, cases made from one integer."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from fuzz import judging
+from fuzz.__main__ import main
+from fuzz.cases import MAKERS, ROUND, case, seeds
+from fuzz.draft import Case
+from fuzz.judging import judge, made
+from fuzz.measuring import NOT_FINITE, RESTLESS, SETTLED, VANISHING, measured
+from fuzz.programs import begun
+from fuzz.refusals import judged, reason_of
+from fuzz.seams import KINDS, seam
+
+import tplimits as tp
+
+TIED = Case(
+    0,
+    "width",
+    "@tp.program\ndef subject(W: tp.Matrix, x: tp.Vector):\n    return tp.avg(x*(W.T @ tp.tanh(W @ x)))\n",
+    {"bind": {}, "ratios": {}},
+)
+
+
+def with_body(body: str) -> Case:
+    source = f"@tp.program\ndef subject(W: tp.Matrix, x: tp.Vector, y: tp.Vector):\n    return {body}\n"
+    return replace(TIED, source=source)
+
+
+def claiming(value):
+    """The judge's look at finite width, with a claim of one's own."""
+    look = judging.looked
+
+    def looked(case, *rest):
+        return look(replace(case, options={**case.options, "claims": {"return": value}}), *rest)
+
+    return looked
+
+
+def test_a_limit_is_agreed_and_its_wrong_twin_is_not(monkeypatch):
+    assert judge(TIED).kind == "agreed"
+    monkeypatch.setattr(judging, "looked", claiming(0.0))  # as without the dot part
+    outcome = judge(TIED)
+    assert outcome.kind == "wrong" and outcome.p < 1e-5 and "return: rejected" in outcome.detail
+
+
+def test_a_claim_within_the_noise_of_the_first_look_is_found_by_the_second(monkeypatch):
+    doubt = judging.doubts
+    monkeypatch.setattr(judging, "doubts", lambda case, verdict, level: [*doubt(case, verdict, level), "asked"][-1:])
+    monkeypatch.setattr(judging, "looked", claiming(0.58))
+    assert judge(TIED).kind == "wrong"
+
+
+def test_numbers_from_which_networks_keep_their_distance_are_wrong(monkeypatch):
+    """E step(s) = ½ is the mean over networks, and no network comes near it."""
+    monkeypatch.setattr(judging, "derived", lambda case: tp.derive(made(TIED)))
+    monkeypatch.setattr(
+        judging,
+        "looked",
+        lambda case, *rest: tp.check(
+            tp.derive(made(TIED)), widths=(16, 64), draws=(200, 200), claims={"return": 0.6057}, progress=False
+        ),
+    )
+    assert judge(TIED).kind == "agreed"
+    verdict = judging.looked(TIED)
+    restless = replace(verdict, rows=tuple(replace(row, slope=-0.01) for row in verdict.rows))
+    assert judging.doubts(TIED, restless, 1e-2) == ["return: does not settle"]
+
+
+def test_what_networks_say():
+    seen = {
+        "tp.avg(x*x)": {SETTLED},
+        "tp.avg(tp.step(tp.avg(x*y))*x*x)": {VANISHING, RESTLESS},
+        "tp.avg(x*x*tp.log(tp.avg(x*y)))": {VANISHING, NOT_FINITE},
+    }
+    assert {body: measured(made(with_body(body)), {}) for body in seen} == seen
+
+
+def test_refusals_are_reasonable_for_a_reason():
+    jump = with_body("tp.avg(tp.step(tp.avg(x*y))*x*x)")
+    outcome = judge(jump)
+    assert (outcome.kind, outcome.reason) == ("refused", "lands on a jump")
+    assert outcome.verdict == "networks: does not settle"
+    plain = judged(TIED, "lands on a jump", frozenset({SETTLED}))
+    assert plain == "to read"
+    assert judged(replace(TIED, traps=("jump at zero",)), "lands on a jump", frozenset({SETTLED})) != "to read"
+    assert reason_of("something nobody has seen").startswith("other: ")
+
+
+def test_exceptions_of_others_are_foreign(monkeypatch):
+    def broken(case):
+        raise KeyError("x")
+
+    monkeypatch.setattr(judging, "derived", broken)
+    assert (judge(TIED).kind, judge(TIED).reason) == ("foreign", "KeyError")
+
+
+def test_long_cases_are_given_up(monkeypatch):
+    def endless(case):
+        while True:
+            pass
+
+    monkeypatch.setattr(judging, "derived", endless)
+    assert judge(TIED, seconds=0.1).kind == "slow"
+
+
+@pytest.mark.parametrize("regime", MAKERS)
+def test_cases_come_from_one_integer_and_can_be_pasted(regime):
+    for seed in seeds(0, 40, regime):
+        first = case(seed)
+        assert str(first) == str(case(seed)) and first.regime == ROUND[seed % 10] == regime
+        assert made(first).name == "subject"
+    assert len({case(seed).source for seed in seeds(0, 40, regime)}) > 30
+
+
+def test_every_kind_of_seam_is_written():
+    kinds = set()
+    for seed in range(200):
+        draft = begun(random.Random(seed))
+        seam(draft)
+        kinds |= set(draft.traps)
+    assert set(KINDS) <= kinds
+
+
+def test_the_command_resumes_and_counts(tmp_path, capsys):
+    out = tmp_path / "found.jsonl"
+    assert main(["--count", "2", "--start", "2", "--out", str(out)]) == 0
+    assert main(["--count", "3", "--start", "2", "--out", str(out)]) == 0
+    assert len(out.read_text().splitlines()) == 3
+    assert "3 random programs" in capsys.readouterr().out

@@ -1,0 +1,20 @@
+"""Sixty random programs, networks, blocks and training runs against finite width; `make fuzz` judges a thousand."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz.cases import case, seeds
+from fuzz.judging import judge
+
+#: the first sixty seeds, and how many of them may be refused for a reason that nobody knows to be right
+SEEDS = seeds(0, 60)
+#: refusals, and limits that cannot be compared, are counted by `make fuzz`; these may not happen at all
+BAD = ("wrong", "foreign", "illegal", "slow")
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_case(seed):
+    subject = case(seed)
+    outcome = judge(subject)
+    assert outcome.kind not in BAD, f"{outcome.kind}: {outcome.detail}\n{subject}"

@@ -1,0 +1,42 @@
+"""Kernels of vectors that do not see the data: means over a law whose covariances are numbers."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+X = np.array([[0.3, 0.8], [-0.5, 0.7]])
+SHIFTED = tp.init(mean=0.5, std=1)
+
+
+def second_moment(f, variance):
+    """E f(z)² for z ~ N(0, variance)."""
+    density = mpmath.sqrt(2 * mpmath.pi * variance)
+    return float(mpmath.quad(lambda z: f(z) ** 2 * mpmath.exp(-(z**2) / (2 * variance)) / density, [-15, 0, 15]))
+
+
+@tp.network
+def bias(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Vector):
+    return v * tp.tanh(b) + v * tp.sum(U * ξ, over="d")
+
+
+@tp.network
+def image(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, b: tp.Vector = SHIFTED):
+    h = W @ b
+    return v * h * tp.tanh(h) + v * tp.sum(U * ξ, over="d")
+
+
+@pytest.mark.parametrize(
+    ("network", "function", "variance"),
+    [(bias, mpmath.tanh, 1), (image, lambda z: z * mpmath.tanh(z), mpmath.mpf(5) / 4)],
+)
+def test_the_mean_of_a_fixed_law_is_one_number(network, function, variance):
+    kernels = tp.derive(network, tp.Kernels())
+    nngp = X @ X.T + second_moment(function, variance)
+    np.testing.assert_allclose(kernels.evaluate(X).nngp, nngp, rtol=1e-7)
+    networks = {"X1": X, "widths": (16, 32, 64, 128), "draws": (1600, 800, 400, 200), "seed": 7}
+    assert tp.check(kernels, progress=False, **networks).accepted
+    assert not tp.check(kernels, progress=False, claims={"nngp": X @ X.T}, **networks).accepted

@@ -1,0 +1,287 @@
+"""One case judged: derived, evaluated, and compared with finite width at a level that holds for a family of cases.
+
+Few draws come first.  What they doubt, a claim rejected at `SCREEN` or one to which networks do not come nearer, is
+looked at with many fresh draws at wider widths, and only these count; at level 1e-2 divided by the number of cases.
+Where a function has a kink at the limit of a scalar, means have terms in n^(-1/2) that the program does not show: what
+the check rejects is fitted again with them.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy
+
+import tplimits as tp
+from fuzz.draft import Case
+from fuzz.measuring import NOT_FINITE, measured
+from fuzz.refusals import judged, reason_of
+from tplimits.check.estimate import Series, fit
+from tplimits.check.verdict import Verdict
+
+#: p-values below this are looked at again
+SCREEN = 1e-2
+#: from claims that are true networks deviate like n^(-1/2), n^(-1/4) at worst
+FLAT = -0.15
+#: errors of a claim that finite widths do not resolve: what falls like n^(-2) is no series that anyone fits
+NEGLIGIBLE = 1e-3
+#: draws of a random kernel, in those of networks
+MIXTURE = 2
+_HALF = Series((Fraction(1, 2), Fraction(1)))
+#: seconds of CPU a case may take
+PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case.
+
+    `kind` is "agreed", "refused" (no limit, or no number), "series" (agreed with terms in n^(-1/2)), "wrong",
+    "foreign" (an exception that is not the package's), "illegal" (the program was not taken), "unchecked" or "slow".
+    `reason` says which refusal; `verdict` of a refusal is why it is reasonable, or "to read".
+    """
+
+    seed: int
+    regime: str
+    kind: str
+    reason: str = ""
+    verdict: str = ""
+    detail: str = ""
+    p: float = 1.0
+    traps: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Widths and draws of one look."""
+
+    widths: tuple[int, ...]
+    draws: tuple[int, ...]
+    particles: int = 1024
+
+
+#: a first look and a second one, by regime; training takes fewer widths because each draw is a whole training
+EFFORTS = {
+    "width": (
+        Effort((16, 32, 64, 128), (800, 400, 200, 100)),
+        Effort((32, 64, 128, 256, 512), (6000, 4000, 2000, 800, 400)),
+    ),
+    "kernels": (Effort((16, 32, 64, 128), (800, 400, 200, 100)), Effort((32, 64, 128, 256), (4000, 3000, 1500, 600))),
+    "depth": (
+        Effort((40, 80, 160, 320), (400, 400, 200, 200)),
+        Effort((40, 80, 160, 320, 640), (16000, 16000, 12000, 8000, 4000)),
+    ),
+    "training": (
+        Effort((16, 32, 64, 128), (200, 100, 50, 30)),
+        Effort((32, 64, 128, 256), (1500, 1000, 500, 250), 8192),
+    ),
+}
+
+
+def made(case: Case) -> Any:
+    """The subject of a case, bound to its sizes."""
+    names: dict[str, Any] = {"tp": tp, "sympy": sympy, "np": np}
+    exec(compile(case.source, f"<seed {case.seed}>", "exec"), names)
+    subject = names["subject"]
+    return subject.bind(**case.options["bind"]) if case.options.get("bind") else subject
+
+
+def derived(case: Case) -> Any:
+    """Its limit."""
+    subject = made(case)
+    if "limit" not in case.options:
+        return tp.derive(subject)
+    return tp.derive(subject, eval(case.options["limit"], {"tp": tp, "sympy": sympy}))
+
+
+def asked(case: Case, effort: Effort) -> dict[str, Any]:
+    """Keywords of evaluate that check takes as well."""
+    given = {k: v for k, v in case.options.items() if k not in ("bind", "limit")}
+    if case.regime == "training":
+        given["error"] = eval(given["error"], {"tp": tp})
+        given |= {"particles": effort.particles, "replicates": 8}
+    return given
+
+
+def evaluated(case: Case, limit: Any, effort: Effort) -> list[Any]:
+    """Its numbers, all finite; AssertionError otherwise."""
+    given = asked(case, effort)
+    if case.regime == "depth":
+        V0 = given.pop("V0")
+        found = [limit.drift_at(V0, **given), limit.diffusion_at(V0, **given)]
+    elif case.regime == "kernels":
+        pair = pair_of(limit, given, 64)
+        found = [pair.nngp] if pair.ntk is None else [pair.nngp, pair.ntk]
+    elif case.regime == "training":
+        found = [limit.evaluate(**given).f]
+    else:
+        found = [n.value for n in limit.evaluate(**given).values()]
+    assert all(np.isfinite(np.asarray(x, dtype=float)).all() for x in found), f"not finite: {found}"
+    return found
+
+
+def pair_of(limit: Any, given: dict[str, Any], draws: int) -> Any:
+    """Both kernels; of a mixture, whose kernels are random, so many draws."""
+    options = {k: v for k, v in given.items() if k != "X1"}
+    if limit.is_mixture:
+        return limit.sample(given["X1"], draws=draws, seed=0, **options)
+    return limit.evaluate(given["X1"], **options)
+
+
+def looked(case: Case, limit: Any, effort: Effort, level: float, seed: int) -> Verdict:
+    """A check with so many draws."""
+    given = asked(case, effort)
+    given |= {"widths": effort.widths, "draws": effort.draws, "seed": seed, "level": level}
+    if case.regime == "kernels" and limit.is_mixture and "claims" not in given:
+        return looked_at_means(case, limit, given, effort)
+    return tp.check(limit, progress=False, **given)
+
+
+def looked_at_means(case: Case, limit: Any, given: dict[str, Any], effort: Effort) -> Verdict:
+    """A check of the means of random kernels, whose own noise counts as well."""
+    count = MIXTURE * effort.draws[0]
+    sample = pair_of(limit, asked(case, effort), count)
+    kernels = {"nngp": sample.nngp, "ntk": sample.ntk}
+    verdict = tp.check(limit, progress=False, claims={k: v.mean(axis=0) for k, v in kernels.items()}, **given)
+    errors = {"K": sample.nngp.std(axis=0) / count**0.5, "Θ": sample.ntk.std(axis=0) / count**0.5}
+    rows = []
+    for row in verdict.rows:
+        name, entry = row.claim.label[0], row.claim.label[2:-1]
+        error = float(errors[name][tuple(int(i) for i in entry.split(","))])
+        p = row.fit.two_sided(row.claim.value, error)[1]
+        rows.append(replace(row, p=p, p_holm=min(1.0, p * len(verdict.rows))))
+    return replace(verdict, rows=tuple(rows))
+
+
+def doubts(case: Case, verdict: Verdict, level: float) -> list[str]:
+    """Claims that are rejected, and claims from which networks keep their distance."""
+    found = [
+        f"{row.claim.name}: rejected"
+        for row in verdict.rows
+        if row.p_holm <= level and abs(row.intercept - row.claim.value) > NEGLIGIBLE * max(row.moments.scale, 0.5)
+    ]
+    if case.regime == "width":
+        for row in verdict.rows:
+            apart = float(row.moments.variances[-1]) ** 0.5 > 0.02 * row.moments.scale
+            if row.claim.statistic == "mean" and row.slope > FLAT and apart:
+                found.append(f"{row.claim.name}: does not settle")
+    return found
+
+
+def with_half_powers(verdict: Verdict, level: float) -> bool:
+    """Whether all claims stand when terms in n^(-1/2) are fitted as well."""
+    p = [fit(row.moments, _HALF).two_sided(row.claim.value, row.claim.error)[1] for row in verdict.rows]
+    return min(p) > level / len(p)
+
+
+def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
+    """(kind, detail, p) of the comparison with finite width."""
+    first, second = EFFORTS[case.regime]
+    try:
+        verdict = looked(case, limit, first, SCREEN, case.seed)
+    except tp.CheckError:  # small networks are not all finite
+        first = second = Effort((256, 384, 512), (300, 200, 150), second.particles)
+        verdict = looked(case, limit, first, SCREEN, case.seed)
+    if not doubts(case, verdict, SCREEN):
+        return "agreed", "", verdict.worst.p
+    verdict = looked(case, limit, second, level, case.seed + 1)
+    found = doubts(case, verdict, level)
+    if not found:
+        return "agreed", "", verdict.worst.p
+    rejected_only = not any("settle" in text for text in found)
+    kind = "series" if rejected_only and with_half_powers(verdict, level) else "wrong"
+    return kind, "; ".join(found) + f"\n{verdict.table}", verdict.worst.p
+
+
+class OutOfPatience(BaseException):
+    """The case took too long; no `except Exception` on the way stops it."""
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """OutOfPatience after so many seconds of CPU, which a busy machine does not shorten."""
+
+    def late(*_: object) -> None:
+        raise OutOfPatience
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def outputs_alone(case: Case, limit: Any, level: float) -> dict[str, Any]:
+    """The comparison of NNGP kernels alone, for networks that have no gradient."""
+    second = EFFORTS["kernels"][1]
+    given = asked(case, second)
+    K = limit.evaluate(given.pop("X1"), **given).nngp
+    untrained = "tp.Kernels(train=(), " + re.sub(r"^tp.Kernels\(|train=\([^)]*\)(, )?", "", case.options["limit"])
+    claims = {"nngp": K} if K.ndim == 2 else None
+    case = replace(case, options={**case.options, "limit": untrained, "claims": claims})
+    verdict = looked(case, derived(case), second, level, case.seed + 1)
+    found = doubts(case, verdict, level)
+    return {"kind": "wrong" if found else "agreed", "detail": "; ".join(found), "p": verdict.worst.p}
+
+
+def seen(case: Case) -> frozenset[str]:
+    """What networks say of a program of the width limit; nothing of other subjects, which need data."""
+    return measured(made(case), case.options) if case.regime == "width" else frozenset()
+
+
+def _judged(case: Case, level: float) -> dict[str, Any]:
+    try:
+        limit = derived(case)
+        claimed = evaluated(case, limit, EFFORTS[case.regime][0])
+    except (tp.NoLimitError, tp.EvaluationError) as refusal:
+        reason = reason_of(str(refusal))
+        verdict = judged(case, reason, seen(case))
+        return {"kind": "refused", "reason": reason, "verdict": verdict, "detail": str(refusal)}
+    except tp.ProgramError as refusal:
+        return {"kind": "illegal", "reason": reason_of(str(refusal)), "detail": str(refusal)}
+    try:
+        kind, detail, p = compared(case, limit, level)
+    except (tp.CheckError, tp.EvaluationError) as refusal:
+        if case.regime == "kernels" and "DiracDelta" in str(refusal):  # networks have no gradient: K alone
+            try:
+                return {**outputs_alone(case, limit, level), "reason": "gradient through a jump"}
+            except tp.TplimitsError as second:
+                refusal = second
+        if NOT_FINITE in seen(case) or (case.regime != "width" and "is not finite in" in str(refusal)):
+            return {"kind": "wrong", "detail": f"{claimed}, but networks are not finite: {refusal}"}
+        return {"kind": "unchecked", "reason": reason_of(str(refusal)), "detail": str(refusal)}
+    return {"kind": kind, "detail": detail, "p": p}
+
+
+def judge(case: Case, family: int = 1000, seconds: int = PATIENCE) -> Outcome:
+    """What comes of a case, one of a family of so many."""
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="Numba extension module")
+        try:
+            with patience(seconds):
+                found = _judged(case, 1e-2 / family)
+        except OutOfPatience:
+            found = {"kind": "slow"}
+        except Exception as error:
+            found = {"kind": "foreign", "reason": type(error).__name__, "detail": traceback.format_exc(limit=-4)}
+    return Outcome(case.seed, case.regime, **found, traps=case.traps, seconds=round(time.process_time() - start, 2))
+
+
+def row_of(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as a row of a file."""
+    return asdict(outcome)

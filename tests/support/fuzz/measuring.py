@@ -1,0 +1,41 @@
+"""What networks themselves say about a program that was refused: run at two widths, with none of the rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tplimits as tp
+from tplimits.program.nodes import InitialMatrix
+
+WIDTHS, DRAWS = (32, 512), (48, 24)
+NOT_FINITE, RESTLESS, VANISHING, SETTLED = "not finite", "does not settle", "something vanishes", "settles"
+
+
+def _runs(program: tp.Program, n: int, draws: int, options: dict[str, Any]) -> dict[str, np.ndarray]:
+    with np.errstate(all="ignore"):
+        runs = [program.run(n=n, seed=1000 * k + n, ratios=options.get("ratios")) for k in range(draws)]
+        return {name: np.stack([np.asarray(run[name]) for run in runs]) for name in runs[0]}
+
+
+def measured(program: tp.Program, options: dict[str, Any]) -> frozenset[str]:
+    """What is seen from width 32 to 512: numbers that are not finite at the larger one, returned scalars whose spread
+    over networks does not fall, values that vanish, or none of it.
+    """
+    narrow, wide = (_runs(program, n, draws, options) for n, draws in zip(WIDTHS, DRAWS, strict=True))
+    found = set()
+    for name, values in wide.items():
+        if isinstance(program[program.position(name)], InitialMatrix):  # entries of order n^(-1/2)
+            continue
+        if not np.isfinite(values).all():
+            found.add(NOT_FINITE)
+            continue
+        sizes = [np.sqrt(np.mean(np.where(np.isfinite(v[name]), v[name], 0) ** 2)) for v in (narrow, wide)]
+        if sizes[1] < 0.5 * sizes[0] or sizes[1] < 1e-9:
+            found.add(VANISHING)
+        if name.startswith("return") and values.ndim - 1 < 2 and np.isfinite(narrow[name]).all():
+            spread = [v[name].std(axis=0) for v in (narrow, wide)]
+            if (spread[1] > 0.7 * np.maximum(spread[0], 1e-9)).any():
+                found.add(RESTLESS)
+    return frozenset(found) or frozenset({SETTLED})

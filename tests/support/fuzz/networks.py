@@ -1,0 +1,157 @@
+"""Random networks: their kernels, and their training in both regimes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from fuzz import pieces, seams
+from fuzz.draft import SIZES, Case, Draft, Value
+from fuzz.programs import grow
+
+PIECES = {
+    pieces.image: 6,
+    pieces.mapped: 4,
+    pieces.combined: 3,
+    pieces.averaged: 1.5,
+    pieces.scaled: 1.5,
+    pieces.normed: 1,
+    pieces.paired: 0.4,
+    pieces.attended: 1,
+    pieces.tokens: 1,
+    pieces.headed: 1,
+    pieces.radial: 0.4,
+    pieces.fluctuating: 0.6,
+    seams.seam: 1.2,
+}
+#: in training every gradient is trained along, jumps have none, and each step costs
+SMOOTHER = {**PIECES, pieces.paired: 0, pieces.radial: 0, seams.seam: 0.7, pieces.normed: 0.5, pieces.fluctuating: 0.2}
+
+
+def begun(rng: random.Random) -> Draft:
+    """A draft whose first vector is an embedding of the data; a bias and an axis of tokens now and then."""
+    draft = Draft(rng)
+    tokens = draft.chance(0.25)
+    draft.argument("ξ", 'tp.Input["token", "d"]' if tokens else 'tp.Input["d"]')
+    draft.argument("U", 'tp.Vector["d"]')
+    first = draft.let('tp.sum(U*ξ, over="d")', Value("ξ", axes=("token",) if tokens else ()), image=True)
+    if draft.chance(0.3):
+        draft.keep(Value(draft.argument("b", "tp.Vector", draft.some(("tp.init(mean=0.5, std=1)", "1"))), degree=1))
+    if draft.chance(0.2):
+        draft.let(f"{first.text} + 0.5*{draft.argument('c', 'tp.Vector')}", first)
+    return draft
+
+
+def dependent(draft: Draft) -> Value:
+    """A late vector without axes that depends on the data."""
+    fitting = [v for v in draft.values if v.width and v.text[0] == "y" and v.degree <= 2]
+    v = fitting[-1] if draft.chance(0.7) else draft.some(fitting)
+    return v if not v.axes else draft.let(f"tp.mean({v.text}, over='token')", v, axes=())
+
+
+def fresh(draft: Draft, v: Value, name: str = "v") -> str:
+    """A readout vector of its own, over the right width."""
+    return draft.argument(name, "tp.Vector" if v.width == "n" else 'tp.Vector["k"]')
+
+
+def read_out(draft: Draft, adversarial: bool = True) -> str:
+    """What is returned: a fresh readout of late vectors, several outputs, an output bias, or one that is not fresh."""
+    x = dependent(draft)
+    kind = draft.rng.choices(
+        ["plain", "two terms", "image", "bias", "outputs", "tied", "not fresh"],
+        [6, 2, 1, 1, 1, 1.5 * adversarial, 0.7 * adversarial],
+    )[0]
+    v = fresh(draft, x)
+    if kind == "two terms":
+        y = dependent(draft)
+        return f"{v}*{x.text} + 0.6*{fresh(draft, y, 'w')}*{y.text}" if y.width == x.width else f"{v}*{x.text}"
+    if kind == "image" and x.width == "n":
+        draft.arguments.pop(v)
+        return f"{draft.argument('O', 'tp.Matrix')} @ {x.text}"
+    if kind == "bias":
+        return f"tp.readout({v}*{x.text}) + 0.4*{draft.argument('o', 'tp.Scalar')}"
+    if kind == "outputs":
+        draft.arguments[v] = 'tp.Vector["out"]' if x.width == "n" else 'tp.Vector["k", "out"]'
+        return f"{v}*{x.text}"
+    if kind == "tied" and x.width == "n":
+        draft.arguments.pop(v)
+        draft.trap("tied output")
+        name = draft.argument("Q", "tp.Matrix")
+        return f"U.rename(d='out')*({name} @ {x.text})"
+    if kind == "not fresh":
+        draft.arguments.pop(v)
+        draft.trap("not a fresh readout")
+        return x.text
+    return f"{v}*{x.text}"
+
+
+def data(rng: random.Random, draft: Draft, count: int) -> np.ndarray:
+    """So many inputs of two entries a token."""
+    shape = (count, 2, 2) if "token" in draft.arguments["ξ"] else (count, 2)
+    return np.round(np.random.default_rng(rng.randrange(2**32)).uniform(-1.2, 1.2, shape), 1)
+
+
+def sizes(source: str) -> dict[str, int]:
+    """Sizes that data does not fix."""
+    found = {axis: size for axis, size in SIZES.items() if f'"{axis}"' in source}
+    if '"out"' in source:
+        found["out"] = 2
+    return found
+
+
+def kernel_case(seed: int) -> Case:
+    """A random network and some of its parameters trained."""
+    rng = random.Random(seed)
+    draft = begun(rng)
+    grow(draft, rng.randint(2, 6), PIECES)
+    source = draft.source("network", read_out(draft))
+    parameters = [p for p in (*draft.arguments, *draft.defaults) if p not in ("ξ", "o")]
+    train = tuple(sorted(rng.sample(parameters, rng.randint(1, len(parameters))))) if rng.random() < 0.4 else None
+    bound = sizes(source)
+    named = [f"train={train}"] if train else []
+    if "over='head')" in source and rng.random() < 0.5:
+        named.append("infinite=('head',)")
+        source = source.replace("over='head')", "over='head')/tp.sqrt(tp.size('head'))")
+        del bound["head"]
+    limit = f"tp.Kernels({', '.join(named)})"
+    options = {"limit": limit, "bind": bound, "X1": data(rng, draft, 2)}
+    if '"k"' in source:
+        options["ratios"] = {"k": rng.choice((0.5, 2))}
+    return Case(seed, "kernels", source, options, tuple(draft.traps))
+
+
+OPTIMIZERS = (
+    *("tp.SGD()", "tp.SGD()", "tp.SGD(momentum=0.5)", "tp.Adam(eps=0.1)", "tp.Adam(eps=0.1)", "tp.SignSGD(eps=0.1)"),
+    *("tp.RMSProp(eps=0.1)", "tp.Adagrad(eps=0.1)", "tp.NAdam(eps=0.1)", "tp.Adafactor(eps=0.1)"),
+    *("tp.Normalized(tp.SGD())", "tp.Normalized(tp.SGD(), by='weight')", "tp.Clipped(tp.SGD(), threshold=0.5)"),
+    *("tp.Clipped(tp.Adam(eps=0.1), threshold=1)", "tp.Entrywise(lambda g: sympy.tanh(g))"),
+    "tp.Entrywise(lambda m: m, states={'m': lambda g, m: 0.5*m + g})",
+)
+
+
+def training_case(seed: int) -> Case:
+    """A random network trained for a step or two on two inputs, in one of the two regimes."""
+    rng = random.Random(seed)
+    draft = begun(rng)
+    grow(draft, rng.randint(1, 4), SMOOTHER)
+    source = draft.source("network", read_out(draft))
+    optimizer = rng.choice(OPTIMIZERS)
+    decay = rng.choice(("", "", ", weight_decay=0.1"))
+    kind = rng.choice(("MaximalUpdate", "NeuralTangent"))
+    steps, outputs = rng.randint(1, 2), '"out"' in source or "'out'" in source
+    options = {
+        "limit": f"tp.{kind}({optimizer}{decay})",
+        "bind": sizes(source),
+        "X": data(rng, draft, 2),
+        "error": f"tp.squared_error({[[1.0, -0.5], [-0.8, 0.6]] if outputs else [1.0, -0.8]})",
+        "lr": 0.1 if "SGD" not in optimizer else 0.3,
+        "steps": steps,
+    }
+    if kind == "NeuralTangent":
+        f0 = [[0.2, -0.1], [0.1, 0.3]] if outputs else [0.2, -0.1]
+        options["f0"] = [f0] * (steps + 1) if decay else f0
+    if '"k"' in source:
+        options["ratios"] = {"k": rng.choice((0.5, 2))}
+    draft.trap(f"{kind} {optimizer.removeprefix('tp.')}")
+    return Case(seed, "training", source, options, tuple(draft.traps))
