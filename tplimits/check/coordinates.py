@@ -125,7 +125,10 @@ def coordinate_check(
     sizes = sorted({whole_from("widths", n, 2, CheckError) for n in sampling.widths or ()})
     if len(sizes) < 2:
         raise CheckError(f"widths={sampling.widths!r}: powers of n need two widths or more.")
-    steps, draws = whole_from("steps", training.steps, 1, CheckError), whole_from("draws", sampling.draws, 2, CheckError)
+    steps, draws = (
+        whole_from("steps", training.steps, 1, CheckError),
+        whole_from("draws", sampling.draws, 2, CheckError),
+    )
     rng = numpy.random.default_rng(sampling.seed)
     data = training.X if training.X is not None else _inputs(counting.network, rng)
     signal = training.error if training.error is not None else _constant_signal(rng)
@@ -187,7 +190,9 @@ class _Rows:
 
     def at(self, t: int, runs: Sequence[Trained]) -> list[Coordinate]:
         """The rows after t steps."""
-        values = {name: [run.kept[name][:, t] - (run.kept[name][:, 0] if t else 0) for run in runs] for name in self.kept}
+        values = {
+            name: [run.kept[name][:, t] - (run.kept[name][:, 0] if t else 0) for run in runs] for name in self.kept
+        }
         if t:
             values["f"] = [run.f[:, t] - run.f[:, 0] for run in runs]
         return [self._fitted(name, t, arrays, runs) for name, arrays in values.items()]

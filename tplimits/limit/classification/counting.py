@@ -107,7 +107,9 @@ class Counting:
             behind = networkx.ancestors(graph, position)
             if s.operands and behind & set(self.network.inputs) and behind & trained and not behind & readouts:
                 found.append(position)
-        return tuple(p for p in found if p not in self.network.returns or (not readouts and p == self.network.returns[0]))
+        return tuple(
+            p for p in found if p not in self.network.returns or (not readouts and p == self.network.returns[0])
+        )
 
     @cached_property
     def scaling(self) -> Scaling:
