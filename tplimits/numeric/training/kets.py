@@ -8,7 +8,7 @@ what they are images of, layer after layer.  Other images are drawn as in `execu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 
@@ -85,7 +85,7 @@ class KetExecution(TrainingExecution):
 class HalvedExecution(KetExecution):
     """Kets whose Gaussian vectors have the other sign in the second half of the particles."""
 
-    population: type[Population] = AntitheticPopulation
+    population: ClassVar[type[Population]] = AntitheticPopulation
 
 
 def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> TrainingExecution:
