@@ -9,9 +9,10 @@ import pytest
 import scipy.stats
 
 import tplimits as tp
-from tplimits.numeric.conditioning import ImplicitMatrix, Normals, Population
+from tplimits.numeric.conditioning import Normals, Population
 from tplimits.numeric.outer_kernel import mean_over_slots, slot_offsets, source
 from tplimits.numeric.particles import ParticleExecution, observed, replicate
+from tplimits.numeric.training.matrices import InitialOperator
 
 
 @tp.program
@@ -41,10 +42,10 @@ def populations(white, size=64, seed=0):
 def test_an_implicit_matrix_is_linear_and_its_transpose_is_its_adjoint(white):
     rows, columns = populations(white)
     rng = numpy.random.default_rng(1)
-    matrix = ImplicitMatrix(rows, columns)
-    x, y, u = rng.standard_normal((3, 64))
+    matrix = InitialOperator(rows, columns)
+    x, y, u = rng.standard_normal((3, 1, 64))
     wx, wty = matrix.apply(x, False), matrix.apply(y, True)
-    assert y @ wx == pytest.approx(wty @ x, abs=1e-10)
+    assert y @ wx.T == pytest.approx(wty @ x.T, abs=1e-10)
     wu = matrix.apply(u, False)
     assert matrix.apply(2 * x - u, False) == pytest.approx(2 * wx - wu, abs=1e-10)
     assert matrix.apply(y - 3 * y, True) == pytest.approx(-2 * wty, abs=1e-10)
@@ -52,7 +53,7 @@ def test_an_implicit_matrix_is_linear_and_its_transpose_is_its_adjoint(white):
 
 def test_white_columns_have_exact_moments():
     rows, _ = populations(True)
-    a, b = rows.fresh(1.0), rows.fresh(1.0)
+    a, b = rows.fresh(1)[0], rows.fresh(1)[0]
     assert [a.sum(), a @ b] == pytest.approx([0, 0], abs=1e-10)
     assert a @ a == pytest.approx(64)
 
@@ -62,8 +63,8 @@ def test_lazy_columns_have_the_law_of_a_real_matrix():
     values = []
     for seed in range(400):
         rows, columns = populations(False, seed=seed)
-        x = numpy.ones(64)
-        values.append(float(numpy.sum(ImplicitMatrix(rows, columns).apply(x, False) ** 2)))
+        x = numpy.ones((1, 64))
+        values.append(float(numpy.sum(InitialOperator(rows, columns).apply(x, False) ** 2)))
     assert scipy.stats.kstest(values, scipy.stats.chi2(64).cdf).pvalue > 1e-3
 
 

@@ -214,9 +214,10 @@ ENDS = ((-40, 0), (0, 40))
 def test_sign_descent_by_its_kernel_and_on_particles():
     exact = silent(lambda: run(biased, tp.SignSGD(), error=one_at_a_time, lr=0.1, f0=np.zeros(3)))
     assert (exact.stderr == 0).all()
-    found = run(biased, tp.SignSGD(eps=1e-9), error=one_at_a_time, lr=0.1, f0=np.zeros(3), particles=2048)
+    settings = {"error": one_at_a_time, "lr": 0.1, "f0": np.zeros(3)}
+    found = run(biased, tp.SignSGD(eps=1e-9), **settings, particles=1024, replicates=32)
     z = (found.f - exact.f)[1:] / found.stderr[1:]
-    assert np.sqrt((z**2).mean()) < 2
+    assert np.sqrt((z**2).mean()) < 3  # outputs err together: little more than one degree of freedom
     full = silent(lambda: run(biased, tp.SignSGD(), lr=0.1, steps=2, f0=np.zeros(3), particles=1024))
     assert full.stderr[1].min() > 0  # two inputs at once: particles
 
@@ -367,7 +368,15 @@ def test_poles_of_updates_have_no_numbers(regime):
 def test_too_few_particles_are_refused():
     data = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.raises(tp.EvaluationError, match="too few particles"):
-        run(biased, tp.Adam(eps=0.1), data=data, error=lambda f: f / 30, particles=64)
+        run(
+            transposed,
+            tp.Adam(eps=0.1),
+            data=np.random.default_rng(0).normal(size=(30, 30)),
+            particles=64,
+            error=np.zeros_like,
+        )
+    # where kets are Gaussian they are drawn with their covariances, and matrices are never asked
+    assert run(biased, tp.Adam(eps=0.1), data=data, error=lambda f: f / 30, particles=64).steps == 5
 
 
 def test_an_f0_that_no_network_has():

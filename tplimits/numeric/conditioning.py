@@ -11,135 +11,49 @@ squared length of its law: first and second moments of hats are then exact, at a
 
 from __future__ import annotations
 
-import math
-
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.program.evaluate import Array
-
-#: directions shorter than this, relative to the vector, are taken as repetitions
-_REPEATED = 1e-6
-#: particles needed for every column of a population (a half of them is run too)
-_PER_COLUMN = 4
-
-
-class _Basis:
-    """Orthonormal columns, grown one at a time."""
-
-    def __init__(self, size: int) -> None:
-        self._columns = numpy.empty((size, 8))
-        self.count = 0
-
-    @property
-    def columns(self) -> Array:
-        return self._columns[:, : self.count]
-
-    def rest(self, x: Array) -> tuple[Array, Array]:
-        """(coordinates, remainder) of x; Gram-Schmidt twice, for accuracy."""
-        q = self.columns
-        coordinates = q.T @ x
-        left = x - q @ coordinates
-        again = q.T @ left
-        return coordinates + again, left - q @ again
-
-    def append(self, column: Array) -> None:
-        if self.count == self._columns.shape[1]:
-            self._columns = numpy.concatenate([self._columns, numpy.empty_like(self._columns)], axis=1)
-        self._columns[:, self.count] = column
-        self.count += 1
+from tplimits.numeric.training.columns import PER_COLUMN, Array
+from tplimits.numeric.training.columns import Population as Columns
 
 
 class Normals:
     """Columns of standard normals, one after the other, remembered so that parts of the rows can be used again."""
 
     def __init__(self, rng: numpy.random.Generator, size: int) -> None:
-        self.size, self._rng = size, rng
+        self.size, self.rng = size, rng
         self._columns: list[Array] = []
 
     def column(self, number: int) -> Array:
         while len(self._columns) <= number:
-            self._columns.append(self._rng.standard_normal(self.size))
+            self._columns.append(self.rng.standard_normal(self.size))
         return self._columns[number]
 
 
-class Population:
-    """The particles of one width: everything seen so far, and fresh columns.
+class Population(Columns):
+    """The particles of one width on some rows of shared normal columns; it refuses rather than stop to be white."""
 
-    `rows` are the rows of the normal columns that this population uses.
-    """
+    least_per_column = 1
 
     def __init__(self, normals: Normals, white: bool, rows: slice = slice(None)) -> None:
-        self._normals, self._rows, self._drawn, self.white = normals, rows, 0, white
-        self.size = size = len(range(normals.size)[rows])
-        self._seen = _Basis(size)
-        if white:
-            self._seen.append(numpy.full(size, 1 / math.sqrt(size)))
+        super().__init__(len(range(normals.size)[rows]), white, normals.rng)
+        self._normals, self._rows, self._drawn = normals, rows, 0
 
-    def see(self, column: Array) -> None:
-        """Remember a column, so that later fresh columns are orthogonal to it."""
-        if not self.white:
-            return
-        length = float(numpy.linalg.norm(column))
-        if not math.isfinite(length):
-            raise EvaluationError("moment not established: a particle column is not finite.")
-        _, left = self._seen.rest(column)
-        rest = float(numpy.linalg.norm(left))
-        if rest > _REPEATED * max(length, 1e-300):
-            self._grow(left / rest)
+    def see(self, x: Array) -> None:
+        if self.white:
+            new = self.seen.new_directions(x)[2]
+            self._has_room(len(new))
+            self.seen.append(new)
 
-    def _grow(self, column: Array) -> None:
-        self._seen.append(column)
-        if self.size < _PER_COLUMN * self._seen.count:
+    def _has_room(self, columns: int) -> bool:
+        count = self.seen.count + columns
+        if self.white and PER_COLUMN * count > self.size:
             raise EvaluationError(
-                f"too few particles: {self._normals.size} for {self._seen.count} columns; give "
-                f"particles={16 * self._seen.count} or more."
+                f"too few particles: {self._normals.size} for {count} columns; give particles={16 * count} or more."
             )
+        return self.white
 
-    def fresh(self, variance: float) -> Array:
-        """A column of independent N(0, variance) entries, whitened if the population is white."""
-        g = self._normals.column(self._drawn)[self._rows]
-        self._drawn += 1
-        if not self.white:
-            return g * math.sqrt(variance)
-        _, left = self._seen.rest(g)
-        left /= numpy.linalg.norm(left)
-        self._grow(left)
-        return left * math.sqrt(variance * self.size)
-
-
-class ImplicitMatrix:
-    """A matrix of rows × columns with entry variance 1/columns, made as it is used."""
-
-    def __init__(self, rows: Population, columns: Population) -> None:
-        self._sides = {False: (rows, columns), True: (columns, rows)}
-        self._inputs = {False: _Basis(columns.size), True: _Basis(rows.size)}
-        self._outputs: dict[bool, list[Array]] = {False: [], True: []}
-        self._variance = 1.0 / columns.size
-
-    def apply(self, x: Array, transposed: bool) -> Array:
-        """W x, or Wᵀ x."""
-        target, source = self._sides[transposed]
-        source.see(x)
-        inputs, outputs = self._inputs[transposed], self._outputs[transposed]
-        coordinates, left = inputs.rest(x)
-        length, rest = float(numpy.linalg.norm(x)), float(numpy.linalg.norm(left))
-        if not math.isfinite(length):
-            raise EvaluationError("moment not established: a particle column is not finite.")
-        if rest > _REPEATED * length:
-            outputs.append(self._image(left / rest, transposed, target))
-            inputs.append(left / rest)
-            coordinates = numpy.append(coordinates, rest)
-        if not outputs:
-            return numpy.zeros(target.size)
-        image = numpy.column_stack(outputs) @ coordinates
-        target.see(image)
-        return image
-
-    def _image(self, q: Array, transposed: bool, target: Population) -> Array:
-        partners, images = self._inputs[not transposed], self._outputs[not transposed]
-        g = target.fresh(self._variance)
-        if partners.count == 0:
-            return g
-        p = partners.columns
-        return p @ (numpy.column_stack(images).T @ q) + g - p @ (p.T @ g)
+    def _normal(self, count: int) -> Array:
+        first, self._drawn = self._drawn, self._drawn + count
+        return numpy.array([self._normals.column(k)[self._rows] for k in range(first, self._drawn)])

@@ -20,9 +20,10 @@ from sympy import Symbol
 from tplimits.errors import EvaluationError
 from tplimits.limit.observables import BracketObservable, Observable
 from tplimits.limit.unroll import Unroller, indices
-from tplimits.numeric.conditioning import ImplicitMatrix, Normals, Population
+from tplimits.numeric.conditioning import Normals, Population
 from tplimits.numeric.number import Number
 from tplimits.numeric.outer_kernel import mean_over_slots, slot_offsets
+from tplimits.numeric.training.matrices import InitialOperator
 from tplimits.program.entries import OWN, Entry, entries, width_symbol
 from tplimits.program.evaluate import Array
 from tplimits.program.evaluate import evaluate as evaluate_expression
@@ -57,7 +58,7 @@ class ParticleExecution(Execution):
         self._white, streams = white, rng.spawn(len(self.width))
         self._normals = {w: Normals(stream, self.width[w]) for w, stream in zip(self.width, streams, strict=True)}
         self.populations = {w: Population(normals, white) for w, normals in self._normals.items()}
-        self._matrices: dict[tuple[int, tuple[int, ...]], ImplicitMatrix] = {}
+        self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
         self._unroller = Unroller(program)
 
     def part(self, number: int, of: int) -> ParticleExecution:
@@ -78,23 +79,23 @@ class ParticleExecution(Execution):
         population, shape = self.populations[s.over], self.shape(s.axes)
         if std == 0:
             return numpy.full((1, *shape, population.size), mean)
-        columns = [population.fresh(1.0) for _ in range(math.prod(shape))]
-        return mean + std * numpy.array(columns).reshape((1, *shape, population.size))
+        columns = [population.fresh(1) for _ in range(math.prod(shape))]
+        return mean + std * numpy.concatenate(columns).reshape((1, *shape, population.size))
 
-    def _matrix(self, s: MatMul, index: tuple[int, ...]) -> ImplicitMatrix:
+    def _matrix(self, s: MatMul, index: tuple[int, ...]) -> InitialOperator:
         chosen = tuple(self._unroller.index_at(i, s.axes, index) for i in s.matrix_indices)
         key = (s.matrix, chosen)
         if key not in self._matrices:
             matrix = self.program[s.matrix]
             assert isinstance(matrix, InitialMatrix)
-            self._matrices[key] = ImplicitMatrix(self.populations[matrix.rows], self.populations[matrix.columns])
+            self._matrices[key] = InitialOperator(self.populations[matrix.rows], self.populations[matrix.columns])
         return self._matrices[key]
 
     def _matmul(self, s: MatMul) -> Array:
         x = self._vector(s)
         out = numpy.empty((*x.shape[:-1], self.width[s.over]))
         for index in numpy.ndindex(*x.shape[1:-1]):
-            out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)], s.transposed)
+            out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)][None], s.transposed)[0]
         return out
 
     def _outer(self, s: OuterNonlin) -> Array:

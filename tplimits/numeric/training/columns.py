@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 from numpy.typing import NDArray
@@ -111,6 +111,9 @@ class Population:
     `MOST_SEEN` columns, are spent on them; later columns are plain normals, as in a network of that width.
     """
 
+    #: particles needed for every column that a matrix is applied to
+    least_per_column: ClassVar[int] = PER_COLUMN
+
     def __init__(self, size: int, white: bool, rng: numpy.random.Generator) -> None:
         self.size, self.rng = size, rng
         self.seen = Basis(size)
@@ -132,12 +135,16 @@ class Population:
 
     def fresh(self, count: int, beside: Basis | None = None) -> Array:
         """Rows of independent N(0, 1) entries, orthogonal to what has been seen, or at least to `beside`."""
-        g = self.rng.standard_normal((count, self.size))
+        g = self._normal(count)
         if self._has_room(count):
             rows = _rotated(self.seen.rest(g)[1])
             self.seen.append(rows)
             return rows * math.sqrt(self.size)
         return g if beside is None or not beside.count else beside.rest(g)[1]
+
+    def _normal(self, count: int) -> Array:
+        """Rows of normals."""
+        return self.rng.standard_normal((count, self.size))
 
     def state(self) -> State:
         """What a checkpoint holds."""

@@ -47,7 +47,7 @@ class InitialOperator:
         inputs, outputs = self.inputs[transposed], self.outputs[transposed]
         coordinates, left, new = inputs.new_directions(x)
         if len(new):
-            if PER_COLUMN * (inputs.count + len(new)) > source.size:
+            if source.least_per_column * (inputs.count + len(new)) > source.size:
                 raise EvaluationError(
                     f"too few particles: {source.size} for {inputs.count + len(new)} columns of a matrix; give at "
                     f"least {PER_COLUMN} particles for every step, input and use of it, or fewer inputs or steps."

@@ -11,7 +11,7 @@ factor are moved on by one block, so that no pair is one particle with itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +19,18 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.training.columns import AntitheticPopulation, State
+from tplimits.numeric.training.columns import State
 from tplimits.numeric.training.divisors import share
-from tplimits.numeric.training.execution import TrainingExecution, particles_by_width
+from tplimits.numeric.training.execution import TrainingExecution
+from tplimits.numeric.training.kets import drawn
 from tplimits.numeric.training.output_biases import OutputBiases
 from tplimits.numeric.training.tangent_clipping import Clipping
 from tplimits.numeric.training.tangent_request import TangentRequest
 from tplimits.numeric.training.updates import block_update
 from tplimits.program.gradient_rows import Rows, gradient_rows
 from tplimits.program.loss import error_signal
-from tplimits.program.nodes import InitialMatrix, InitialVector
-from tplimits.program.optimizers.linear import SGD
+from tplimits.program.nodes import InitialMatrix
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.parity import signs
-from tplimits.program.total import TotalProgram
 
 Array = NDArray[numpy.float64]
 
@@ -195,53 +193,26 @@ class BiasSums(_Sums):
         return found
 
 
-def operator_sums(asked: TangentRequest, number: int) -> list[tuple[str, PairSums | EntrySums]]:
+@dataclass(frozen=True)
+class Prepared:
+    """What all replicates of a run share: f^dec, output biases, what clips gradients, and roots of Gram matrices."""
+
+    path: Array
+    biases: OutputBiases
+    clipped: Clipping
+    roots: Mapping[int, Array]
+
+
+def operator_sums(
+    asked: TangentRequest, roots: Mapping[int, Array], number: int
+) -> list[tuple[str, PairSums | EntrySums]]:
     """The parts of the operator, for each trained matrix and vector by name, on the particles of one replicate."""
-    operator = asked.operator
-    network, X = asked.bound, dict(asked.X)
-    if asked.times > 1:
-        sizes = {a: asked.bound.size(a) for a in asked.bound.all_axes}
-        network, X = operator.decayed.program, asked.at_all_times()
-        network = network.bind(**{a: s for a, s in sizes.items() if network.size(a) is None})
-    total = TotalProgram(network)
-    draw = _HalvedExecution if asked.white and _gains_from_halves(asked, total) else TrainingExecution
-    seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
-    execution = draw(
-        total,
-        dict.fromkeys(_drawn(asked), SGD()),
-        X,
-        asked.particles,
-        min(asked.block, asked.particles // 2),
-        numpy.random.Generator(numpy.random.SFC64(seed)),
-        asked.white,
-        asked.ratios,
-        {k: v for k, v in asked.values.items() if k not in operator.biases},
-    )
-    execution.arrays = []
-    execution.run_some(len(total.program))
-    return [(name, part) for name in operator.trained for part in _parts(asked, total, execution, name)]
+    run = drawn(asked, roots, number)
+    return [(name, part) for name in asked.operator.trained for part in _parts(asked, run, name)]
 
 
-class _HalvedExecution(TrainingExecution):
-    """Kets whose Gaussian vectors have the other sign in the second half of the particles."""
-
-    population = AntitheticPopulation
-
-
-def _gains_from_halves(asked: TangentRequest, total: TotalProgram) -> bool:
-    """Whether some function is neither odd nor even, such as relu; where all are, both halves would say the same."""
-    sizes = {"n": 1.0, **asked.ratios}
-    _, particles = particles_by_width(sizes, asked.particles, min(asked.block, asked.particles // 2))
-    halves = all(size % 2 == 0 for size in particles.values())
-    return halves and None in signs(total.backward.program, -1, lambda s, sign: -1, {})
-
-
-def _drawn(asked: TangentRequest) -> list[str]:
-    """Matrices and vectors of the network."""
-    return [s.name for s in asked.bound if isinstance(s, (InitialMatrix, InitialVector))]
-
-
-def _parts(asked: TangentRequest, total: TotalProgram, run: TrainingExecution, name: str) -> list[PairSums | EntrySums]:
+def _parts(asked: TangentRequest, run: TrainingExecution, name: str) -> list[PairSums | EntrySums]:
+    total = run.total
     s = total.network[total.network.initial_names[name]]
     rows = gradient_rows(total, name, run)
     unit, optimizer = run.width[total.readout_width], asked.operator.optimizers[name]
@@ -275,12 +246,11 @@ def _member(asked: TangentRequest, name: str, rows: list[Rows], family: int) -> 
 class TangentReplicate:
     """f at all times on one draw of particles; the kets are drawn again when it is taken up from a checkpoint."""
 
-    def __init__(
-        self, asked: TangentRequest, path: Array, biases: OutputBiases, clipped: Clipping, number: int
-    ) -> None:
-        self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), clipped
+    def __init__(self, asked: TangentRequest, prepared: Prepared, number: int) -> None:
+        path, biases = prepared.path, prepared.biases
+        self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), prepared.clipped
         self.outputs = len(biases.constant)
-        self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, number)]
+        self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, prepared.roots, number)]
         for name in asked.operator.biases:
             self.sums.append((name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])))
         self.f = [path[0]]

@@ -16,10 +16,11 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.limit.training.sign_kernel import sign_kernel
 from tplimits.numeric.training import checkpoint
 from tplimits.numeric.training.divisors import share
+from tplimits.numeric.training.kets import roots
 from tplimits.numeric.training.output_biases import OutputBiases, output_biases
 from tplimits.numeric.training.tangent_clipping import Clipping, clipping
 from tplimits.numeric.training.tangent_kernels import OutputKernel, initial_path, kernels, sign_gram
-from tplimits.numeric.training.tangent_particles import TangentReplicate
+from tplimits.numeric.training.tangent_particles import Prepared, TangentReplicate
 from tplimits.numeric.training.tangent_request import Group, TangentRequest
 from tplimits.program.loss import error_signal
 from tplimits.program.optimizers.recursion import G, Optimizer
@@ -165,7 +166,7 @@ def _replicates(
     asked: TangentRequest, path: Array, biases: OutputBiases, executor: Executor | None, progress: Progress
 ) -> Array:
     """All replicates; the same numbers whoever runs them."""
-    begin = partial(TangentReplicate, asked, path, biases, clipping(asked, biases, asked.seed))
+    begin = partial(TangentReplicate, asked, Prepared(path, biases, clipping(asked, biases, asked.seed), roots(asked)))
     with reporting(progress) as report:
         report.plan(asked.replicates * asked.steps, "training")
         try:
