@@ -64,6 +64,13 @@ class Law:
         rows = tuple((*row, S.Zero) for row in self.covariance)
         return Law((*rows, (S.Zero,) * self.size + (variance,)))
 
+    def density(self, form: Affine) -> Expr:
+        """The density of an affine form of g at 0: E[δ(form) F] is this times E[F | form = 0]."""
+        variance = self.inner(form.slope, form.slope)
+        if variance == 0:
+            raise NotClosed
+        return sympy.exp(-(form.constant**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
+
     def given(self, form: Affine) -> tuple[tuple[Expr, ...], Law]:
         """Mean and law of g given that an affine form of it vanishes."""
         ca = self.times(form.slope)

@@ -10,13 +10,16 @@ References: Isserlis, Biometrika 12 (1918); Stein, Ann. Statist. 9 (1981), Lemma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr, S, Symbol
 
-from tplimits.limit.closed_forms.integrand import Affine, Law, NotClosed, tidy
+from tplimits.limit.closed_forms.integrand import Affine, Law, tidy
 from tplimits.limit.closed_forms.orthant import merged
+
+#: polynomials beyond this degree are left to quadrature
+_HIGHEST_DEGREE = 12
 
 Exponents = tuple[int, ...]
 Polynomial = dict[Exponents, Expr]
@@ -39,6 +42,48 @@ def shifted(monomial: Exponents, mean: Iterable[Expr]) -> Polynomial:
                 expanded[key] = expanded.get(key, S.Zero) + c * factor
         result = expanded
     return result
+
+
+def by_parts(exponents: Exponents, covariance: Sequence[Sequence[Expr]]) -> Iterator[tuple[Expr, Exponents]]:
+    """E g^exponents = Σ_j C_ij E ∂_j g^rest, i the first variable: (coefficient, exponents) of the terms."""
+    first = next(i for i, e in enumerate(exponents) if e)
+    rest = _lower(exponents, first)
+    for j, power in enumerate(rest):
+        c = covariance[first][j]
+        if power and c != 0:
+            yield power * c, _lower(rest, j)
+
+
+def gaussian_polynomial(
+    integrand: Expr, variables: Sequence[Symbol], covariance: Mapping[tuple[Symbol, Symbol], Expr]
+) -> Expr | None:
+    """E of a polynomial in centred Gaussian variables, its sums of products as they come; None for what is none.
+
+    >>> a, b = sympy.symbols("a b", real=True)
+    >>> law = {(a, a): 2, (a, b): sympy.Symbol("c"), (b, a): sympy.Symbol("c"), (b, b): 1}
+    >>> gaussian_polynomial(a**2 * b**2, [a, b], law)
+    2*c**2 + 2
+    """
+    try:
+        polynomial = sympy.Poly(integrand, *variables)
+    except sympy.PolynomialError:
+        return None
+    if any(g.free_symbols & set(variables) for c in polynomial.coeffs() for g in c.atoms(sympy.Function)):
+        return None
+    if polynomial.total_degree() > _HIGHEST_DEGREE:
+        return None
+    rows = [[covariance[a, b] for b in variables] for a in variables]
+    known: dict[Exponents, Expr] = {}
+    return sympy.Add(*(c * _monomial(powers, rows, known) for powers, c in polynomial.terms()))
+
+
+def _monomial(exponents: Exponents, covariance: Sequence[Sequence[Expr]], known: dict[Exponents, Expr]) -> Expr:
+    if not any(exponents) or sum(exponents) % 2:
+        return S(int(not any(exponents)))
+    if exponents not in known:
+        parts = (c * _monomial(rest, covariance, known) for c, rest in by_parts(exponents, covariance))
+        known[exponents] = sympy.Add(*parts)
+    return known[exponents]
 
 
 class Moments:
@@ -68,11 +113,7 @@ class Moments:
         if first is None:
             return self._orthant(self.law, steps)
         rest = _lower(exponents, first)
-        parts = []
-        for j, power in enumerate(rest):
-            c = self.law.covariance[first][j]
-            if power and c != 0:
-                parts.append(power * c * self.monomial(_lower(rest, j), steps))
+        parts = [c * self.monomial(lower, steps) for c, lower in by_parts(exponents, self.law.covariance)]
         for k, form in enumerate(steps):
             c = self.law.times(form.slope)[first]
             if c != 0:
@@ -88,11 +129,8 @@ def delta_mean(
     law: Law, exponents: Exponents, form: Affine, steps: tuple[Affine, ...], orthant: OrthantProbability
 ) -> Expr:
     """E[δ(form) · g^exponents · Π step]."""
-    variance = law.inner(form.slope, form.slope)
-    if variance == 0:
-        raise NotClosed
+    density = law.density(form)
     mean, conditional = law.given(form)
-    density = sympy.exp(-(form.constant**2) / (2 * variance)) / sympy.sqrt(2 * sympy.pi * variance)
     terms = shifted(exponents, mean)
     moved = tuple(s.shifted(mean) for s in steps)
     return density * Moments(conditional, orthant).polynomial(terms.items(), moved)
