@@ -16,6 +16,7 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.limit.closed_forms.isserlis import by_parts
 from tplimits.numeric.budget import Budget, TooManyAtOnce, TooManyNodes, operations
 from tplimits.numeric.cells import adaptive
 from tplimits.numeric.cut_grid import MAX_DIMENSION, SMOOTH, grid
@@ -203,7 +204,7 @@ class Quadrature:
             cross = numpy.zeros((len(chosen), 0))
         residual = layout.basis.gram[numpy.ix_(chosen, chosen)] - cross @ cross.T
         means = [u @ cross[i] for i in range(len(chosen))]
-        return _monomial_mean(means, residual, [p for _, p in integrand.polynomial])
+        return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial))
 
 
 def _read(integrand: Integrand, expressions: set[Expr]) -> list[Inner | tuple[Symbol, Expr]]:
@@ -217,17 +218,13 @@ def _read(integrand: Integrand, expressions: set[Expr]) -> list[Inner | tuple[Sy
     return found
 
 
-def _monomial_mean(means: list[Array], covariance: Array, powers: list[int]) -> Any:
-    """E Π (m_i + r_i)^p_i with r ~ N(0, covariance), by Stein's recursion on arrays."""
+def _monomial_mean(means: list[Array], covariance: list[list[float]], powers: tuple[int, ...]) -> Any:
+    """E Π (m_i + r_i)^p_i with r ~ N(0, covariance): one factor is its mean, or integrated by parts."""
     first = next((i for i, p in enumerate(powers) if p), None)
     if first is None:
         return 1.0
-    rest = powers.copy()
-    rest[first] -= 1
+    rest = (*powers[:first], powers[first] - 1, *powers[first + 1 :])
     total = means[first] * _monomial_mean(means, covariance, rest)
-    for j, p in enumerate(rest):
-        if p and abs(covariance[first, j]) > 0:
-            lower = rest.copy()
-            lower[j] -= 1
-            total = total + covariance[first, j] * p * _monomial_mean(means, covariance, lower)
+    for c, lower in by_parts(powers, covariance):
+        total = total + c * _monomial_mean(means, covariance, lower)
     return total

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.limit.bounds import bounds
+from tplimits.limit.hypotheses.bounds import bounds
 from tplimits.program import functions
 from tplimits.program.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes import Avg, OuterNonlin

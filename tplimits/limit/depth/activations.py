@@ -21,7 +21,7 @@ import sympy
 from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.algebra import Factor, Factors
+from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.coefficients import EPS, ROOT, expansion
 from tplimits.limit.depth.laurent import laurent
 from tplimits.limit.depth.means import U, of_columns
@@ -178,13 +178,7 @@ Column = tuple[tuple[Basis, int], ...]
 
 
 def _isserlis(tokens: Sequence[int]) -> list[Factors]:
-    if not tokens:
-        return [()]
-    found = []
-    for i in range(1, len(tokens)):
-        pair: Factor = ("V", (tokens[0], tokens[i]), 0)
-        found += [(pair, *rest) for rest in _isserlis((*tokens[1:i], *tokens[i + 1 :]))]
-    return found
+    return [tuple(("V", (tokens[i], tokens[j]), 0) for i, j in pairs) for pairs in pairings(tuple(range(len(tokens))))]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -230,6 +224,20 @@ def cumulant(column: Column) -> tuple[Moment, ...] | None:
             ]
         found += terms
     return tuple(found)
+
+
+def pairings(places: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
+    """All ways to cut a set into pairs.
+
+    >>> list(pairings((1, 2, 3, 4)))
+    [[(1, 2), (3, 4)], [(1, 3), (2, 4)], [(1, 4), (2, 3)]]
+    """
+    if not places:
+        yield []
+        return
+    for i in range(1, len(places)):
+        for rest in pairings((*places[1:i], *places[i + 1 :])):
+            yield [(places[0], places[i]), *rest]
 
 
 def partitions(items: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:

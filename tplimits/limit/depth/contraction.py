@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, odd_together, partitions
+from tplimits.limit.depth.activations import LINEAR, odd_together, pairings, partitions
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
@@ -124,7 +124,7 @@ class Contraction:
     def _groupings(self, layers: list[Layer]) -> Iterator[Blocks]:
         places = tuple(range(len(layers)))
         if all(layer.basis == LINEAR for layer in layers):
-            yield from _pairings(places)
+            yield from pairings(places)
             return
         for blocks in partitions(places):
             if all(_may_be_nonzero([layers[i] for i in block]) for block in blocks):
@@ -241,15 +241,6 @@ def _may_be_nonzero(layers: list[Layer]) -> bool:
     if all(layer.basis == LINEAR for layer in layers):
         return len(layers) == 2
     return True
-
-
-def _pairings(places: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
-    if not places:
-        yield []
-        return
-    for i in range(1, len(places)):
-        for rest in _pairings((*places[1:i], *places[i + 1 :])):
-            yield [(places[0], places[i]), *rest]
 
 
 def _without(factors: Factors, mine: list[Factor]) -> Factors:

@@ -36,7 +36,8 @@ _MATH = SimpleNamespace(
 
 
 @lru_cache(maxsize=256)
-def _function(moment: MomentFunction) -> Any:
+def in_many_digits(moment: MomentFunction) -> Any:
+    """The text of a closed moment as a function of (c11, c12, c22, det) on numbers of mpmath."""
     names: dict[str, Any] = {"math": _MATH}
     arguments = ("c11", "c12", "c22", "det")
     exec(closed_code([moment], arguments).function_text("closed", arguments), names)  # our own text
@@ -80,7 +81,7 @@ class PrecisePair:
             found = [self.value(c, place[1], place[2]) for c in expr.covariances]
             c11, c12, c22 = found if len(found) == 3 else (found[0], mpmath.mpf(0), mpmath.mpf(0))
             det = max(c11 * c22 - c12 * c12, mpmath.mpf(0))
-            return _function(function_of(expr, self.constants))(c11, c12, c22, det)
+            return in_many_digits(function_of(expr, self.constants))(c11, c12, c22, det)
         if expr.is_number and not expr.args:
             return mpmath.mpf(expr.p) / expr.q if expr.is_Rational else mpmath.mpf(str(expr.evalf(_DIGITS)))
         values = [self.value(a, place[1], place[2]) for a in expr.args]

@@ -16,11 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+import sympy
+
+from tplimits.limit.closed_forms.isserlis import gaussian_polynomial
 from tplimits.numeric.moments.atoms import Atom, Gate, Point, Power, Wave
 from tplimits.numeric.moments.quadrant import TINY, Angle
 from tplimits.numeric.moments.sectors import radial
 from tplimits.numeric.moments.writing import Writer, number, power, product, total
+
+_R = sympy.symbols("r r'", real=True)
+_COVARIANCE = {(_R[i], _R[j]): sympy.Symbol(f"R{min(i, j) + 1}{max(i, j) + 1}") for i in (0, 1) for j in (0, 1)}
 
 
 @dataclass(frozen=True)
@@ -170,16 +177,13 @@ def _mixed(
     return found
 
 
-def _isserlis(a: int, b: int) -> list[tuple[float, int, int, int]]:
-    """E r^a r'^b = Σ c · R11^k · R12^m · R22^n as (c, k, m, n)."""
-    found = []
-    for m in range(min(a, b) + 1):
-        if (a - m) % 2 == 0 and (b - m) % 2 == 0:
-            k, n = (a - m) // 2, (b - m) // 2
-            pairings = math.factorial(a) * math.factorial(b)
-            c = pairings / (math.factorial(m) * math.factorial(k) * math.factorial(n) * 2 ** (k + n))
-            found.append((c, k, m, n))
-    return found
+@lru_cache(maxsize=256)
+def _isserlis(a: int, b: int) -> tuple[tuple[float, int, int, int], ...]:
+    """E r^a r'^b = Σ c · R11^k · R12^m · R22^n as (c, k, m, n), by powers of R12: the rule of polynomials on names."""
+    mean = gaussian_polynomial(_R[0] ** a * _R[1] ** b, _R, _COVARIANCE)
+    assert mean is not None, (a, b)
+    terms = sympy.Poly(mean, *dict.fromkeys(_COVARIANCE.values())).terms() if mean != 0 else []
+    return tuple(sorted(((float(c), k, m, n) for (k, m, n), c in terms), key=lambda term: term[2]))
 
 
 # -- powers with gates, powers, waves -----------------------------------------------------------
