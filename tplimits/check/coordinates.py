@@ -32,6 +32,8 @@ Array = NDArray[numpy.float64]
 _INPUTS, _ENTRIES = 3, 4
 #: a power this close to 0 counts as 0: half of the ¼ that powers are taken to be away from it
 TOLERANCE = 1 / 8
+#: sizes below are those of sums that cancel exactly
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,10 @@ def coordinate_check(
     sizes = sorted({whole_from("widths", n, 2, CheckError) for n in sampling.widths or ()})
     if len(sizes) < 2:
         raise CheckError(f"widths={sampling.widths!r}: powers of n need two widths or more.")
-    steps, draws = whole_from("steps", training.steps, 1, CheckError), whole_from("draws", sampling.draws, 2, CheckError)
+    steps, draws = (
+        whole_from("steps", training.steps, 1, CheckError),
+        whole_from("draws", sampling.draws, 2, CheckError),
+    )
     rng = numpy.random.default_rng(sampling.seed)
     data = training.X if training.X is not None else _inputs(counting.network, rng)
     signal = training.error if training.error is not None else _constant_signal(rng)
@@ -187,7 +192,9 @@ class _Rows:
 
     def at(self, t: int, runs: Sequence[Trained]) -> list[Coordinate]:
         """The rows after t steps."""
-        values = {name: [run.kept[name][:, t] - (run.kept[name][:, 0] if t else 0) for run in runs] for name in self.kept}
+        values = {
+            name: [run.kept[name][:, t] - (run.kept[name][:, 0] if t else 0) for run in runs] for name in self.kept
+        }
         if t:
             values["f"] = [run.f[:, t] - run.f[:, 0] for run in runs]
         return [self._fitted(name, t, arrays, runs) for name, arrays in values.items()]
@@ -205,9 +212,9 @@ class _Rows:
 
 
 def _size(values: Array) -> Array:
-    """The root mean square of the entries of each network."""
+    """The root mean square of the entries of each network; what is rounding error is zero."""
     found: Array = numpy.sqrt(numpy.mean(values * values, axis=tuple(range(1, values.ndim))))
-    return found
+    return numpy.where(found > ROUNDING, found, 0.0)
 
 
 def _slope(widths: Sequence[int], sizes: Sequence[Array], level: float) -> tuple[float, float, tuple[float, ...]]:

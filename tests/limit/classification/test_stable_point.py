@@ -129,7 +129,12 @@ def test_another_optimizer_is_classified_first():
 
 REFUSED = {
     "unstable": (net, tp.SP, tp.SGD(), "is unstable: .*Thm 2.8.12"),
-    "unfaithful": (net, tp.ABCD({"matrix": (0, "1/2", 1, 0)}, base=tp.MUP), tp.Adam(eps=0.1), "unfaithful: W has scaled"),
+    "unfaithful": (
+        net,
+        tp.ABCD({"matrix": (0, "1/2", 1, 0)}, base=tp.MUP),
+        tp.Adam(eps=0.1),
+        "unfaithful: W has scaled",
+    ),
     "symbols": (net, tp.UP(sympy.Symbol("s")), tp.SGD(), "exponents with symbols"),
     "logits": (root_attention.bind(token=3), tp.NTP, tp.SGD(), "`A` moves by order 1 while .* f_0 stays random"),
     "scalars": (gated, tp.NTP, tp.SGD(), "moves by order 1 while .* f_0 stays random"),

@@ -1,7 +1,8 @@
 """Powers of n counted on a network's total program: forward, backward, and the updates of its parameters.
 
 A matrix with entries n^(−½ − e) that moves by n^(−m) an entry takes x of size n^s to W x of size n^(s − e), and changes
-it by n^(1 − m + s), since updates are aligned with what they were made from.  An average is n^(−½) of what is averaged
+it by n^(1 − m + s), since updates are aligned with what they were made from.  Averages that are multiplied by powers of
+n, such as logits over √n, are aligned with the gradients through them, and change by n^(−½) of all others.  An average is n^(−½) of what is averaged
 where the mean vanishes, which the kets tell (`tplimits.limit.classification.means`): at the start, and later for what
 scalars change, where the mean vanishes whatever they are.
 """
@@ -19,7 +20,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.limit.classification.means import Means, means_of, total_of
-from tplimits.limit.classification.scaling import Scaling, scaling_of
+from tplimits.limit.classification.scaling import Scaling, multiplied_by_powers, scaling_of
 from tplimits.limit.classification.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
 from tplimits.program.backward import Backward
 from tplimits.program.entries import NO_NEURON, Entry
@@ -67,6 +68,8 @@ class Counting:
     steps: tuple[Step, ...] = field(init=False, repr=False, hash=False, compare=False)
     #: the power of n by which an entry of each parameter moves, at its largest
     rates: Mapping[str, Power] = field(init=False, repr=False, hash=False, compare=False)
+    #: the same by the gradients through one average alone, for those in `multiplied`
+    own: Mapping[int, Mapping[str, Power]] = field(init=False, repr=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
         steps, rates = self._counted()
@@ -166,7 +169,9 @@ class Counting:
 
     def moved_by(self, name: str) -> dict[str, Power]:
         """The powers of what the updates of one parameter change, at the size that they have beside all others."""
-        return self._moves(self._step({name: self.rates[name]}))
+        alone = {c: {name: kept[name]} for c, kept in self.own.items()}
+        sizes = self._sizes(self.backward.program, {name: self.rates[name]}, self._aligned(alone))
+        return self._moves(self._step(*sizes))
 
     def _moves(self, step: Step) -> dict[str, Power]:
         found = {self.name(p): step.sizes[p].change for p in self.hidden}
@@ -197,13 +202,59 @@ class Counting:
     # -- one pass -----------------------------------------------------------------------------
 
     def _counted(self) -> tuple[tuple[Step, ...], dict[str, Power]]:
+        """Steps, and how entries of parameters move: by all gradients, and by those through single averages."""
         moves: dict[str, Power] = {}
+        own: dict[int, dict[str, Power]] = {c: {} for c in self.multiplied}
         found = []
         for _ in range(STEPS + 1):
-            step = self._step(moves)
+            sizes, arguments = self._sizes(self.backward.program, moves, self._aligned(own))
+            step = self._step(sizes, arguments)
             found.append(step)
-            moves = {name: max(moves.get(name, NOTHING), self._move(name, step)) for name in self.exponents}
+            fresh = {name: self._move(name, step) for name in self.exponents}
+            moves = {name: max(moves.get(name, NOTHING), power) for name, power in fresh.items()}
+            for c, kept in own.items():
+                shares = self._shares(c, sizes, moves)
+                own[c] = {name: max(kept.get(name, NOTHING), fresh[name] + shares[name]) for name in fresh}
+        object.__setattr__(self, "own", own)
         return tuple(found), moves
+
+    @cached_property
+    def multiplied(self) -> tuple[int, ...]:
+        """Averages of the network that are centred whatever scalars are, and that it multiplies by powers of n."""
+        grown = {e.source for s in self.network if isinstance(s, (OuterNonlin, ScalarNonlin))
+                 for e in multiplied_by_powers(s.body, self.widths)}  # fmt: skip
+        return tuple(p for p in sorted(grown & self.means.always) if isinstance(self.network[p], Avg))
+
+    def _aligned(self, own: Mapping[int, Mapping[str, Power]]) -> dict[int, Power]:
+        """The change of each such average by the gradients through it alone: others are independent of it."""
+        found: dict[int, Power] = {}
+        for c, moves in own.items():
+            s = self.network[c]
+            assert isinstance(s, Avg) and s.operand is not None
+            found[c] = self._sizes(self.network, moves, found)[0][s.operand.source].move
+        return found
+
+    def _shares(self, c: int, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> dict[str, Power]:
+        """The power of n of the gradient of each parameter through an average, next to the whole of it."""
+        s = self.network[c]
+        assert isinstance(s, Avg) and s.operand is not None
+        path = total_of(self.network.replace(returns=(s.operand.source,)))
+        on_path = self._sizes(path.program, moves, {})[0]
+        incoming = max((sizes[u.gradient.source].total for u in self.backward.adjoints.get(c, ())), default=NOTHING)
+        found: dict[str, Power] = {}
+        for name in self.exponents:
+            whole, through = self._raw(self.backward, name, sizes), self._raw(path, name, on_path)
+            share = incoming + through - whole if NOTHING not in (incoming, through, whole) else NOTHING
+            found[name] = min(share, Fraction(0))
+        return found
+
+    def _raw(self, backward: Backward, name: str, sizes: Mapping[int, Size]) -> Power:
+        """The size of the gradient of the sum of what is returned."""
+        found: list[Power] = [NOTHING]
+        for use in backward.gradients[name]:
+            power = sizes[use.gradient.source].total + (1 if self.roles.kinds[name] == "scalar" else 0)
+            found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0))
+        return max(found)
 
     def _move(self, name: str, step: Step) -> Power:
         """The power of n by which an entry of the program's parameter moves in a step."""
@@ -214,18 +265,23 @@ class Counting:
         extra = optimizer.extra_power(self.roles.kinds[name], e)
         return updated(optimizer, scaled) - _fraction(e.a + e.c + extra)
 
-    def _step(self, moves: Mapping[str, Power]) -> Step:
-        program = self.backward.program
+    def _sizes(
+        self, program: Program, moves: Mapping[str, Power], aligned: Mapping[int, Power]
+    ) -> tuple[dict[int, Size], dict[int, Size]]:
+        """The sizes of all values of the network and what follows it, and of arguments inside of functions."""
         sizes: dict[int, Size] = {}
         arguments: dict[int, Size] = {}
+        whole = program is self.backward.program
         for position, s in enumerate(program):
             if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
                 sizes[position] = CONSTANT if position in program.inputs else self._parameter(s.name, moves)
             elif isinstance(s, MatMul):
-                sizes[position] = self._product(s, sizes, moves)
+                sizes[position] = self._product(s, sizes)
             elif isinstance(s, Avg):
                 assert s.operand is not None
-                sizes[position] = self._averaged(position, sizes[s.operand.source])
+                known = whole or position < len(self.network)
+                x = sizes[s.operand.source]
+                sizes[position] = self._averaged(position, x, aligned.get(position)) if known else x
             else:
                 assert isinstance(s, (OuterNonlin, ScalarNonlin))
                 inside: list[Size] = []
@@ -234,6 +290,9 @@ class Counting:
                     sizes[position] = replace(sizes[position], start=min(sizes[position].start, -HALF))
                 if inside and position < len(self.network):
                     arguments[position] = largest(inside)
+        return sizes, arguments
+
+    def _step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> Step:
         gradients = {name: self._gradient(name, sizes) for name in self.exponents}
         forward = {p: sizes[p] for p in range(len(self.network))}
         reads = {
@@ -248,17 +307,21 @@ class Counting:
         e = self.exponents[name]
         return Size(-_fraction(e.a + e.b), moves.get(name, NOTHING))
 
-    def _product(self, s: MatMul, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> Size:
+    def _product(self, s: MatMul, sizes: Mapping[int, Size]) -> Size:
         """W x: random entries add up like √n, changes like n."""
         assert s.operand is not None
         matrix, x = sizes[s.matrix], sizes[s.operand.source]
         kept = x.times(matrix.start + HALF)
         return Size(kept.start, max(kept.move, matrix.move + 1 + x.total), kept.loose)
 
-    def _averaged(self, position: int, x: Size) -> Size:
-        """An average, or at the position of what is returned n^(−1) of the sum, of entries of a size."""
+    def _averaged(self, position: int, x: Size, aligned: Power | None = None) -> Size:
+        """An average, or at the position of what is returned n^(−1) of the sum, of entries of a size.
+
+        `aligned` is the change by the gradients through it where that of the others is centred.
+        """
         centred, always = position in self.means.centred, position in self.means.always
-        return Size(x.start - (HALF if centred else 0), x.move, x.loose - (HALF if always else 0))
+        move = x.move if aligned is None else max(aligned, x.move - HALF)
+        return Size(x.start - (HALF if centred else 0), move, x.loose - (HALF if always else 0))
 
     def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
         def of_entry(entry: Entry) -> Size:
@@ -287,10 +350,7 @@ class Counting:
         """The power of n of n^d g, g the gradient with respect to w."""
         e, a_out = self.exponents[name], _fraction(self.parametrization.a_out)
         scalar = self.roles.kinds[name] == "scalar"
-        found: list[Power] = [NOTHING]
-        for use in self.backward.gradients[name]:
-            power = sizes[use.gradient.source].total + (1 if scalar else 0)
-            found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0) - a_out)
+        found = [self._raw(self.backward, name, sizes) - a_out]
         for use in self.backward.shift_gradients[name]:
             found.append(sizes[use.gradient.source].total - (0 if scalar else 1))
         return max(found) + _fraction(e.d - e.a)

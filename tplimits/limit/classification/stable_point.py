@@ -35,9 +35,7 @@ class StablePoint:
     def started(self, network: Program) -> Program:
         """The network with the readouts that start at 0 doing so."""
         zero = Law(sympy.S.Zero, sympy.S.Zero)
-        changed = [
-            _with_law(s, zero) if isinstance(s, InitialVector) and s.name in self.unread else s for s in network
-        ]
+        changed = [_with_law(s, zero) if isinstance(s, InitialVector) and s.name in self.unread else s for s in network]
         return network.replace(instructions=tuple(changed)) if self.unread else network
 
 

@@ -156,12 +156,12 @@ class Verdict:
             yield f"f starts like n^({counting.steps[0].output.start}){why}"
         seen = set()
         for t, step in enumerate(counting.steps):
-            moving = [(name, power, counting.scales.get(name, 0)) for name, power in counting.moves(t).items()]
-            moving += [  # growth that a bounded function hides
+            moving = [  # growth that a bounded function hides
                 (f"what {counting.name(p)} is a function of", size.change, 0)
                 for p, size in step.arguments.items()
                 if step.sizes[p].change <= counting.scales.get(counting.name(p), 0)
             ]
+            moving += [(name, power, counting.scales.get(name, 0)) for name, power in counting.moves(t).items()]
             for name, power, scale in moving:
                 if power > scale and name not in seen:
                     seen.add(name)
