@@ -128,7 +128,9 @@ def test_several_widths_outputs_and_biases_and_branches_over_a_root():
 
 
 @pytest.mark.sampling
-@pytest.mark.parametrize("table, wrong", [(tp.MUP, tp.NTP), (tp.NTP, tp.MUP), (tp.SP, tp.MUP), (tp.SP, tp.NTP)], ids=repr)
+@pytest.mark.parametrize(
+    "table, wrong", [(tp.MUP, tp.NTP), (tp.NTP, tp.MUP), (tp.SP, tp.MUP), (tp.SP, tp.NTP)], ids=repr
+)
 def test_powers_counted_for_another_parametrization_are_not_taken_for_those_measured(table, wrong):
     """The rows of one table beside the counts of another: what is measured is told from what is counted."""
     regime = tp.classify(2, table, tp.SGD()).regime
@@ -173,7 +175,12 @@ def test_slopes_and_regimes():
 
 @pytest.mark.parametrize(
     "change, message",
-    [({"widths": (64,)}, "two widths"), ({"widths": (64, 1)}, "at least 2"), ({"steps": 0}, "at least 1"), ({"draws": 1}, "draws")],
+    [
+        ({"widths": (64,)}, "two widths"),
+        ({"widths": (64, 1)}, "at least 2"),
+        ({"steps": 0}, "at least 1"),
+        ({"draws": 1}, "draws"),
+    ],
 )
 def test_what_cannot_be_checked_is_refused(change, message):
     with pytest.raises(tp.CheckError, match=message):

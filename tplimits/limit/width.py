@@ -12,7 +12,7 @@ from tplimits.limit.closed_forms.tilting import InfiniteMoment
 from tplimits.limit.effort import Effort
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians
-from tplimits.limit.kets import Ket
+from tplimits.limit.kets import Ket, Key
 from tplimits.limit.rules.average import average
 from tplimits.limit.rules.initial import initial_scalar, initial_vector
 from tplimits.limit.rules.matmul import matmul
@@ -31,6 +31,7 @@ from tplimits.program.nodes import (
     ScalarNonlin,
 )
 from tplimits.program.program import Program
+from tplimits.program.walk import Walker
 
 
 def derive_width(
@@ -47,11 +48,12 @@ def derive_width(
     instruction before it is read, and TooMuch raised when `effort` is spent.
     """
     state = State(program, Expectations(Gaussians(), table, effort=effort), with_dots)
+    rules = _Rules(state)
     for position, instruction in enumerate(program.instructions):
         reading(position)
         for index in indices(program, instruction.axes):
             try:
-                _apply(state, position, instruction, index)
+                rules.read(instruction, (position, index))
             except InfiniteMoment as infinite:
                 raise NoLimitError(
                     f"{program.where(position)}: {infinite}. Bound the function, or narrow its argument."
@@ -67,24 +69,33 @@ def _operand(state: State, entry: Entry, instruction: Instruction, index: tuple[
     return state.kets[(place.source, tuple(int(i) for i in place.indices))]
 
 
-def _apply(state: State, position: int, instruction: Instruction, index: tuple[int, ...]) -> None:
-    key = (position, index)
-    if isinstance(instruction, InitialMatrix):
-        return
-    if isinstance(instruction, InitialVector):
-        initial_vector(state, key, instruction)
-    elif isinstance(instruction, InitialScalar):
-        initial_scalar(state, key, instruction)
-    elif isinstance(instruction, MatMul):
-        assert instruction.operand is not None
-        chosen = tuple(state.unroller.index_at(i, instruction.axes, index) for i in instruction.matrix_indices)
-        view = (instruction.matrix, chosen, instruction.transposed)
-        matmul(state, key, view, _operand(state, instruction.operand, instruction, index), instruction.over)
-    elif isinstance(instruction, Avg):
-        assert instruction.operand is not None
-        average(state, key, _operand(state, instruction.operand, instruction, index))
-    elif isinstance(instruction, ScalarNonlin):
-        scalar(state, key, instruction)
-    else:
-        assert isinstance(instruction, OuterNonlin)
-        outer(state, key, instruction)
+class _Rules(Walker[None]):
+    """The rule of each kind, at one index of its axes."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
+        """A matrix has no ket; its products do."""
+
+    def initial_vector(self, s: InitialVector, key: Key) -> None:
+        initial_vector(self.state, key, s)
+
+    def initial_scalar(self, s: InitialScalar, key: Key) -> None:
+        initial_scalar(self.state, key, s)
+
+    def matmul(self, s: MatMul, key: Key) -> None:
+        assert s.operand is not None
+        chosen = tuple(self.state.unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
+        view = (s.matrix, chosen, s.transposed)
+        matmul(self.state, key, view, _operand(self.state, s.operand, s, key[1]), s.over)
+
+    def average(self, s: Avg, key: Key) -> None:
+        assert s.operand is not None
+        average(self.state, key, _operand(self.state, s.operand, s, key[1]))
+
+    def scalar(self, s: ScalarNonlin, key: Key) -> None:
+        scalar(self.state, key, s)
+
+    def outer(self, s: OuterNonlin, key: Key) -> None:
+        outer(self.state, key, s)

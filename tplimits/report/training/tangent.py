@@ -259,7 +259,9 @@ def _steps(shown: Shown, at_zero: bool) -> Iterator[Step]:
             "and f^dec, the outputs of that network, is a Gaussian process in time and input"
         )
         yield Step("weight decay", (), lambda: sentence, DECAY)
-    yield Step("outputs in training", tuple(shown.terms), lambda: text(operator, at_zero).split("\n")[1].strip(), OPERATOR)
+    yield Step(
+        "outputs in training", tuple(shown.terms), lambda: text(operator, at_zero).split("\n")[1].strip(), OPERATOR
+    )
 
 
 def _image(shown: Shown, position: int) -> str:
