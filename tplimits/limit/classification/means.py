@@ -118,7 +118,8 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
     """The program with all scalars given from outside, and powers of n as constants; what no sum needs is left out."""
     needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
     swap = {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
-    instructions, given = [], []
+    instructions: list[Instruction] = []
+    given = []
     for position, s in enumerate(program):
         is_scalar = isinstance(s, (Avg, ScalarNonlin, InitialScalar))
         if is_scalar or (position not in needed and not isinstance(s, InitialMatrix)):
