@@ -57,7 +57,7 @@ def means_of(network: Program) -> Means:
     ...     return v * x * tp.avg(x * (W @ x))
     >>> found = means_of(gated)
     >>> sorted(gated[p].name for p in found.centred if p < len(gated))
-    ['_6', 'return']
+    ['_8', 'return']
     """
     program = total_of(network).program
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
