@@ -114,11 +114,38 @@ for net in (perceptron, residual):
     for optimizer in (tp.SGD(), tp.SignSGD()):
         for name, table in TABLES.items():
             found = tp.classify(net, table, optimizer)
-            check = found.check(WIDTHS, seed=SEED)
+            check = found.check(WIDTHS, draws=4, seed=SEED)
             seen.add(found.regime)
             where = f"{net.name}, {type(optimizer).__name__}, {name}"
             work.holds(f"{where}: counted {found.regime}, measured {check.measured_regime}", check.agrees)
 work.holds(f"regimes met: {', '.join(sorted(seen))}", {"feature", "operator", "unstable"} <= seen)
+print("\nThe limit of each stable table (Rem. 2.8.21), and whether feature kernels evolve (Def. 2.8.18)")
+HALF_SLOW = tp.ABCD({"hidden": (0, "1/2", "3/2", 1)}, base=tp.MUP)
+for name, table in {**TABLES, "μP, r = ½ in W": HALF_SLOW}.items():
+    found = tp.classify(perceptron, table, tp.SGD())
+    if not found.stable:
+        continue
+    limit = found.limit()
+    wanted = tp.MaximalLimit if found.regime == "feature" else tp.TangentLimit
+    chosen = limit.regime.optimizer
+    rest = [p for p, o in chosen.items() if o == tp.Frozen()] if isinstance(chosen, dict) else []
+    kind = f"{wanted.__name__}, at rest: {', '.join(rest) or 'none'}; kernels evolve: {found.feature_kernels_evolve}"
+    holds = isinstance(limit, wanted) and found.feature_kernels_evolve == (found.regime == "feature")
+    work.holds(f"{name}: {kind}", holds)
+
+print("\nMeans are derived: a sum of relu without a readout is of order n")
+
+
+@tp.network
+def unread(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+    return tp.relu(W @ tp.tanh(tp.sum(U * ξ, over="d")))
+
+
+found = tp.classify(unread, tp.NTP, tp.SGD())
+start = next(row for row in found.check(WIDTHS, seed=SEED).rows if row.name == "f" and row.t == 0)
+said = f"{found.breaks[0]}; measured n^{start.measured:+.2f} ± {start.error:.2f}, rejected 0"
+work.holds(said, abs(start.measured - 0.5) < 0.1 and start.measured - start.error > 0.2)
+
 twin = tp.classify(perceptron, tp.NTP, tp.SGD()).check(WIDTHS, seed=SEED)
 row = next(row for row in twin.rows if row.t == 1 and row.name == "h")
 work.holds(f"wrong: features move in NTP; {row.name} moves like n^{row.measured:.2f}", row.measured < -0.3)

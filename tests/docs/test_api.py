@@ -8,6 +8,7 @@ import tplimits as tp
 from tplimits.check.coordinates import Coordinate, CoordinateCheck
 from tplimits.check.rows import Row
 from tplimits.check.verdict import Verdict
+from tplimits.limit.classification.activations import Finding
 from tplimits.limit.classification.inequalities import Inequality
 from tplimits.limit.depth.roots import Response, Root
 from tplimits.limit.kets import Step
@@ -99,7 +100,7 @@ def test_attributes_that_are_listed_exist():
     known = set()
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
     parts += (Optimizer, OptimizerState, Stepper, Parametrization, tp.Classification, Inequality, Script)
-    parts += (Coordinate, CoordinateCheck)
+    parts += (Coordinate, CoordinateCheck, Finding)
     for kind in (
         tp.Program,
         tp.WidthLimit,

@@ -1,10 +1,10 @@
 """The coordinate check: powers of n measured on finite networks beside those that were counted.
 
-Networks of several widths, up to 16 times as many of narrow ones, take a few steps with an error signal of order 1.  For
-every feature, for what readouts multiply and for f, the size of a network is the root mean square of the entries at the
-start, and of their change since; its logarithm, averaged over networks, is fitted by p log n + c.  The variance between
-networks gives the error of p.  A measured power counts where it is on the other side of 0 than the counted one by more
-than that error, at a level that holds for all rows together: the regime that follows is the measured one.
+Networks of several widths, up to 16 times as many of narrow ones, take a few steps with an error signal of order 1.
+For every feature, for what readouts multiply and for f, the size in one network is the root mean square of the entries
+at the start, and of their change since; its logarithm, averaged over networks, is fitted by p log n + c.  The variance
+between networks gives the error of p.  A measured power counts where it is on the other side of 0 than the counted one
+by more than that error, at a level that holds for all rows together: the regime that follows is the measured one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ Array = NDArray[numpy.float64]
 _INPUTS, _ENTRIES = 3, 4
 #: a power this close to 0 counts as 0: half of the ¼ that powers are taken to be away from it
 TOLERANCE = 1 / 8
+#: sizes below are those of sums that cancel exactly
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,9 @@ class Training:
 class Coordinate:
     """One value: its power of n at the start (t = 0), or of its change after t steps, counted and measured.
 
-    `scale` is the power that it has where all is of order 1: 0 but for values that the program multiplies by powers, and
-    at the start for averages that vanish.  `error` is how far `measured` may be off, at a level that holds for all rows.
-    Scalars, unlike vectors, may be smaller than their scale at the start.
+    `scale` is the power that it has where all is of order 1: 0 but for values that the program multiplies by powers,
+    and at the start for averages that vanish.  `error` is how far `measured` may be off, at a level that holds for all
+    rows.  Scalars, unlike vectors, may be smaller than their scale at the start.
     """
 
     name: str
@@ -210,9 +212,9 @@ class _Rows:
 
 
 def _size(values: Array) -> Array:
-    """The root mean square of the entries of each network."""
+    """The root mean square of the entries of each network; what is rounding error is zero."""
     found: Array = numpy.sqrt(numpy.mean(values * values, axis=tuple(range(1, values.ndim))))
-    return found
+    return numpy.where(found > ROUNDING, found, 0.0)
 
 
 def _slope(widths: Sequence[int], sizes: Sequence[Array], level: float) -> tuple[float, float, tuple[float, ...]]:

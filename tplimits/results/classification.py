@@ -155,8 +155,8 @@ class Classification:
     ) -> CoordinateCheck:
         """Train finite networks and compare the measured powers of n with those that were counted.
 
-        X: inputs, three random ones with four entries if left out.  error: ε(f), signs that do not depend on f, over the
-        number of inputs, if left out.  draws: networks of the largest width, more of narrower ones.  level: how often
+        X: inputs, three random ones with four entries if left out.  error: ε(f); if left out, random signs over the
+        number of inputs, whatever f is.  draws: networks of the largest width, more of narrower ones.  level: how often
         another regime than the counted one is measured by chance.
         """
         training = finite.coordinates.Training(X, error, lr, steps)

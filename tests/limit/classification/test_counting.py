@@ -151,7 +151,8 @@ def test_an_output_bias_alone_moves_the_output():
 
 @tp.network
 def squares(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
-    return (W @ tp.sum(U * ξ, over="d")) ** 2 - 1
+    x = tp.sum(U * ξ, over="d")
+    return (W @ x) ** 2 - tp.avg(x**2)
 
 
 def test_without_a_readout_a_out_takes_its_place():

@@ -10,6 +10,7 @@ is negative for x < 0, and relu′ jumps, which the remark expects to do no harm
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -171,13 +172,15 @@ def _corners(φ: Expr) -> tuple[Expr, ...]:
 
 def _is_like_relu(φ: Expr) -> bool:
     """Whether φ − c relu^δ is bounded, as far as arguments up to 10^8 tell."""
-    right, left = ([_value(φ, sign * p) for p in _FAR] for sign in (1, -1))
-    if any(v is None for v in (*right, *left)) or not right[-1] > 0:
+    found = {sign * p: _value(φ, sign * p) for p in _FAR for sign in (1, -1)}
+    values = {p: v for p, v in found.items() if v is not None}
+    if len(values) < len(found) or not values[_FAR[-1]] > 0:
         return False
+    right, left = [values[p] for p in _FAR], [abs(values[-p]) for p in _FAR]
     δ = sympy.nsimplify(sympy.N(sympy.log(right[2] / right[1], 100)), rational=True, tolerance=1e-4)
     c = right[2] / _FAR[2] ** δ
     apart = [abs(v - c * p**δ) for v, p in zip(right, _FAR, strict=True)]
-    return bool(δ > 0 and all(b <= a + 1 for seen in (apart, list(map(abs, left))) for a, b in zip(seen, seen[1:])))
+    return bool(δ > 0 and all(b <= a + 1 for seen in (apart, left) for a, b in itertools.pairwise(seen)))
 
 
 __all__ = ["Finding", "activations", "findings", "judged"]

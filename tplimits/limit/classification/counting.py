@@ -1,9 +1,11 @@
 """Powers of n counted on a network's total program: forward, backward, and the updates of its parameters.
 
 A matrix with entries n^(−½ − e) that moves by n^(−m) an entry takes x of size n^s to W x of size n^(s − e), and changes
-it by n^(1 − m + s), since updates are aligned with what they were made from.  An average is n^(−½) of what is averaged
-where the mean vanishes, which the kets tell (`tplimits.limit.classification.means`): at the start, and later for what
-scalars change, where the mean vanishes whatever they are.
+it by n^(1 − m + s), since updates are aligned with what they were made from.
+
+An average is n^(−½) of what is averaged where the mean vanishes, which the kets tell (`means`): at the start, and later
+for what scalars change, where the mean vanishes whatever they are.  Such averages that the program multiplies by powers
+of n, as logits over √n, are aligned with the gradients through them alone, and change by n^(−½) of all others.
 """
 
 from __future__ import annotations
@@ -16,22 +18,12 @@ from typing import Any
 
 import networkx
 import sympy
-from sympy import Expr
 
-from tplimits.limit.classification.means import Means, means_of, total_of
+from tplimits.limit.classification.means import Means
+from tplimits.limit.classification.passes import Passes, as_fraction
 from tplimits.limit.classification.scaling import Scaling, scaling_of
-from tplimits.limit.classification.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
+from tplimits.limit.classification.sizes import NOTHING, Power, Size
 from tplimits.program.backward import Backward
-from tplimits.program.entries import NO_NEURON, Entry
-from tplimits.program.nodes import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, roles
@@ -67,11 +59,11 @@ class Counting:
     steps: tuple[Step, ...] = field(init=False, repr=False, hash=False, compare=False)
     #: the power of n by which an entry of each parameter moves, at its largest
     rates: Mapping[str, Power] = field(init=False, repr=False, hash=False, compare=False)
+    #: the same by the gradients through one average alone, for those in `multiplied`
+    own: Mapping[int, Mapping[str, Power]] = field(init=False, repr=False, hash=False, compare=False)
 
     def __post_init__(self) -> None:
-        steps, rates = self._counted()
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "rates", rates)
+        self._counted()
 
     @cached_property
     def exponents(self) -> dict[str, Exponents]:
@@ -84,14 +76,19 @@ class Counting:
         return roles(self.network)
 
     @cached_property
+    def passes(self) -> Passes:
+        """The passes that count."""
+        return Passes(self.network, self.exponents)
+
+    @property
     def backward(self) -> Backward:
         """The total program."""
-        return total_of(self.network)
+        return self.passes.backward
 
-    @cached_property
+    @property
     def means(self) -> Means:
         """Which averages, and whether the output, have the mean zero."""
-        return means_of(self.network)
+        return self.passes.means
 
     @cached_property
     def hidden(self) -> tuple[int, ...]:
@@ -120,13 +117,8 @@ class Counting:
     def scales(self) -> dict[str, Fraction]:
         """The size of a feature where everything nonlinear and all that is read is of order 1: n^0 but for factors."""
         powers = self.scaling.positions
-        found = {self.name(p): _fraction(powers[p]) for p in self.hidden}
-        return found | {self.reading(r): -_fraction(self.scaling.parameters[r]) for r in self.steps[0].reads}
-
-    @property
-    def widths(self) -> frozenset[sympy.Symbol]:
-        """The symbols that grow like n."""
-        return self.network.known.width_symbols
+        found = {self.name(p): as_fraction(powers[p]) for p in self.hidden}
+        return found | {self.reading(r): -as_fraction(self.scaling.parameters[r]) for r in self.steps[0].reads}
 
     @property
     def features_move(self) -> Power:
@@ -168,7 +160,9 @@ class Counting:
 
     def moved_by(self, name: str) -> dict[str, Power]:
         """The powers of what the updates of one parameter change, at the size that they have beside all others."""
-        return self._moves(self._step({name: self.rates[name]}))
+        alone = {c: {name: kept[name]} for c, kept in self.own.items()}
+        sizes = self.passes.sizes(self.backward.program, {name: self.rates[name]}, self.passes.aligned(alone))
+        return self._moves(self._step(*sizes))
 
     def _moves(self, step: Step) -> dict[str, Power]:
         found = {self.name(p): step.sizes[p].change for p in self.hidden}
@@ -198,14 +192,22 @@ class Counting:
 
     # -- one pass -----------------------------------------------------------------------------
 
-    def _counted(self) -> tuple[tuple[Step, ...], dict[str, Power]]:
+    def _counted(self) -> None:
+        """Steps, and how entries of parameters move: by all gradients, and by those through single averages."""
         moves: dict[str, Power] = {}
+        own: dict[int, dict[str, Power]] = {c: {} for c in self.passes.multiplied}
         found = []
         for _ in range(STEPS + 1):
-            step = self._step(moves)
+            sizes, arguments = self.passes.sizes(self.backward.program, moves, self.passes.aligned(own))
+            step = self._step(sizes, arguments)
             found.append(step)
-            moves = {name: max(moves.get(name, NOTHING), self._move(name, step)) for name in self.exponents}
-        return tuple(found), moves
+            fresh = {name: self._move(name, step) for name in self.exponents}
+            moves = {name: max(moves.get(name, NOTHING), power) for name, power in fresh.items()}
+            for c, kept in own.items():
+                shares = self.passes.shares(c, sizes, moves)
+                own[c] = {name: max(kept.get(name, NOTHING), fresh[name] + shares[name]) for name in fresh}
+        for name, value in (("steps", tuple(found)), ("rates", moves), ("own", own)):
+            object.__setattr__(self, name, value)
 
     def _move(self, name: str, step: Step) -> Power:
         """The power of n by which an entry of the program's parameter moves in a step."""
@@ -214,28 +216,9 @@ class Counting:
             return NOTHING
         optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
         extra = optimizer.extra_power(self.roles.kinds[name], e)
-        return updated(optimizer, scaled) - _fraction(e.a + e.c + extra)
+        return updated(optimizer, scaled) - as_fraction(e.a + e.c + extra)
 
-    def _step(self, moves: Mapping[str, Power]) -> Step:
-        program = self.backward.program
-        sizes: dict[int, Size] = {}
-        arguments: dict[int, Size] = {}
-        for position, s in enumerate(program):
-            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
-                sizes[position] = CONSTANT if position in program.inputs else self._parameter(s.name, moves)
-            elif isinstance(s, MatMul):
-                sizes[position] = self._product(s, sizes, moves)
-            elif isinstance(s, Avg):
-                assert s.operand is not None
-                sizes[position] = self._averaged(position, sizes[s.operand.source])
-            else:
-                assert isinstance(s, (OuterNonlin, ScalarNonlin))
-                inside: list[Size] = []
-                sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
-                if position in self.means.zeros:
-                    sizes[position] = replace(sizes[position], start=min(sizes[position].start, -HALF))
-                if inside and position < len(self.network):
-                    arguments[position] = largest(inside)
+    def _step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> Step:
         gradients = {name: self._gradient(name, sizes) for name in self.exponents}
         forward = {p: sizes[p] for p in range(len(self.network))}
         reads = {
@@ -244,32 +227,6 @@ class Counting:
             if self.backward.gradients[name]
         }
         return Step(forward, self._output(sizes), gradients, reads, arguments)
-
-    def _parameter(self, name: str, moves: Mapping[str, Power]) -> Size:
-        """Entries of a parameter in the program's scale."""
-        e = self.exponents[name]
-        return Size(-_fraction(e.a + e.b), moves.get(name, NOTHING))
-
-    def _product(self, s: MatMul, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> Size:
-        """W x: random entries add up like √n, changes like n."""
-        assert s.operand is not None
-        matrix, x = sizes[s.matrix], sizes[s.operand.source]
-        kept = x.times(matrix.start + HALF)
-        return Size(kept.start, max(kept.move, matrix.move + 1 + x.total), kept.loose)
-
-    def _averaged(self, position: int, x: Size) -> Size:
-        """An average, or at the position of what is returned n^(−1) of the sum, of entries of a size."""
-        centred, always = position in self.means.centred, position in self.means.always
-        return Size(x.start - (HALF if centred else 0), x.move, x.loose - (HALF if always else 0))
-
-    def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
-        def of_entry(entry: Entry) -> Size:
-            size = sizes[entry.source]
-            if entry.neuron == NO_NEURON:  # a scalar: its change is not aligned with anything
-                return Size(size.start, NOTHING, size.change) if vector else Size(size.start, size.change)
-            return size
-
-        return size_of(body, of_entry, self.widths, arguments)
 
     def _output(self, sizes: Mapping[int, Size]) -> Size:
         """f: the sum of what is returned, and the scalars added to it."""
@@ -282,20 +239,17 @@ class Counting:
     def _summed(self, sizes: Mapping[int, Size]) -> Size:
         """n^(−a_out) times the sum of what is returned, n^(1 − a_out) times its average."""
         returned = self.network.returns[0]
-        mean = self._averaged(returned, sizes[returned]).times(1 - _fraction(self.parametrization.a_out))
+        mean = self.passes.averaged(returned, sizes[returned]).times(1 - as_fraction(self.parametrization.a_out))
         return Size(mean.start, mean.change)
 
     def _gradient(self, name: str, sizes: Mapping[int, Size]) -> Power:
         """The power of n of n^d g, g the gradient with respect to w."""
-        e, a_out = self.exponents[name], _fraction(self.parametrization.a_out)
+        e, a_out = self.exponents[name], as_fraction(self.parametrization.a_out)
         scalar = self.roles.kinds[name] == "scalar"
-        found: list[Power] = [NOTHING]
-        for use in self.backward.gradients[name]:
-            power = sizes[use.gradient.source].total + (1 if scalar else 0)
-            found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0) - a_out)
+        found = [self.passes.gradient(self.backward, name, sizes) - a_out]
         for use in self.backward.shift_gradients[name]:
             found.append(sizes[use.gradient.source].total - (0 if scalar else 1))
-        return max(found) + _fraction(e.d - e.a)
+        return max(found) + as_fraction(e.d - e.a)
 
 
 def updated(optimizer: Optimizer, scaled: Power) -> Power:
@@ -313,8 +267,3 @@ def _natural(counting: Counting) -> Parametrization:
         for name, kind in counting.roles.kinds.items()
     }
     return replace(counting.parametrization, by_name=starts)
-
-
-def _fraction(value: Expr) -> Fraction:
-    exact = sympy.Rational(value)
-    return Fraction(int(exact.p), int(exact.q))

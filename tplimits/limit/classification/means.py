@@ -57,7 +57,7 @@ def means_of(network: Program) -> Means:
     ...     return v * x * tp.avg(x * (W @ x))
     >>> found = means_of(gated)
     >>> sorted(gated[p].name for p in found.centred if p < len(gated))
-    ['_6', 'return']
+    ['_8', 'return']
     """
     program = total_of(network).program
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
@@ -118,7 +118,8 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
     """The program with all scalars given from outside, and powers of n as constants; what no sum needs is left out."""
     needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
     swap = {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
-    instructions, given = [], []
+    instructions: list[Instruction] = []
+    given = []
     for position, s in enumerate(program):
         is_scalar = isinstance(s, (Avg, ScalarNonlin, InitialScalar))
         if is_scalar or (position not in needed and not isinstance(s, InitialMatrix)):

@@ -30,13 +30,15 @@ class Scaling:
     """For each position and each parameter the power s; whether there are any powers, and whether equations have them.
 
     `readable` is False where powers stand where no parameter takes them: then inequalities between exponents do not
-    hold.  `unique` is False where several parameters could take one.
+    hold.  `unique` is False where several parameters could take one.  `fluctuations` are scalars of order n^(−½) that
+    powers multiply.
     """
 
     positions: Mapping[int, Expr]
     parameters: Mapping[str, Expr]
     readable: bool = True
     unique: bool = True
+    fluctuations: frozenset[int] = frozenset()
 
     def moved(self, exponents: Mapping[str, Exponents]) -> dict[str, Exponents]:
         """The exponents of the program without powers of n."""
@@ -52,13 +54,13 @@ class Scaling:
 class Equations:
     """The power of every position in terms of those of parameters, and what has to be 0.
 
-    `centred` tells whether a power multiplies a scalar that is of order n^(−½), an average whose mean is zero.
+    `fluctuations` are scalars of order n^(−½) that powers multiply, such as averages whose mean is zero.
     """
 
     unknowns: Mapping[str, sympy.Symbol]
     positions: Mapping[int, Expr]
     zero: tuple[Expr, ...]
-    centred: bool
+    fluctuations: frozenset[int]
 
     def holds(self, values: Mapping[str, Expr]) -> bool:
         """Whether all equations hold."""
@@ -86,7 +88,10 @@ class Equations:
     def scaling(self, values: Mapping[str, Expr], readable: bool = True, unique: bool = True) -> Scaling:
         """The powers of all positions."""
         at = {self.unknowns[k]: v for k, v in values.items()}
-        return Scaling({p: s.xreplace(at) for p, s in self.positions.items()}, dict(values), readable, unique)
+        positions = {
+            p: s.xreplace(at) - (sympy.S.Half if p in self.fluctuations else 0) for p, s in self.positions.items()
+        }
+        return Scaling(positions, dict(values), readable, unique, self.fluctuations)
 
 
 def scaling_of(network: Program, parametrization: Parametrization | None = None) -> Scaling:
@@ -98,9 +103,9 @@ def scaling_of(network: Program, parametrization: Parametrization | None = None)
     strict, kinds = equations(network), roles(network).kinds
     none = dict.fromkeys(strict.unknowns, sympy.S.Zero)
     if strict.holds(none):
-        return strict.scaling(none, readable=not strict.centred)
+        return strict.scaling(none, readable=not strict.fluctuations)
     small = equations(network, "small terms").holds({})
-    readable, unique = not strict.centred, strict.unique and not small
+    readable, unique = not strict.fluctuations, strict.unique and not small
     if parametrization is not None and not parametrization.symbols:
         wanted = {
             name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - e.a - e.b
@@ -146,7 +151,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
         else:
             reader.positions[position] = unknowns.get(s.name, sympy.S.Zero)
     zero = (*reader.zero, *(reader.positions[p] for p in network.returns))
-    return Equations(unknowns, reader.positions, tuple(sympy.expand(z) for z in zero), reader.centred)
+    return Equations(unknowns, reader.positions, tuple(sympy.expand(z) for z in zero), frozenset(reader.fluctuations))
 
 
 class _Reader:
@@ -159,14 +164,14 @@ class _Reader:
         self.widths = network.known.width_symbols
         self.positions: dict[int, Expr] = {}
         self.zero: list[Expr] = []
-        self.centred = False
+        self.fluctuations: set[int] = set()
 
     def power(self, node: Expr) -> Expr:
         """The power s of an expression."""
         if isinstance(node, Entry):
             s = self.positions[node.source]
             if node in self.grown and node.neuron == NO_NEURON and node.source in self.fluctuating:
-                self.centred = True
+                self.fluctuations.add(node.source)
                 return s - sympy.S.Half
             return s
         if not node.has(Entry):

@@ -25,7 +25,7 @@ from tplimits.program.program import Program
 
 @dataclass(frozen=True)
 class StablePoint:
-    """Whether the limit is that of moving features; the parameters at rest; readouts that start at 0; whether f does."""
+    """Whether features move in the limit; the parameters at rest; the readouts that start at 0; whether f does."""
 
     learns: bool
     frozen: tuple[str, ...]
@@ -77,7 +77,7 @@ def _counts(counting: Counting, name: str, learns: bool) -> bool:
 
 def _first_moving(counting: Counting) -> str:
     last = counting.moves(len(counting.steps) - 1)
-    return next((f"`{name}`" for name, scale in counting.scales.items() if last[name] >= scale), "a feature")
+    return next((f"`{name}`" for name in counting.scales if last[name] >= 0), "a feature")
 
 
 def _starts_at_zero(counting: Counting, title: str) -> bool:

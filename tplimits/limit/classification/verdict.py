@@ -17,7 +17,7 @@ from tplimits.limit.classification.inequalities import Inequality, Parameter, Ta
 from tplimits.limit.classification.means import means_of
 from tplimits.limit.classification.perceptron import on_layers, perceptron
 from tplimits.limit.classification.scaling import Scaling, scaling_of
-from tplimits.limit.classification.sizes import NOTHING
+from tplimits.limit.classification.sizes import NOTHING, Power
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, is_centred, roles
@@ -156,12 +156,12 @@ class Verdict:
             yield f"f starts like n^({counting.steps[0].output.start}){why}"
         seen = set()
         for t, step in enumerate(counting.steps):
-            moving = [(name, power, counting.scales.get(name, 0)) for name, power in counting.moves(t).items()]
-            moving += [  # growth that a bounded function hides
+            moving: list[tuple[str, Power, Power]] = [  # growth that a bounded function hides
                 (f"what {counting.name(p)} is a function of", size.change, 0)
                 for p, size in step.arguments.items()
                 if step.sizes[p].change <= counting.scales.get(counting.name(p), 0)
             ]
+            moving += [(name, power, counting.scales.get(name, 0)) for name, power in counting.moves(t).items()]
             for name, power, scale in moving:
                 if power > scale and name not in seen:
                     seen.add(name)

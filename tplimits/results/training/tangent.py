@@ -186,9 +186,8 @@ class TangentLimit:
         X: data (N, *axes), or a dictionary of arrays where the network takes several.
         error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
         lr: a number, a function of the step, or a mapping that names every parameter.
-        f0: outputs at the start (N, *outputs), or one number for all; that of the regime if left out, or else drawn from
-            their Gaussian law with `seed`; with weight decay
-            also the whole path of f^dec, (steps + 1, N, *outputs).
+        f0: outputs at the start (N, *outputs), or one number for all; those of the regime if left out, or drawn from
+            their Gaussian law with `seed`; with weight decay also the whole path of f^dec, (steps + 1, N, *outputs).
         particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
             It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
