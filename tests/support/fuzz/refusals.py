@@ -20,7 +20,7 @@ REASONS = {
     "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|DiracDelta",
     "two neurons": r"mixes two neurons|neurons inseparably",
     "sum of nonlinear functions": r"nonlinear function of a sum",
-    "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
+    "activation without moments": r"closed moments|closed form|kink away from zero|no expansion|kink or a jump at the value",
     "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear|not Markov",
     "no polynomial of the state": r"a function of the state",
     "mixture": r"the limit is a mixture|given random logits",
