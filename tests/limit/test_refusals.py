@@ -32,6 +32,18 @@ def test_the_mean_is_named_before_the_covariance():
     assert "non-zero mean" in refused(program)
 
 
+def test_the_mean_of_one_entry_is_named_along_finite_axes():
+    """Queries and keys of one matrix: the logit of a token with itself has the mean 1."""
+
+    def program(W: tp.Matrix, x: tp.Vector["token"]):
+        q = W @ x
+        k = (W @ x).rename(token="key")
+        return tp.avg(tp.sum(tp.softmax(tp.sqrt(tp.n) * tp.avg(q * k), over="key") * k, over="key") ** 2)
+
+    message = refused(program, token=2)
+    assert "non-zero mean" in message and "[token=0,key=0]⟩ = 1" in message
+
+
 def test_higher_powers_of_n():
     def program(u: tp.Vector, v: tp.Vector):
         return tp.avg(u * v) * tp.n

@@ -130,7 +130,9 @@ def radial(draft: Draft) -> Value | None:
         return None
     draft.trap("removable pole")
     text = draft.some(sorted(POLES))
-    return draft.let(text.format(x.text, y.text), x, axes=joined(x, y), degree=POLES[text] * max(x.degree, y.degree))
+    both = "{1}" in text
+    degree = POLES[text] * max(x.degree, y.degree if both else 0)
+    return draft.let(text.format(x.text, y.text), x, axes=joined(x, y) if both else x.axes, degree=degree)
 
 
 def averaged(draft: Draft) -> Value | None:

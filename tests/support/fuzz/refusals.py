@@ -21,6 +21,7 @@ REASONS = {
     "two neurons": r"mixes two neurons|neurons inseparably",
     "sum of nonlinear functions": r"nonlinear function of a sum",
     "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
+    "kink where a logit settles": r"kink or a jump at the value",
     "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear|not Markov",
     "no polynomial of the state": r"a function of the state",
     "mixture": r"the limit is a mixture|given random logits",
@@ -37,7 +38,7 @@ DOCUMENTED = frozenset(
     {
         *("fluctuation class", "readout not fresh", "tangent kernel through a jump", "two neurons"),
         *("sum of nonlinear functions", "activation without moments", "leading map not linear"),
-        *("no polynomial of the state", "mixture"),
+        *("no polynomial of the state", "mixture", "kink where a logit settles"),
         *("tied weights in a block", "scalar inside", "grows with the width", "no limit of this depth"),
     }
 )

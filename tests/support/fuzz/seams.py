@@ -14,7 +14,7 @@ _ZEROS = {
     "norm of an image": "tp.avg({g}**2) - tp.avg({of}**2)",
     "half of the entries": "tp.avg(tp.step({g})) - 1/2",
     "half of an absolute value": "tp.avg(tp.relu({g})) - tp.avg(tp.abs({g}))/2",
-    "fourth moment": "tp.avg({a}**4) - 3*tp.avg({a}**2)**2",
+    "fourth moment": "tp.avg({a}**4)/9 - tp.avg({a}**2)**2/3",
     "second moment": "tp.avg({a}**2) - 1",
     "characteristic function": "tp.avg(tp.cos({g})) - tp.exp(-tp.avg({g}**2)/2)",
     "dot part": "tp.avg({of}*({matrix}.T @ tp.tanh({g}))) - tp.avg(1 - tp.tanh({g})**2)*tp.avg({of}**2)",

@@ -129,7 +129,8 @@ def _message(state: State, key: Key, power: str, means: dict[Expr, Key]) -> str:
         value, average = next(iter(means.items()))
         operand = state.program[average[0]]
         assert isinstance(operand, Avg) and operand.operand is not None
-        vector = state.label((operand.operand.source, tuple(int(i) for i in operand.operand.indices)))
+        entry = state.unroller.at(operand.operand, operand.axes, average[1])
+        vector = state.label((entry.source, tuple(int(i) for i in entry.indices)))
         shown = state.text(value)
         seen = "non-zero mean diverges" if value.is_number else "a mean that is not seen to vanish may diverge"
         return (
