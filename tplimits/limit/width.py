@@ -91,7 +91,8 @@ class _Rules(Walker[None]):
         assert s.operand is not None
         chosen = tuple(self.state.unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
         view = (s.matrix, chosen, s.transposed)
-        matmul(self.state, key, view, _ket(self.state, _operand(self.state, s.operand, s, key[1])), s.over)
+        operand = _operand(self.state, s.operand, s, key[1])
+        matmul(self.state, key, view, _ket(self.state, operand), s.over)
 
     def average(self, s: Avg, key: Key) -> None:
         assert s.operand is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 import sympy
 
@@ -87,6 +88,15 @@ def test_exact_zeros_are_refused_at_once():
         tp.derive(tp.program(beside_zero))
     with pytest.raises(tp.EvaluationError, match="0 within its error"):
         tp.derive(tp.program(of_part)).evaluate()
+
+
+def test_data_that_cancel_up_to_rounding_are_zero():
+    def program(x: tp.Vector):
+        weights = tp.constant(numpy.array([0.1, 0.2, -0.3]), axes=("i",))
+        return tp.step(tp.sum(weights * tp.avg(x * x), over="i"))
+
+    with pytest.raises(tp.NoLimitError, match="jump"):
+        tp.derive(tp.program(program))
 
 
 def test_given_scalars_are_where_they_are_at_every_width():
