@@ -96,3 +96,4 @@ def test_polynomials_of_gaussians(powers):
     found = gaussian_polynomial(x ** powers[0] * y ** powers[1], [x, y], law)
     assert found == pytest.approx(wanted, rel=1e-12, abs=1e-12)
     assert gaussian_polynomial(sympy.tanh(x), [x], law) is None
+    assert gaussian_polynomial(sympy.Integer(1), [], law) == 1  # E sign(b)²

@@ -111,3 +111,14 @@ def test_means_that_no_data_moves_have_numbers():
 def test_what_leaves_the_range_of_doubles_is_refused():
     with pytest.raises(tp.EvaluationError, match="not a finite number"):
         limit(lambda x, y, W: tp.exp(40 * x)).evaluate([[0.6, 0.8]])
+
+
+def test_members_of_an_infinite_family_that_no_data_moves_are_independent():
+    """E sin z · E sin z′ of two heads is 0, and E sin² z = (1 − e⁻²)/2 of one."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], H: tp.Matrix["n", "n", "head"], v: tp.Vector, b: tp.Vector = 1):
+        return v * tp.sum(tp.sin(H @ b), over="head") / tp.sqrt(tp.size("head"))
+
+    limit = tp.derive(network, tp.Kernels(train=("v",), infinite=("head",)))
+    assert limit.evaluate([[0.6, 0.8]]).nngp == pytest.approx((1 - np.exp(-2)) / 2, rel=1e-12)

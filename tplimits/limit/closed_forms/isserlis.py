@@ -64,6 +64,8 @@ def gaussian_polynomial(
     >>> gaussian_polynomial(a**2 * b**2, [a, b], law)
     2*c**2 + 2
     """
+    if not variables:
+        return integrand
     try:
         polynomial = sympy.Poly(integrand, *variables)
     except sympy.PolynomialError:

@@ -168,4 +168,4 @@ def connected(pieces: list[Expr], covariance: dict) -> list[tuple[list[Expr], li
             else:
                 rest.append((group, used))
         groups = [*rest, (joined, mine)]
-    return [(g, sorted(u, key=lambda s: int(s.name.partition("′")[2]))) for g, u in groups]
+    return [(g, sorted(u, key=lambda s: int(s.name.lstrip("z′")))) for g, u in groups]

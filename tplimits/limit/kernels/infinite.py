@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import sympy
@@ -12,7 +13,8 @@ from sympy import Expr, S, Symbol
 from sympy.utilities.iterables import multiset_partitions
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.kernels.leaves import SECOND, Kron, plain_axis
+from tplimits.limit.kernels.forms import connected
+from tplimits.limit.kernels.leaves import SECOND, Kron, Moment, plain_axis
 from tplimits.limit.kernels.terms import Term
 from tplimits.program.entries import size_symbol
 
@@ -44,7 +46,33 @@ def with_infinite_axes(
 def different(expr: Expr, indices: Sequence[Symbol]) -> Expr:
     """Members with different indices are different."""
     swap = {k: S.Zero for k in expr.atoms(Kron) if k.args[0] != k.args[1] and set(k.args) <= set(indices)}
-    return expr.xreplace(swap) if swap else expr
+    if not swap:
+        return expr
+    found = expr.xreplace(swap)
+    return found.xreplace({moment: independent(moment) for moment in found.atoms(Moment)})
+
+
+def independent(moment: Moment) -> Expr:
+    """A mean of a product as a product of means, where covariances vanish.
+
+    >>> z1, z2 = sympy.symbols("z1 z2", real=True)
+    >>> independent(Moment(sympy.sin(z1) * sympy.cos(z2), (z1, z2), (S(1), S(0), S(1))))
+    0
+    """
+    law = dict(zip(itertools.combinations_with_replacement(moment.variables, 2), moment.covariances, strict=True))
+    law |= {(b, a): c for (a, b), c in law.items()}
+    groups = connected(list(sympy.Mul.make_args(moment.integrand)), law)
+    if len(groups) < 2 or moment.parameters:
+        return moment
+    result = S.One
+    for factors, used in groups:
+        names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
+        integrand = sympy.Mul(*factors)
+        if integrand.xreplace({z: -z for z in used}) == -integrand:
+            return S.Zero
+        pairs = itertools.combinations_with_replacement(used, 2)
+        result *= Moment(integrand.xreplace(names), tuple(names.values()), tuple(law[p] for p in pairs))
+    return result
 
 
 def leading(coefficient: Expr, size: Symbol, axis: str, value: Expr) -> Expr:

@@ -18,11 +18,12 @@ from tplimits.limit.hypotheses.pole import poles
 from tplimits.limit.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.limit.hypotheses.root import roots
 from tplimits.limit.hypotheses.tails import Growth, Tail
-from tplimits.limit.kernels.leaves import Slot
+from tplimits.limit.kernels.leaves import Of, Slot
 from tplimits.limit.kernels.randomness import Kets
 from tplimits.limit.kernels.reading import BodyReader
-from tplimits.program.entries import GaussMean, N, entries
-from tplimits.program.nodes import OuterNonlin
+from tplimits.program.entries import Entry, GaussMean, N
+from tplimits.program.functions import JUMPS
+from tplimits.program.nodes import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.scale import at_infinity
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 #: a value of covariances at which every exponential of a square has moments, if any data gives it some
 _SMALL = sympy.Float(1e-6)
+#: heads that a hypothesis asks something of
+_HEADS = (
+    *(*JUMPS, GaussMean, sympy.exp, sympy.log, sympy.tan, sympy.sinh, sympy.cosh),
+    *(sympy.asin, sympy.acos, sympy.atanh, sympy.Derivative),
+)
 #: asked of a body on a line; the doubts that are left
 Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
 #: values of a part of a body at data
@@ -47,8 +53,8 @@ class Judgements:
     state: Recursion
     #: scalars that are at their limits at every width
     exact: set[int] = field(default_factory=set)
-    #: scalars and vectors that are negative at no width
-    nonnegative: set[int] = field(default_factory=set)
+    #: vectors that are polynomials of Gaussians and of tame functions
+    tame: set[int] = field(default_factory=set)
     #: Gaussian nodes, and whether their variance is seen not to vanish
     regular: dict[int, bool] = field(default_factory=dict)
     #: hypotheses that data decides, with the body and the line
@@ -60,6 +66,18 @@ class Judgements:
     #: tangents without a second moment, and why
     infinite: dict[int, str] = field(default_factory=dict)
     numbers: Numbers = _no_data
+    _nonnegative: dict[int, bool] = field(default_factory=dict)
+
+    def is_nonnegative(self, position: int) -> bool:
+        """Whether a scalar or a vector is negative at no width."""
+        if position not in self._nonnegative:
+            s, found = self.state.program[position], False
+            if isinstance(s, Avg):
+                found = s.operand is not None and self.is_nonnegative(s.operand.source)
+            elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+                found = bool(BodyReader(self.state).bounds(s.body)[0] >= 0)
+            self._nonnegative[position] = found
+        return self._nonnegative[position]
 
     # -- jumps, poles, roots ------------------------------------------------------------------
 
@@ -70,14 +88,13 @@ class Judgements:
         """
         if self.state.degree_of(position):
             return
-        where = self.state.program.where(position)
+        if all(e.source in self.exact for e in body.atoms(Entry)):
+            self.exact.add(position)
+        if not _is_special(body, Entry, GaussMean):
+            return
+        where, reader = self.state.program.where(position), BodyReader(self.state)
         for node in body.atoms(GaussMean):
             _constant_mean(node, where)
-        reader = BodyReader(self.state)
-        if all(e.source in self.exact for e in entries(body)):
-            self.exact.add(position)
-        if reader.bounds(body)[0] >= 0:
-            self.nonnegative.add(position)
         for hypothesis in (jumps, poles, roots):
             if any(doubt.later for doubt in hypothesis(reader, body, where)):
                 self.pending.append((hypothesis, body, where))
@@ -101,6 +118,9 @@ class Judgements:
             self.deltas.add(position)  # whether its square is a function is told where the bracket is taken
         if not leaves or position in self.deltas:
             return
+        if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
+            self.tame.add(position)
+            return
         found = self._tail(s, limit, Kets(self.state))
         if found.established:
             return
@@ -115,6 +135,10 @@ class Judgements:
             self.doubts.append((position, limit))
         elif message:
             self.infinite[position] = message
+
+    def _is_tame(self, number: int) -> bool:
+        node = self.state.nodes[number]
+        return node.gaussian or node.body is None or number in self.tame
 
     def is_square_integrable(self, expr: Expr) -> bool:
         """Whether an expression in leaves has a second moment if its covariances are small; deltas are told apart.
@@ -141,6 +165,15 @@ class Judgements:
         whole = self.state.substituted(s.body)
         found = tail(kets.written(at_infinity(whole) if whole.has(N) else whole), kets)
         return found if found.established else tail(kets.written(limit), kets)
+
+
+def _is_special(expr: Expr, *leaves: type) -> bool:
+    """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
+    return any(
+        isinstance(node, _HEADS) or (isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive))
+        for node in expr.atoms(sympy.Pow, *_HEADS)
+        if node.has(*leaves)
+    )
 
 
 def _constant_mean(node: Expr, where: str) -> None:

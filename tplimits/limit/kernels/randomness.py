@@ -95,7 +95,7 @@ class Kets:
             return False
         table = self.state.tables[expr.table]
         if table.single:
-            return table.nodes[0] in self.state.judged.nonnegative
+            return table.nodes[0] < len(self.state.program) and self.state.judged.is_nonnegative(table.nodes[0])
         half = len(table.left)
         same = expr.sides[0] == expr.sides[1] and expr.indices[:half] == expr.indices[half:]
         return same and len(set(table.nodes)) == 1

@@ -137,7 +137,7 @@ class BodyReader:
 
     def _signed(self, expr: Expr) -> Expr:
         if isinstance(expr, Entry):  # one symbol each: two averages of squares do not cancel
-            return sympy.Dummy(real=True, nonnegative=True if expr.source in self.state.judged.nonnegative else None)
+            return sympy.Dummy(real=True, nonnegative=True if self.state.judged.is_nonnegative(expr.source) else None)
         if isinstance(expr, AxisSum):
             low, _ = self.bounds(expr.summand)
             return sympy.Dummy(nonnegative=True) if low >= 0 else sympy.Dummy(real=True)

@@ -114,8 +114,6 @@ class Recursion(Brackets):
 
     def _average(self, position: int, s: Avg) -> None:
         assert s.operand is not None
-        if s.operand.source in self.judged.nonnegative:
-            self.judged.nonnegative.add(position)
         operand = self.translated(s.operand, s)
         fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
         mean = S.Zero if self.degree_of(position) else self.mean_given(operand)
