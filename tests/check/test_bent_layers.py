@@ -37,7 +37,10 @@ SMOOTH = {"gelu": lambda: 0.64 * V / 4, "tanh": lambda: 0.64 * V}
 def test_gaussian_means_are_where_layers_of_finite_width_point(name, seed):
     block, constants, part = BLOCKS[name]
     sde = tp.derive(block, tp.Proportional())
-    options = {"V0": V, "widths": (64, 128, 256), "draws": 800, "seed": seed, "level": LEVEL, "progress": False}
+    sampled = (
+        {"widths": (64, 128, 256, 512), "draws": 1600} if name == "gate" else {"widths": (64, 128, 256), "draws": 800}
+    )
+    options = {"V0": V, "seed": seed, "level": LEVEL, "progress": False, **sampled}
     verdict = tp.check(sde, **options, **constants)
     assert verdict.accepted, verdict
     if part == "drift":
