@@ -58,6 +58,7 @@ HALF = ROOT / np.sqrt(2 * np.pi)
         (lambda Y: tp.exp(tp.relu(Y) ** 2) - 1, SQUARE),
         (lambda Y: tp.relu(root() * Y) ** 2 / tp.n, SQUARE),
         (lambda Y: tp.leaky_relu(Y, 0.5) ** 2, 1.25 * SQUARE),
+        (lambda Y: tp.relu(tp.abs(Y) - tp.relu(Y)) ** 2, SQUARE),
         (lambda Y: tp.where(Y, Y**2, -3 * Y**2), -2 * SQUARE),
         (lambda Y: tp.relu(Y) / root(), HALF),
         (lambda Y: tp.clip(Y, 0, 1) / root(), HALF),
