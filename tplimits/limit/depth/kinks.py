@@ -67,9 +67,13 @@ def _function_of(form: Expr, argument: Expr) -> Expr | None:
 
 
 def _heads(written: Expr) -> list[Expr]:
-    """The scalars whose sign a head asks for, written as they are."""
+    """The scalars whose sign a head asks for, written as they are, the shortest first: it may stand in the others."""
     found = [h.args[0] for h in written.atoms(sympy.Abs, sympy.sign, step, relu, leaky_relu, where)]
-    return sorted(dict.fromkeys(a for a in found if a.has(Entry)), key=sympy.default_sort_key)
+    return sorted(dict.fromkeys(a for a in found if a.has(Entry)), key=_by_length)
+
+
+def _by_length(argument: Expr) -> tuple:
+    return sympy.count_ops(argument), sympy.default_sort_key(argument)
 
 
 def _settles_at_kink(lowering: Lowering, body: Expr, argument: Expr, env: Mapping[Expr, int]) -> bool:
@@ -111,10 +115,10 @@ def _is_even_root(power: Expr) -> bool:
 
 
 def _arguments(body: Expr) -> list[Expr]:
-    """The scalars at whose value the function may have a kink, the longest first."""
+    """The scalars at whose value the function may have a kink, the shortest first."""
     found = [j.args[0] for j in body.atoms(step)] + [p.base for p in body.atoms(sympy.Pow) if _is_root(p)]
     every = dict.fromkeys(a for a in found if a.has(Entry))
-    return sorted(every, key=lambda a: (-sympy.count_ops(a), sympy.default_sort_key(a)))
+    return sorted(every, key=_by_length)
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
 
 def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], shown: Expr) -> None:
     """Refuse a scalar whose fourth cumulant does not vanish: for such averages that tells (Nualart, Peccati)."""
-    if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms):
+    if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms if t.pert < 1):
         return
     second = laws.moment([(0, local)] * 2)[0]
     fourth = laws.moment([(0, local)] * 4)[0] - times_form(second, second).scaled(sympy.Integer(3))
