@@ -194,7 +194,8 @@ def classify(target: Any, parametrization: Parametrization, optimizer: Any) -> C
     anything else, powers are counted alone, without inequalities.
 
     Raises ProgramError for what is no network, parametrization or optimizer, and for exponents with symbols where a
-    program has powers of n that are not those of one parameter's image.
+    program has powers of n that are not those of one parameter's image; NoLimitError where something grows unless a
+    mean vanishes, and this is not known.
     """
     verdict = verdict_on(target, parametrization, optimizer)
     return Classification(verdict.network, verdict.parametrization, optimizer, verdict)

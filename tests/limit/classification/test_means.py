@@ -60,6 +60,12 @@ def normed(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
     return v * tp.relu(W @ (c / tp.sqrt(tp.avg(c * c) + 0.01)))
 
 
+@tp.network
+def of_other_neurons(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x, β = tp.sum(U * ξ, over="d"), tp.neuron("β")
+    return v * tp.relu(W @ tp.avg(tp.tanh(x * x[β]) * x[β], over=β))
+
+
 def logits(ξ, U, Q, K, V, v, *, power):
     """Attention with logits over n^(1 − power)."""
     x = tp.sum(U * ξ, over="d")
@@ -116,6 +122,7 @@ VERDICTS = {
     "a readout of mean one": (ones, "unstable", "feature"),
     "readout first": (last_first, "operator", "feature"),
     "centred LayerNorm": (normed, "operator", "feature"),
+    "means over other neurons": (of_other_neurons, "operator", "feature"),
     "attention over n": (over_n.bind(token=3), "operator", "feature"),
     "attention over √n": (over_root.bind(token=3), "feature", "unstable"),
     "two layers over √n": (two_roots.bind(token=3, layer=2), "feature", "unstable"),
@@ -191,6 +198,20 @@ def test_a_mean_that_does_not_vanish_is_named():
     assert found.nearest.a_out == 1
     (row,) = [i for i in tp.classify(unread, tp.MUP, tp.SGD()).inequalities if i.about == "f"]
     assert row.right == 1 and row.holds
+
+
+def test_a_mean_that_is_not_known_is_refused_where_the_verdict_rests_on_it():
+    """More correlated variables than a mean is offered for: μP is stable either way, NTP is not without the mean."""
+
+    @tp.network
+    def many(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "head"]):
+        h = tp.relu(W @ tp.sum(U * ξ, over="d"))
+        return tp.exp(-sum((h.sel(head=i) - i) ** 2 * (h.sel(head=(i + 1) % 8) + 1) for i in range(8)))
+
+    network = many.bind(head=8)
+    with pytest.raises(tp.NoLimitError, match=r"whether a mean vanishes is not known.*8 correlated Gaussian variables"):
+        tp.classify(network, tp.NTP, tp.SGD())
+    assert tp.classify(network, tp.MUP, tp.SGD()).stable
 
 
 def test_powers_that_a_homogeneous_function_passes_on_hide_nothing():

@@ -19,7 +19,7 @@ from tplimits.limit.kernels.brackets import ONE_SIDE
 from tplimits.limit.kernels.leaves import Of
 from tplimits.limit.kernels.recursion import Recursion
 from tplimits.program.backward import Backward, backpropagation
-from tplimits.program.entries import axis_symbol, constant_symbol
+from tplimits.program.entries import Entry, axis_symbol, constant_symbol
 from tplimits.program.nodes import Avg, InitialMatrix, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 from tplimits.program.scale import at_infinity
@@ -66,7 +66,7 @@ def means_of(network: Program) -> Means:
     limits = _limits(program) or _limits(network)
     if limits is None:
         return Means(always, always, frozenset(), unknown)
-    start = frozenset(p for p in sums if p < len(limits.program) and _vanishes(limits, p))
+    start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p))
     scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
     zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
     return Means(always | start, always, zeros, {p: why for p, why in unknown.items() if p not in start})
@@ -100,6 +100,14 @@ def _recursion(program: Program) -> Recursion:
     return Recursion(program, Tangent(program, {}, len(program)))
 
 
+def _is_seen_to_vanish(state: Recursion, position: int) -> bool:
+    """Whether a mean is zero and the recursion offers it."""
+    try:
+        return _vanishes(state, position)
+    except NoLimitError:
+        return False
+
+
 def _vanishes(state: Recursion, position: int, program: Program | None = None) -> bool:
     """Whether the mean of what is averaged, or returned, is zero."""
     s = (program or state.program)[position]
@@ -115,7 +123,11 @@ def _is_zero_limit(s: Instruction, value: Expr) -> bool:
 
 
 def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
-    """The program with all scalars given from outside, and powers of n as constants; what no sum needs is left out."""
+    """The program with all scalars given from outside, and powers of n as constants; what no sum needs is left out.
+
+    Means over other neurons, E ψ(x_α; x_β) over β, are functions of x_α, as ψ(x_α; c) is for any c: a constant stands
+    for the neuron β, so that what vanishes for all of them vanishes.
+    """
     needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
     swap = {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
     instructions: list[Instruction] = []
@@ -126,11 +138,11 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
             given.append(position)
             instructions.append(InitialScalar(s.name, s.axes, s.line))
         else:
-            changed = isinstance(s, OuterNonlin) and s.body.free_symbols & set(swap)
-            instructions.append(_replaced(s, swap) if changed else s)
+            instructions.append(_without_slots(s, swap) if isinstance(s, OuterNonlin) else s)
     return program.replace(instructions=tuple(instructions), inputs=tuple(given))
 
 
-def _replaced(s: Instruction, swap: Mapping[Expr, Expr]) -> Instruction:
-    assert isinstance(s, OuterNonlin)
-    return replace(s, body=s.body.xreplace(dict(swap)))
+def _without_slots(s: OuterNonlin, swap: Mapping[Expr, Expr]) -> OuterNonlin:
+    others = {e: constant_symbol(f"{e} as a constant") for e in s.body.atoms(Entry) if e.neuron in s.slots}
+    body = s.body.xreplace({**swap, **others})
+    return replace(s, body=body, slots=(), slot_names=(), slot_widths=())

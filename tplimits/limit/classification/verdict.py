@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from tplimits.errors import ProgramError
+from tplimits.errors import NoLimitError, ProgramError
 from tplimits.limit.classification.activations import Finding, findings
 from tplimits.limit.classification.counting import Counting
 from tplimits.limit.classification.inequalities import Inequality, Parameter, Table, real_symbols
@@ -222,7 +222,19 @@ def _on_program(network: Program, parametrization: Parametrization, optimizer: A
     moved = scaling.moved(exponents)
     table = _table(found, moved, parametrization, optimizer, network)
     counting = None if symbolic else Counting(network, parametrization, optimizer)
-    return Verdict(network, parametrization, table, counting, scaling)
+    verdict = Verdict(network, parametrization, table, counting, scaling)
+    _refuse_unknown(verdict)
+    return verdict
+
+
+def _refuse_unknown(verdict: Verdict) -> None:
+    """NoLimitError where something grows and a mean is not known, which is then taken not to vanish."""
+    unknown = verdict.counting.means.unknown if verdict.counting is not None else {}
+    if unknown and verdict.regime == "unstable":
+        raise NoLimitError(
+            f"classify({verdict.network.name}, {verdict.parametrization!r}): whether a mean vanishes is not known, and "
+            f"with it whether {verdict.breaks[0].partition(':')[0]}. {next(iter(unknown.values()))}"
+        )
 
 
 def _table(
