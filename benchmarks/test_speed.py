@@ -29,7 +29,7 @@ PATIENCE = 20
 ROUNDS = 3
 PACKAGE = Path(tp.__file__).parent
 #: what `import tplimits` leaves for later: whatever computes numbers or draws pictures
-LATE = ("numba", "scipy", "matplotlib")
+LATE = ("numba", "scipy.special", "scipy.optimize", "matplotlib")
 
 
 def cpu_seconds() -> float:

@@ -211,7 +211,7 @@ def test_a_full_device_is_named(run):
         (("derive", "user.py:net", "--size", "token"), "write --size NAME=VALUE"),
         (
             ("derive", "tied_relu", "--regime", "nonsense"),
-            "this version knows the regimes width, proportional, kernels, maximal, tangent",
+            "this version knows the regimes width, depth, kernels, feature, operator",
         ),
         (("derive", "tied_relu", "--regime", "kernels"), "is no network"),
         (("derive", "tied_relu", "--infinite", "head"), "--regime kernels"),
@@ -219,15 +219,15 @@ def test_a_full_device_is_named(run):
         (("derive", "transformer_blok"), "near names are transformer_block"),
         (("derive", "mlp", "--regime", "maximal", "--optimizer", "adm"), "the optimizers are sgd, signsgd, adam"),
         (("derive", "mlp", "--regime", "maximal", "--optimizer", "adam:ep=1"), "`ep` is none of adam's β1, β2, eps"),
-        (("derive", "mlp", "--regime", "maximal", "--infinite", "d"), "--regime kernels or --regime tangent"),
+        (("derive", "mlp", "--regime", "maximal", "--infinite", "d"), "--regime kernels or --regime operator"),
         (("derive", "mlp", "--regime", "tangent", "--train", "v"), "--train goes with --regime kernels"),
         (("derive", "mlp", "--regime", "tangent", "--weight-decay", "2"), "a step keeps 1 − weight_decay"),
         (
             ("derive", "mlp", "--regime", "kernels", "--weight-decay", "0.1"),
-            "--weight-decay goes with --regime maximal",
+            "--weight-decay goes with --regime feature",
         ),
-        (("evaluate", "mlp", "--regime", "proportional"), "numbers are those of width, kernels, maximal, tangent"),
-        (("evaluate", "mlp", "--lr", "1"), "--lr goes with --regime maximal or --regime tangent"),
+        (("evaluate", "mlp", "--regime", "depth"), "numbers are those of width, kernels, feature, operator"),
+        (("evaluate", "mlp", "--lr", "1"), "--lr goes with --regime feature or --regime operator"),
         (("evaluate", "mlp", "--regime", "maximal"), "takes its inputs from --data FILE"),
         (("check", "mlp", "--regime", "tangent", "--data", "x.npy"), "add --targets FILE"),
         (("check", "mlp", "--regime", "tangent", "--data", "x.npy", "--targets", "y.npy"), "add --lr 0.1"),
@@ -361,15 +361,15 @@ def resnet(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, γ, λ):
 def test_a_block_derives_in_the_proportional_regime(run, tmp_path):
     file = tmp_path / "layers.py"
     file.write_text(BLOCK, encoding="utf-8")
-    proportional = ("derive", f"{file}:resnet", "--regime", "proportional")
+    proportional = ("derive", f"{file}:resnet", "--regime", "depth")
     status, out, _ = run(*proportional, "--set", "γ=3/5", "--set", "λ=4/5")
     assert status == 0
     assert "covariance SDE of resnet" in out
-    assert "--regime proportional" in fails(run, "derive", f"{file}:resnet")
+    assert "--regime depth" in fails(run, "derive", f"{file}:resnet")
     page, data = tmp_path / "a.html", tmp_path / "a.json"
     assert run(*proportional, "--set", "γ=3/5", "--set", "λ=4/5", "--html", str(page), "--json", str(data))[0] == 0
     assert "<math" in page.read_text(encoding="utf-8") and json.loads(data.read_text(encoding="utf-8"))["fixed"] == []
-    assert run("derive", str(data), "--regime", "proportional")[1] == out
+    assert run("derive", str(data), "--regime", "depth")[1] == out
     assert "--fixed goes with" in fails(run, "derive", "tied_relu", "--fixed", "k")
 
 
@@ -406,7 +406,7 @@ def test_kernels_of_a_network_print_go_to_files_and_become_numbers(run, folder):
     assert numpy.array_equal(found["nngp"], nngp) and numpy.array_equal(found["ntk"], ntk)
 
 
-@pytest.mark.parametrize(("regime", "start"), [("maximal", "|x_t⟩"), ("tangent", "f_{t+1} = f_t")])
+@pytest.mark.parametrize(("regime", "start"), [("feature", "|x_t⟩"), ("operator", "f_{t+1} = f_t")])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam:eps=0.1", "adafactor:eps=0.1"])
 def test_limits_of_training_go_to_files(regime, start, optimizer, run, folder):
     (folder / "nets.py").write_text(NETWORK, encoding="utf-8")
@@ -532,7 +532,7 @@ def trained(folder):
 
 
 def test_training_derives_with_an_optimizer(run, trained, folder):
-    for regime, kind in (("maximal", tp.MaximalUpdate), ("tangent", tp.NeuralTangent)):
+    for regime, kind in (("feature", tp.MaximalUpdate), ("operator", tp.NeuralTangent)):
         options = ("--optimizer", "adam:eps=1/16,beta1=0.5", "--weight-decay", "0.25")
         status, out, _ = run("derive", "nets.py:net", "--regime", regime, *options, "--latex", "a.tex", "--steps")
         limit = tp.derive(trained, kind(tp.Adam(0.5, eps=Fraction(1, 16)), weight_decay=0.25))
@@ -543,8 +543,8 @@ def test_training_derives_with_an_optimizer(run, trained, folder):
 def test_outputs_in_training_are_printed_written_and_go_on_from_a_file(run, trained, folder):
     signal = tp.squared_error(Y, train=[0, 1])
     for regime, kind, start in (
-        ("maximal", tp.MaximalUpdate, {}),
-        ("tangent", tp.NeuralTangent, {"f0": numpy.zeros(3)}),
+        ("feature", tp.MaximalUpdate, {}),
+        ("operator", tp.NeuralTangent, {"f0": numpy.zeros(3)}),
     ):
         few = ("--particles", "256", "--replicates", "2", "--seed", "3")
         more = (*few, *(("--f0", "start.npy") if start else ()), "--json", "n.json", "--checkpoint", f"{regime}.npz")
@@ -561,8 +561,13 @@ def test_outputs_in_training_are_printed_written_and_go_on_from_a_file(run, trai
         assert "another run" in fails(run, "evaluate", "nets.py:net", "--regime", regime, *ASKED, *more, "--seed", "4")
 
 
+def test_names_that_regimes_had_before_still_stand_for_them(run, trained):
+    for now, before in (("feature", "maximal"), ("operator", "tangent")):
+        assert run("derive", "nets.py:net", "--regime", before) == run("derive", "nets.py:net", "--regime", now)
+
+
 @pytest.mark.sampling
-@pytest.mark.parametrize("regime", ["maximal", "tangent"])
+@pytest.mark.parametrize("regime", ["feature", "operator"])
 def test_outputs_in_training_are_checked(run, trained, regime):
     options = ("check", "nets.py:net", "--regime", regime, *ASKED, "--widths", "16,32,64", "--draws", "400")
     status, out, _ = run(*options, "--level", "0.001")
@@ -574,7 +579,7 @@ def test_outputs_in_training_are_checked(run, trained, regime):
 
 def test_files_of_training_that_do_not_fit(run, trained, folder):
     options = ("evaluate", "nets.py:net", "--regime")
-    assert "--f0 goes with --regime tangent" in fails(run, *options, "maximal", *ASKED, "--f0", "start.npy")
+    assert "--f0 goes with --regime operator" in fails(run, *options, "feature", *ASKED, "--f0", "start.npy")
     numpy.save(folder / "y.npy", numpy.zeros(2))
     assert "targets have shape (2,)" in fails(run, *options, "maximal", *ASKED)
     numpy.save(folder / "y.npy", numpy.full(3, numpy.nan))

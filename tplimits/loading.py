@@ -22,6 +22,7 @@ from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.serial import from_json
 from tplimits.report import json_report
+from tplimits.report.kernels.document import KERNELS
 from tplimits.report.written import DEPTH, TRAINING
 
 
@@ -129,9 +130,7 @@ def _from_json(path: Path) -> Program:
 
 def _program_part(text: str) -> str:
     """The program inside a report of `tplimits derive --json`; any other text as it is."""
-    if not any(
-        f'"format": "{kind}"' in text[:200] for kind in (json_report.LIMIT, json_report.KERNELS, TRAINING, DEPTH)
-    ):
+    if not any(f'"format": "{kind}"' in text[:200] for kind in (json_report.LIMIT, KERNELS, TRAINING, DEPTH)):
         return text
     fields.parse(text)  # refuses what is too large or too deep
     return json.dumps(json.loads(text).get("program"))

@@ -33,6 +33,13 @@ INNER = {"returns_tuple", "size_of", "root_axis", "known", "arrays", "tables", "
 #: what kernels of a network predict, and how far they are random
 PREDICTED = (Prediction, KernelSample, Kurtosis)
 INNER |= {"array_names", "values"}  # of CovarianceSDE: what the views are made of
+INNER |= {
+    "check_keywords",
+    "judged",
+    "shown",
+    "numbers_document",
+    "trained_as",
+}  # what check() and commands ask of a limit
 
 
 def public(namespace):

@@ -10,7 +10,9 @@ from source import ROOT
 import tplimits as tp
 from tplimits import zoo
 from tplimits.limit.closed_forms.table import CLOSED_FORMS
+from tplimits.program import nodes
 from tplimits.program.refusals import ENTRYWISE
+from tplimits.program.walk import METHODS, Walker
 from tplimits.report.citations import ENTRIES
 
 #: public functions of tplimits without an example in their docstring, and why
@@ -41,6 +43,20 @@ def test_closed_forms_have_a_test_against_mpmath_and_a_citation(row):
     tests = [p.read_text(encoding="utf-8") for p in (ROOT / "tests" / "limit" / "closed_forms").glob("test_*.py")]
     assert any(row.name in text and "mpmath" in text for text in tests), f"no test of the row {row.name!r}"
     assert row.citation in ENTRIES
+
+
+def test_every_kind_of_instruction_has_a_method_of_walkers():
+    kinds = {kind for kind in vars(nodes).values() if isinstance(kind, type) and issubclass(kind, nodes.Instruction)}
+    assert kinds - {nodes.Instruction} == set(METHODS)
+    assert Walker.__abstractmethods__ == set(METHODS.values())
+
+
+def test_a_walker_that_forgets_a_kind_cannot_be_made():
+    class Forgetful(Walker[int]):
+        initial_matrix = initial_vector = initial_scalar = matmul = average = scalar = lambda self, s: 0
+
+    with pytest.raises(TypeError, match="outer"):
+        Forgetful()
 
 
 @pytest.mark.parametrize("name", list(zoo.PROGRAMS))

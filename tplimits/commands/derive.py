@@ -13,13 +13,13 @@ from tplimits.output import writable, write
 from tplimits.results.protocol import Limit
 from tplimits.terminal import show
 
-_HELP = "width; proportional: depth grows with width, for a block; of a network: kernels, maximal, tangent"
+_HELP = "width; depth: it grows with width, for a block; of a network: kernels, feature, operator"
 
 
 def derive(
     target: Target,
     regime: Annotated[str, typer.Option(help=_HELP)] = "width",
-    fixed: Annotated[list[str], typer.Option("--fixed", metavar="WIDTH", help="proportional: a width that stays")] = [],  # noqa: B006
+    fixed: Annotated[list[str], typer.Option("--fixed", metavar="WIDTH", help="depth: a width that stays")] = [],  # noqa: B006
     infinite: Infinite = [],  # noqa: B006
     train: Train = [],  # noqa: B006
     optimizer: Optimizer = None,

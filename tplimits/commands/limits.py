@@ -19,6 +19,7 @@ from tplimits.terminal import working
 
 #: the regimes by the names they have on the command line
 BY_WORD: Mapping[str, type[Regime]] = {kind.word: kind for kind, _ in REGIMES}
+_KNOWN = {**BY_WORD, **{kind.formerly: kind for kind, _ in REGIMES if kind.formerly is not None}}
 #: what `evaluate` calls the things that options give
 _ARGUMENTS = {"data": ("X", "X1"), "targets": ("error",)}
 
@@ -62,16 +63,16 @@ def _takes(kind: type[Regime], option: str) -> bool:
 
 def regime_named(word: str, options: Options) -> type[Regime]:
     """A regime; TyperException for words that are none, and for options of others."""
-    if word not in BY_WORD:
+    if word not in _KNOWN:
         raise TyperException(f"--regime {word}: this version knows the regimes {', '.join(BY_WORD)}.")
-    options.refuse_foreign(BY_WORD[word])
-    return BY_WORD[word]
+    options.refuse_foreign(_KNOWN[word])
+    return _KNOWN[word]
 
 
 def with_numbers(asked: str | None, options: Options) -> type[Regime]:
     """The regime of `evaluate` and `check`: kernels where something is said about them, else width."""
     known = [word for word, kind in BY_WORD.items() if kind.inputs is not None]
-    if asked is not None and asked not in known:
+    if asked is not None and (asked not in _KNOWN or _KNOWN[asked].inputs is None):
         raise TyperException(f"--regime {asked}: numbers are those of {', '.join(known)}.")
     about_kernels = options.data or options.infinite or options.train
     return regime_named(asked or ("kernels" if about_kernels else "width"), options)
@@ -111,11 +112,11 @@ def _fields(kind: type[Regime], target: str, program: Program, options: Options)
 def _refuse_others(program: Program) -> None:
     if program.state is not None:
         raise TyperException(
-            f"`{program.name}` is a block, one layer of a deep network: tplimits derive --regime proportional."
+            f"`{program.name}` is a block, one layer of a deep network: tplimits derive --regime depth."
         )
     if program.is_network:
         raise TyperException(
-            f"`{program.name}` is a network: tplimits derive --regime kernels, maximal or tangent, or evaluate "
+            f"`{program.name}` is a network: tplimits derive --regime kernels, feature or operator, or evaluate "
             "and check with --data."
         )
 

@@ -15,7 +15,7 @@ Method = Annotated[str | None, typer.Option(help="width: auto, exact, quadrature
 Particles = Annotated[int | None, typer.Option(help="particles of one replicate")]
 Replicates = Annotated[int | None, typer.Option(help="independent runs of particles, for the error")]
 Infinite = Annotated[
-    list[str], typer.Option("--infinite", metavar="AXIS", help="kernels, tangent: infinitely many of it")
+    list[str], typer.Option("--infinite", metavar="AXIS", help="kernels, operator: infinitely many of it")
 ]
 Train = Annotated[list[str], typer.Option("--train", metavar="NAME", help="kernels: what is trained; all if left out")]
 Data = Annotated[
@@ -24,7 +24,7 @@ Data = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="the same seed gives the same numbers")]
 AskedRegime = Annotated[
-    str | None, typer.Option("--regime", help="width, kernels, maximal or tangent; kernels of a network with --data")
+    str | None, typer.Option("--regime", help="width, kernels, feature or operator; kernels of a network with --data")
 ]
 #: of networks in training
 Optimizer = Annotated[
@@ -37,5 +37,5 @@ Targets = Annotated[
 Rate = Annotated[float | None, typer.Option("--lr", help="training: the learning rate")]
 Times = Annotated[int | None, typer.Option("--steps", help="training: the number of steps")]
 Start = Annotated[
-    Path | None, typer.Option("--f0", metavar="FILE", help="tangent: outputs at the start, .npy; drawn if left out")
+    Path | None, typer.Option("--f0", metavar="FILE", help="operator: outputs at the start, .npy; drawn if left out")
 ]

@@ -32,6 +32,7 @@ from tplimits.program.nodes import (
     ScalarNonlin,
 )
 from tplimits.program.program import Program
+from tplimits.program.walk import Walker
 
 
 def derive_width(
@@ -48,11 +49,12 @@ def derive_width(
     instruction before it is read, and TooMuch raised when `effort` is spent.
     """
     state = State(program, Expectations(Gaussians(), table, effort=effort), with_dots)
+    rules = _Rules(state)
     for position, instruction in enumerate(program.instructions):
         reading(position)
         for index in indices(program, instruction.axes):
             try:
-                _apply(state, position, instruction, index)
+                rules.read(instruction, (position, index))
             except InfiniteMoment as infinite:
                 raise NoLimitError(
                     f"{program.where(position)}: {infinite}. Bound the function, or narrow its argument."
@@ -70,27 +72,35 @@ def _ket(state: State, key: Key | None) -> Ket:
     return Ket("0", S.Zero) if key is None else state.kets[key]
 
 
-def _apply(state: State, position: int, instruction: Instruction, index: tuple[int, ...]) -> None:
-    key = (position, index)
-    if isinstance(instruction, InitialMatrix):
-        return
-    if isinstance(instruction, InitialVector):
-        initial_vector(state, key, instruction)
-    elif isinstance(instruction, InitialScalar):
-        initial_scalar(state, key, instruction)
-    elif isinstance(instruction, MatMul):
-        assert instruction.operand is not None
-        chosen = tuple(state.unroller.index_at(i, instruction.axes, index) for i in instruction.matrix_indices)
-        view = (instruction.matrix, chosen, instruction.transposed)
-        matmul(
-            state, key, view, _ket(state, _operand(state, instruction.operand, instruction, index)), instruction.over
-        )
-    elif isinstance(instruction, Avg):
-        assert instruction.operand is not None
-        operand = _operand(state, instruction.operand, instruction, index)
-        average(state, key, _ket(state, operand), operand)
-    elif isinstance(instruction, ScalarNonlin):
-        scalar(state, key, instruction)
-    else:
-        assert isinstance(instruction, OuterNonlin)
-        outer(state, key, instruction)
+class _Rules(Walker[None]):
+    """The rule of each kind, at one index of its axes."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
+        """A matrix has no ket; its products do."""
+
+    def initial_vector(self, s: InitialVector, key: Key) -> None:
+        initial_vector(self.state, key, s)
+
+    def initial_scalar(self, s: InitialScalar, key: Key) -> None:
+        initial_scalar(self.state, key, s)
+
+    def matmul(self, s: MatMul, key: Key) -> None:
+        assert s.operand is not None
+        chosen = tuple(self.state.unroller.index_at(i, s.axes, key[1]) for i in s.matrix_indices)
+        view = (s.matrix, chosen, s.transposed)
+        operand = _operand(self.state, s.operand, s, key[1])
+        matmul(self.state, key, view, _ket(self.state, operand), s.over)
+
+    def average(self, s: Avg, key: Key) -> None:
+        assert s.operand is not None
+        operand = _operand(self.state, s.operand, s, key[1])
+        average(self.state, key, _ket(self.state, operand), operand)
+
+    def scalar(self, s: ScalarNonlin, key: Key) -> None:
+        scalar(self.state, key, s)
+
+    def outer(self, s: OuterNonlin, key: Key) -> None:
+        outer(self.state, key, s)

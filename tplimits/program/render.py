@@ -20,6 +20,7 @@ from tplimits.program.nodes import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
     from tplimits.program.program import Program
@@ -117,31 +118,45 @@ def _law(vector: InitialVector) -> str:
     return f"entries N({number_text(mean)}, {number_text(std**2)})"
 
 
+class _RightHandSide(Walker[tuple[str, str]]):
+    """(what an instruction is, which kind it is) as printed in the list."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def initial_matrix(self, s: InitialMatrix) -> tuple[str, str]:
+        return f"{s.rows}×{s.columns}, entries N(0, 1/{s.columns})", "matrix"
+
+    def initial_vector(self, s: InitialVector) -> tuple[str, str]:
+        return f"over {s.over}, {_law(s)}", "vector"
+
+    def initial_scalar(self, s: InitialScalar) -> tuple[str, str]:
+        return "given" if s.value is None else number_text(s.value), "scalar"
+
+    def matmul(self, s: MatMul) -> tuple[str, str]:
+        assert s.operand is not None
+        inside = ", ".join(map(str, s.matrix_indices))
+        symbol = self.program[s.matrix].name + (f"[{inside}]" if inside else "") + ("ᵀ" if s.transposed else "")
+        return f"{symbol} {body_text(self.program, s.operand)}", "MatMul"
+
+    def average(self, s: Avg) -> tuple[str, str]:
+        assert s.operand is not None
+        return f"⟨{body_text(self.program, s.operand)}⟩", "Avg"
+
+    def scalar(self, s: ScalarNonlin) -> tuple[str, str]:
+        return body_text(self.program, s.body), "ScalarNonlin"
+
+    def outer(self, s: OuterNonlin) -> tuple[str, str]:
+        named = dict(zip(s.slots, s.slot_names or map(str, s.slots), strict=True))
+        body = body_text(self.program, s.body, named)
+        if s.slots:
+            return f"⟨{body}⟩_{{{','.join(named.values())}}}", f"OuterNonlin, order {s.order}"
+        return body, "OuterNonlin"
+
+
 def right_hand_side(program: Program, instruction: Instruction) -> tuple[str, str]:
     """(what it is, which kind it is) as printed in the list."""
-    if isinstance(instruction, InitialMatrix):
-        return f"{instruction.rows}×{instruction.columns}, entries N(0, 1/{instruction.columns})", "matrix"
-    if isinstance(instruction, InitialVector):
-        return f"over {instruction.over}, {_law(instruction)}", "vector"
-    if isinstance(instruction, InitialScalar):
-        return "given" if instruction.value is None else number_text(instruction.value), "scalar"
-    if isinstance(instruction, MatMul):
-        assert instruction.operand is not None
-        matrix = program[instruction.matrix].name
-        inside = ", ".join(map(str, instruction.matrix_indices))
-        symbol = matrix + (f"[{inside}]" if inside else "") + ("ᵀ" if instruction.transposed else "")
-        return f"{symbol} {body_text(program, instruction.operand)}", "MatMul"
-    if isinstance(instruction, Avg):
-        assert instruction.operand is not None
-        return f"⟨{body_text(program, instruction.operand)}⟩", "Avg"
-    if isinstance(instruction, ScalarNonlin):
-        return body_text(program, instruction.body), "ScalarNonlin"
-    assert isinstance(instruction, OuterNonlin)
-    named = dict(zip(instruction.slots, instruction.slot_names or map(str, instruction.slots), strict=True))
-    body = body_text(program, instruction.body, named)
-    if instruction.slots:
-        return f"⟨{body}⟩_{{{','.join(named.values())}}}", f"OuterNonlin, order {instruction.order}"
-    return body, "OuterNonlin"
+    return _RightHandSide(program).read(instruction)
 
 
 def text(program: Program) -> str:

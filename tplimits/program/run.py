@@ -33,11 +33,11 @@ from tplimits.program.nodes import (
     InitialMatrix,
     InitialScalar,
     InitialVector,
-    Instruction,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
     from tplimits.program.program import Program
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _CHUNK = 4_000_000
 
 
-class Execution:
+class Execution(Walker[Array]):
     """One program, one width, a batch of draws: holds the arrays of all instructions."""
 
     def __init__(
@@ -142,21 +142,31 @@ class Execution:
         """Fill `arrays` from where it ends up to the first `count` instructions."""
         with numpy.errstate(all="ignore"):
             for instruction in self.program.instructions[len(self.arrays) : count]:
-                self.arrays.append(self._run_one(instruction))
+                self.arrays.append(self.read(instruction))
         return self
 
-    def _run_one(self, instruction: Instruction) -> Array:
-        if isinstance(instruction, (InitialMatrix, InitialVector, InitialScalar)):
-            return self._initial(instruction)
-        if isinstance(instruction, MatMul):
-            return self._matmul(instruction)
-        if isinstance(instruction, Avg):
-            return self._vector(instruction).mean(axis=-1)
-        if isinstance(instruction, ScalarNonlin):
-            everything = slice(0, self.draws), slice(None)
-            return self._body(instruction.body, instruction.axes, {}, *everything)
-        assert isinstance(instruction, OuterNonlin)
-        return self._outer(instruction)
+    # -- one method a kind ------------------------------------------------------------------
+
+    def initial_matrix(self, s: InitialMatrix) -> Array:
+        return self._initial(s)
+
+    def initial_vector(self, s: InitialVector) -> Array:
+        return self._initial(s)
+
+    def initial_scalar(self, s: InitialScalar) -> Array:
+        return self._initial(s)
+
+    def matmul(self, s: MatMul) -> Array:
+        return self._matmul(s)
+
+    def average(self, s: Avg) -> Array:
+        return self._vector(s).mean(axis=-1)
+
+    def scalar(self, s: ScalarNonlin) -> Array:
+        return self._body(s.body, s.axes, {}, slice(0, self.draws), slice(None))
+
+    def outer(self, s: OuterNonlin) -> Array:
+        return self._outer(s)
 
     # -- initial data -------------------------------------------------------------------------
 

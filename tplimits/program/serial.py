@@ -34,6 +34,7 @@ from tplimits.program.nodes import (
 from tplimits.program.postfix import words
 from tplimits.program.program import Program
 from tplimits.program.spec import verify
+from tplimits.program.walk import Walker
 
 FORMAT = "tplimits program"
 VERSION = "1"
@@ -98,29 +99,40 @@ def _table(table: Table, write: Callable[[Any], str]) -> dict[str, list[str]]:
     return {"axes": list(table.axes), "shape": list(map(str, table.values.shape)), "values": values}
 
 
+class _Written(Walker[dict[str, Any]]):
+    """What the JSON object of an instruction holds beside its kind, name and axes."""
+
+    def initial_matrix(self, s: InitialMatrix) -> dict[str, Any]:
+        return {"rows": s.rows, "columns": s.columns}
+
+    def initial_vector(self, s: InitialVector) -> dict[str, Any]:
+        return {"over": s.over, "mean": words(s.law.mean), "std": words(s.law.std)}
+
+    def initial_scalar(self, s: InitialScalar) -> dict[str, Any]:
+        return {"value": None if s.value is None else words(s.value)}
+
+    def matmul(self, s: MatMul) -> dict[str, Any]:
+        indices = [words(i) for i in s.matrix_indices]
+        found = {"over": s.over, "matrix": str(s.matrix), "transposed": s.transposed, "indices": indices}
+        return {**found, "operand": words(s.operand)}
+
+    def average(self, s: Avg) -> dict[str, Any]:
+        return {"over": s.over, "operand": words(s.operand)}
+
+    def scalar(self, s: ScalarNonlin) -> dict[str, Any]:
+        return {"body": words(s.body)}
+
+    def outer(self, s: OuterNonlin) -> dict[str, Any]:
+        slots = {"slot_names": list(s.slot_names), "slot_widths": list(s.slot_widths)}
+        return {"over": s.over, **slots, "body": words(s.body, s.slots)}
+
+
 def _fields(program: Program, position: int) -> dict[str, Any]:
     """One instruction as a JSON object."""
     s = program[position]
     kind = next((word for word, cls in _KINDS.items() if type(s) is cls), None)
-    fields: dict[str, Any] = {"kind": kind, "name": s.name, "axes": list(s.axes)}
     try:
-        if isinstance(s, InitialMatrix):
-            return {**fields, "rows": s.rows, "columns": s.columns}
-        if isinstance(s, InitialVector):
-            return {**fields, "over": s.over, "mean": words(s.law.mean), "std": words(s.law.std)}
-        if isinstance(s, InitialScalar):
-            return {**fields, "value": None if s.value is None else words(s.value)}
-        if isinstance(s, MatMul):
-            indices = [words(i) for i in s.matrix_indices]
-            fields |= {"over": s.over, "matrix": str(s.matrix), "transposed": s.transposed, "indices": indices}
-            return {**fields, "operand": words(s.operand)}
-        if isinstance(s, Avg):
-            return {**fields, "over": s.over, "operand": words(s.operand)}
-        if isinstance(s, OuterNonlin):
-            slots = {"slot_names": list(s.slot_names), "slot_widths": list(s.slot_widths)}
-            return {**fields, "over": s.over, **slots, "body": words(s.body, s.slots)}
-        assert isinstance(s, ScalarNonlin)
-        return {**fields, "body": words(s.body)}
+        return {"kind": kind, "name": s.name, "axes": list(s.axes), **_Written().read(s)}
     except ProgramError as error:
         raise ProgramError(f"{program.where(position)}: {error}") from None
 

@@ -13,9 +13,6 @@ from tplimits.limit.state import State
 from tplimits.program.program import Program
 from tplimits.report import latex
 from tplimits.report.brackets import GramTable, gram_tables
-from tplimits.report.kernels import latex as kernels_latex
-from tplimits.report.kernels.outline import Outline
-from tplimits.report.kernels.steps import assumptions, steps
 from tplimits.report.latex_formulas import Formula
 from tplimits.report.latex_names import name
 from tplimits.version import VERSION
@@ -63,20 +60,6 @@ def width_limit(program: Program, state: State, citation: str) -> str:
         tables=[_gram(state, table) for table in gram_tables(state)],
         steps=state.steps,
         latex=latex.width_limit(program, state),
-        citation=citation,
-        version=VERSION,
-    )
-
-
-def kernel_limit(outline: Outline, citation: str) -> str:
-    """The page of a kernel limit: program, recursion, assumptions, steps, LaTeX, BibTeX."""
-    return TEMPLATES.get_template("kernel_limit.html").render(
-        program=outline.derivation.network,
-        equations=[cells(row) for row in kernels_latex.formulas(outline)],
-        indices=", ".join(f"{letter} over {axis}" for axis, letter in outline.letters.items()),
-        assumptions=assumptions(outline),
-        steps=steps(outline),
-        latex=kernels_latex.kernel_limit(outline),
         citation=citation,
         version=VERSION,
     )

@@ -15,19 +15,14 @@ from tplimits.program.nodes import InitialScalar
 from tplimits.program.program import Program
 from tplimits.program.serial import to_json
 from tplimits.report import latex
-from tplimits.report.kernels import latex as kernels_latex
-from tplimits.report.kernels import text as kernels_text
-from tplimits.report.kernels.outline import Equation, Layers, NamedMean, Outline
-from tplimits.report.kernels.steps import assumptions, steps
 from tplimits.report.writing import MOST_NODES, Writer
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
-    from tplimits.numeric.kernels.request import KernelPair, NNGPAlone
     from tplimits.numeric.number import Number
 
 #: what the files say they are
-LIMIT, NUMBERS, KERNELS = "tplimits width limit", "tplimits numbers", "tplimits kernel limit"
+LIMIT, NUMBERS = "tplimits width limit", "tplimits numbers"
 
 
 def width_limit(program: Program, state: State, citation: str) -> str:
@@ -82,70 +77,10 @@ def numbers(program: Program, values: Mapping[str, Number]) -> str:
     )
 
 
-def kernel_limit(outline: Outline, citation: str) -> str:
-    """Program, recursion (repeated layers once), named means, steps; expressions as text and as LaTeX."""
-    derivation = outline.derivation
-    return written_document(
-        {
-            "format": KERNELS,
-            "tplimits": VERSION,
-            "program": json.loads(to_json(derivation.network)),
-            "trained": list(derivation.trained),
-            "infinite": list(derivation.infinite),
-            "recursion": [_item(outline, item) for item in outline.items],
-            "means": [_mean(outline, mean) for mean in outline.named_means],
-            "indices": {letter: axis for axis, letter in outline.letters.items()},
-            "assumptions": list(assumptions(outline)),
-            "steps": [step_document(step) for step in steps(outline)],
-            "latex": kernels_latex.kernel_limit(outline),
-            "citation": citation,
-        }
-    )
-
-
-def kernel_numbers(program: Program, pair: KernelPair | NNGPAlone) -> str:
-    """Gram matrices with their errors, as nested lists."""
-    reason = getattr(pair, "reason", "")  # why there is no tangent kernel, where there is none
-    names = ("nngp", "nngp_error") if reason else ("nngp", "ntk", "nngp_error", "ntk_error")
-    parts = {name: getattr(pair, name) for name in names}
-    values = {name: getattr(value, "tolist", lambda value=value: value)() for name, value in parts.items()}
-    more = {"no_ntk": reason} if reason else {}
-    document = {"format": NUMBERS, "tplimits": VERSION, "program": program.name, "kernels": values, **more}
-    return written_document(document)
-
-
 def training_numbers(program: Program, f: Any, stderr: Any) -> str:
     """Outputs at every step with their standard errors, (steps + 1, inputs, *outputs) as nested lists."""
     values = {"f": f.tolist(), "stderr": stderr.tolist()}
     return written_document({"format": NUMBERS, "tplimits": VERSION, "program": program.name, "training": values})
-
-
-def _item(outline: Outline, item: Equation | Layers) -> dict[str, Any]:
-    printer, typeset = kernels_text.Printer(outline), kernels_latex.Printer(outline)
-    if isinstance(item, Equation):
-        return {
-            "name": kernels_text.title(item.title),
-            "left": printer.left(item),
-            "right": printer.doprint(item.right),
-            "latex": str(typeset.equation(item)),
-        }
-    return {
-        "layers": [item.first, item.last],
-        "before": {kernels_text.title(a): kernels_text.title(b) for a, b in item.before},
-        "equations": [_item(outline, equation) for equation in item.equations],
-    }
-
-
-def _mean(outline: Outline, mean: NamedMean) -> dict[str, Any]:
-    return {
-        "name": mean.name,
-        "arguments": [str(a) for a in mean.function.arguments],
-        "integrand": sympy.sstr(mean.function.integrand),
-        "variables": [str(z) for z in mean.function.variables],
-        "covariances": [str(c) for c in mean.function.covariances],
-        "closed": None if mean.closed is None else sympy.sstr(mean.closed),
-        "latex": [str(row) for row in kernels_latex.Printer(outline).mean(mean)],
-    }
 
 
 def written_document(document: Mapping[str, Any]) -> str:

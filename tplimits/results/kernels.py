@@ -21,8 +21,8 @@ from tplimits.program.given import named_once
 from tplimits.program.network import parameters
 from tplimits.program.program import Program
 from tplimits.progress import Progress
-from tplimits.report import citations, html, json_report
-from tplimits.report.kernels import latex, steps, text
+from tplimits.report import citations
+from tplimits.report.kernels import document, latex, page, steps, text
 from tplimits.report.kernels.outline import Outline
 from tplimits.results.kernel_claims import kernel_verdict
 from tplimits.results.kernel_inference import Inference
@@ -45,6 +45,7 @@ class Kernels:
     train: tuple[str, ...] | None = None
     infinite: tuple[str, ...] = ()
     word: ClassVar[str] = "kernels"
+    formerly: ClassVar[str | None] = None
     takes: ClassVar[str] = "network"
     options: ClassVar[tuple[str, ...]] = ("train", "infinite")
     inputs: ClassVar[tuple[str, ...] | None] = ("X1", "X2", "replicates")
@@ -160,11 +161,11 @@ class KernelLimit(Inference, Mixture):
 
     def page(self) -> str:
         """One HTML file: program, recursion, assumptions, steps, LaTeX, BibTeX."""
-        return html.kernel_limit(self.outline, self.citation())
+        return page.kernel_limit(self.outline, self.citation())
 
     def document(self) -> str:
         """JSON for other programs to read; it can stand for the network."""
-        return json_report.kernel_limit(self.outline, self.citation())
+        return document.kernel_limit(self.outline, self.citation())
 
     def shown(self, numbers: KernelPair | NNGPAlone) -> Shown:
         """Both Gram matrices."""
@@ -173,7 +174,7 @@ class KernelLimit(Inference, Mixture):
 
     def numbers_document(self, numbers: KernelPair | NNGPAlone) -> str:
         """JSON of the Gram matrices with their errors."""
-        return json_report.kernel_numbers(self.program, numbers)
+        return document.kernel_numbers(self.program, numbers)
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """K and Θ between the inputs X1 and X2, or the user's claims, against networks of finite width."""

@@ -37,7 +37,8 @@ class Proportional:
     """The regime in which depth and width go to infinity together; widths in `fixed` stay as they are."""
 
     fixed: tuple[str, ...] = ()
-    word: ClassVar[str] = "proportional"
+    word: ClassVar[str] = "depth"
+    formerly: ClassVar[str | None] = "proportional"
     takes: ClassVar[str] = "block"
     options: ClassVar[tuple[str, ...]] = ("fixed",)
     inputs: ClassVar[tuple[str, ...] | None] = None

@@ -46,8 +46,9 @@ class Shown:
 class Regime(Protocol):
     """A way for sizes to go to infinity: what a user gives to derive()."""
 
-    #: its name on the command line
+    #: its name in every stage and on the command line, and one that commands took before
     word: ClassVar[str]
+    formerly: ClassVar[str | None]
     #: what it is a limit of: "program", "block" or "network"
     takes: ClassVar[str]
     #: its fields that the command line sets

@@ -36,6 +36,7 @@ class Width:
 
     infinite: tuple[str, ...] = ()
     word: ClassVar[str] = "width"
+    formerly: ClassVar[str | None] = None
     takes: ClassVar[str] = "program"
     options: ClassVar[tuple[str, ...]] = ()
     inputs: ClassVar[tuple[str, ...] | None] = ("method", "particles", "replicates")

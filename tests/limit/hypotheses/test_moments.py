@@ -11,6 +11,8 @@ from sympy import Rational, sqrt
 import tplimits as tp
 from tplimits.limit.gaussians import Gaussians, InitialSource
 from tplimits.limit.hypotheses.moments import tail
+from tplimits.limit.hypotheses.tails import Growth
+from tplimits.program import functions as tp_functions
 
 
 def radial(power):
@@ -75,10 +77,16 @@ def law():
         sympy.exp(x**2 / 5) * sympy.cosh(x**2 / 5),
         1 / sqrt(sympy.Abs(x) * sympy.Abs(sympy.tanh(x))),
         sympy.tanh(sqrt(sympy.tanh(x) + y)),  # not real, however bounded
+        sympy.sin(1 / tp_functions.step(x)),  # no number for x < 0, however bounded
     ],
 )
 def test_what_is_not_square_integrable_is_not_established(ket, law):
     assert not tail(ket, law).established
+
+
+def test_a_pole_under_a_logarithm_or_a_root_is_not_called_infinite(law):
+    for ket in (sympy.log(1 + 1 / sympy.Abs(sympy.sin(y))), (1 + 1 / sympy.Abs(sympy.sin(y))) ** Rational(1, 4)):
+        assert tail(ket, law).kind is not Growth.INFINITE
 
 
 def test_integrable_powers(law):
@@ -86,6 +94,7 @@ def test_integrable_powers(law):
     assert tail((x**2 + sympy.Abs(y)) ** Rational(-1, 2), law).power == 3  # P(D < ε) ~ ε^(3/2)
     assert tail(sympy.exp(x**2 / 6), law).power == pytest.approx(3)
     assert tail(sympy.Abs(x) ** Rational(-1, 3) * sympy.Abs(y) ** Rational(-1, 3), law).power == 3  # independent
+    assert tail(sympy.Abs(x * y) ** Rational(-1, 3), law).power == 3
     assert tail(x / sqrt(x**2 + y**2), law).power == sympy.oo
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 import sympy
 
@@ -89,6 +90,15 @@ def test_exact_zeros_are_refused_at_once():
         tp.derive(tp.program(of_part)).evaluate()
 
 
+def test_data_that_cancel_up_to_rounding_are_zero():
+    def program(x: tp.Vector):
+        weights = tp.constant(numpy.array([0.1, 0.2, -0.3]), axes=("i",))
+        return tp.step(tp.sum(weights * tp.avg(x * x), over="i"))
+
+    with pytest.raises(tp.NoLimitError, match="jump"):
+        tp.derive(tp.program(program))
+
+
 def test_given_scalars_are_where_they_are_at_every_width():
     @tp.program
     def program(x: tp.Vector, c: tp.Scalar = 0):
@@ -149,6 +159,10 @@ SCALED = {
     "tanh of a kink": (lambda u, v: tp.sqrt(tp.n) * tp.tanh(tp.relu(tp.avg(u * v))), ROOT / 2),
     "square": (lambda u, v: tp.n * tp.relu(tp.avg(u * v)) ** 2, 0.5),
     "maximum": (lambda u, v: tp.sqrt(tp.n) * tp.maximum(tp.avg(u * v), 0 * tp.avg(u)), ROOT / 2),
+    "maximum with 1": (lambda u, v: tp.sqrt(tp.n) * (tp.maximum(tp.avg(u * u), 1) - 1), ROOT / 2**0.5),
+    "minimum": (lambda u, v: tp.sqrt(tp.n) * (tp.minimum(tp.avg(u * u), 1 + tp.avg(u * v)) - 1), -ROOT / 2 * 3**0.5),
+    "clip": (lambda u, v: tp.sqrt(tp.n) * (tp.clip(tp.avg(u * u), 0, 1) - 1), -ROOT / 2**0.5),
+    "where": (lambda u, v: tp.sqrt(tp.n) * tp.where(tp.avg(u * v), tp.avg(u * v), 3 * tp.avg(u * v)), -ROOT),
     "sign of a fluctuation": (lambda u, v: tp.sign(tp.sqrt(tp.n) * tp.avg(u * v)) ** 2, 1.0),
     "step of a large argument": (lambda u, v: tp.step(tp.sqrt(tp.n) * (tp.avg(u * u) + tp.avg(u * v))), 1.0),
     "small argument": (lambda u, v: tp.avg(tp.sign(u / tp.sqrt(tp.n)) * u), ROOT),
@@ -162,6 +176,24 @@ def test_powers_of_n_come_out_of_kinks_and_jumps(case):
         return SCALED[case][0](u, v)
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(SCALED[case][1], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda s: tp.sqrt(tp.n) * tp.relu(tp.tanh(s)),
+        lambda s: tp.sqrt(tp.n) * tp.relu(tp.exp(s) - 1),
+        lambda s: tp.step(tp.tanh(s / tp.sqrt(tp.n))),
+        lambda s: tp.sqrt(tp.n) * s * tp.sign(tp.tanh(s)),
+    ],
+)
+def test_kinks_at_their_place_are_not_expanded(function):
+    @tp.program
+    def program(u: tp.Vector, v: tp.Vector):
+        return function(tp.avg(u * v))
+
+    with pytest.raises(tp.NoLimitError, match=r"kink or a jump|lands on a jump"):
+        tp.derive(program)
 
 
 def test_a_gram_that_is_singular_in_disguise_adds_no_direction():

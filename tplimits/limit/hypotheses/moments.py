@@ -24,6 +24,7 @@ from tplimits.limit.hypotheses.reader import Doubt, Randomness
 from tplimits.limit.hypotheses.signs import Signs
 from tplimits.limit.hypotheses.tails import Growth, Tail, of_product, of_sum
 from tplimits.limit.hypotheses.vanishing import integrable, locus, order
+from tplimits.limit.hypotheses.zero import has_flat
 from tplimits.limit.moments import BoxMean
 from tplimits.program import functions
 
@@ -54,7 +55,7 @@ _JUMPING = (*functions.JUMPS, BoxMean)
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
-    found = _Analysis(gaussians).growth(expr)
+    found = _Analysis(gaussians).growth(_with_single_abs(expr))
     if found.established and found.power <= 2:
         return replace(found, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {found.power}")
     return found
@@ -82,6 +83,18 @@ def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness)
             "integrable function of a standard normal). Bound the function, or keep it away from its pole."
         )
     return None if growth.established else Doubt("moment", shown, where, growth.reason)
+
+
+def _with_single_abs(expr: Expr) -> Expr:
+    """|x y| as |x||y|, and |f| as f where f is never negative."""
+    swap: dict[Expr, Expr] = {}
+    for node in expr.atoms(sympy.Abs):
+        inner = node.args[0]
+        if bounds(inner)[0] >= 0:
+            swap[node] = inner
+        elif inner.is_Mul:
+            swap[node] = sympy.Mul(*(sympy.Abs(f) for f in inner.args))
+    return expr.xreplace(swap) if swap else expr
 
 
 class _Analysis:
@@ -171,8 +184,8 @@ class _Analysis:
         if low < 0:
             return Tail(Growth.UNKNOWN, reason=f"the sign of {argument} inside log is not decided", unreal=True)
         inner = self.growth(argument)
-        if not inner.established:
-            return inner
+        if not inner.established:  # a logarithm of a pole may be integrable
+            return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
         if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
@@ -198,7 +211,7 @@ class _Analysis:
             return inner
         if power > 0:
             if inner.kind in (Growth.UNKNOWN, Growth.INFINITE):
-                return inner
+                return inner if power >= 1 else replace(inner, kind=Growth.UNKNOWN)
             return Tail(inner.kind, inner.degree * power, power=inner.power / power)
         if low > 0 or high < 0:
             return Tail(Growth.BOUNDED)
@@ -218,10 +231,11 @@ class _Analysis:
             if good:
                 return max(good, key=lambda v: v.power)
         if isinstance(base, functions.relu) and not others:
-            return Tail(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability")
+            return Tail(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability", unreal=True)
         core = base.args[0] if isinstance(base, sympy.Abs) else base
         if power >= S.Half and not core.has(*_JUMPING):
             point = self.signs.sign_change(core)
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
                 return Tail(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
-        return Tail(Growth.UNKNOWN, reason=f"whether ({base})**({-power}) is square integrable is not decided")
+        reason = f"whether ({base})**({-power}) is square integrable is not decided"
+        return Tail(Growth.UNKNOWN, reason=reason, unreal=has_flat(base))

@@ -89,6 +89,10 @@ class Numbers(Protocol):
 class Reader(Protocol):
     """A body and the limits of what it reads: for the hypotheses on jumps, poles and roots."""
 
+    @property
+    def tolerance(self) -> float:
+        """What counts as zero beside intervals: rounding of data, where arrays of them decide."""
+
     def limit(self, expr: Expr) -> Expr:
         """A part of the body with scalars at their limits and vectors as their random variables."""
 

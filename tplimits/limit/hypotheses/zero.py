@@ -63,19 +63,19 @@ def zero(reader: Reader, expr: Expr) -> Zero:
     if limit == 0 or (not longer(limit, LONG) and sympy.expand(limit) == 0):
         return Zero(Kind.ZERO)
     if limit.is_number:
-        return _of_number(limit)
+        return _of_number(limit, reader.tolerance)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
     try:
         values = reader.values(expr)
     except Unreadable as error:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
-    hit = next((v for v in values if v.moves and v.is_zero), None)
+    hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= reader.tolerance)), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
 
 
-def _of_number(limit: Expr) -> Zero:
+def _of_number(limit: Expr, tolerance: float) -> Zero:
     value = limit.evalf(_DIGITS)
     if not value.is_comparable:
         return Zero(Kind.NEVER)
-    return Zero(Kind.ZERO if abs(value) < _NOTHING else Kind.NEVER)
+    return Zero(Kind.ZERO if abs(value) <= max(_NOTHING, tolerance) else Kind.NEVER)

@@ -15,6 +15,7 @@ from tplimits.limit.hypotheses.zero import has_flat
 from tplimits.limit.kernels.leaves import Data, DrawMean, Moment, Of, TableEntry
 from tplimits.limit.kernels.nodes import overlap
 from tplimits.limit.kernels.terms import at
+from tplimits.limit.state import DATA_TOLERANCE
 from tplimits.program.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.scale import at_infinity
 
@@ -30,6 +31,11 @@ class BodyReader:
     """Parts of bodies, in entries of instructions."""
 
     state: Recursion
+
+    @property
+    def tolerance(self) -> float:
+        """1e-12 where array constants take part; the rounding of inputs is in the intervals."""
+        return DATA_TOLERANCE if self.state.program.arrays else 0.0
 
     def limit(self, expr: Expr) -> Expr:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""

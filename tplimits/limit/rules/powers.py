@@ -17,12 +17,17 @@ from tplimits.limit.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.limit.span import negligible
 from tplimits.limit.state import State, in_widths_of_n, width_ratio
 from tplimits.program.entries import Entry, N, entries
-from tplimits.program.functions import JUMPS, leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes import Avg, ScalarNonlin
 from tplimits.program.scale import at_infinity, in_root
 
-#: heads that are homogeneous in their first arguments: of degree 0 the jumps, of degree 1 the others
-_ARGUMENTS = {step: 1, where: 1, relu: 1, leaky_relu: 1, maximum: 2, minimum: 2, sympy.sign: 1, sympy.Abs: 1}
+#: heads that are homogeneous in some arguments: (first, beyond the last, degree)
+_HOMOGENEOUS: dict[type, tuple[tuple[int, int, int], ...]] = {
+    **dict.fromkeys((step, sympy.sign), ((0, 1, 0),)),
+    **dict.fromkeys((relu, leaky_relu, sympy.Abs), ((0, 1, 1),)),
+    **dict.fromkeys((maximum, minimum), ((0, 2, 1),)),
+    where: ((0, 1, 0), (1, 3, 1)),
+}
 #: beyond this size a limit through SymPy's series is not tried
 _SMALL = 120
 
@@ -33,14 +38,18 @@ def without_n(state: State, key: Key, body: Expr) -> Expr:
     if not body.has(N):
         return body
     try:
-        return at_infinity(body)
+        found = at_infinity(body)
+        _refuse_scales(state, key, body, JUMPS)
+        return found
     except ValueError:
         pass
     centred, averages = _around_limits(state, body)
     centred = scaled_out(centred)
+    _refuse_scales(state, key, centred, JUMPS)
     try:
         limit = at_infinity(centred)
     except ValueError as error:
+        _refuse_scales(state, key, centred, (relu, leaky_relu))
         found = _series_limit(centred)
         if found is None:
             means = {state.scalars[k]: k for k in averages.values() if state.scalars[k] != 0}
@@ -64,14 +73,46 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     """
     if not expr.has(N) or not expr.args:
         return expr
+    if growing and isinstance(expr, (maximum, minimum)):  # 1 + S/√n and 1: the kink is where the difference vanishes
+        x, y = expr.args
+        expr = y + relu(x - y) if isinstance(expr, maximum) else y - relu(y - x)
     expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
-    count = _ARGUMENTS.get(type(expr), 0)
-    arguments = [sympy.expand(a) for a in expr.args[:count]]
-    scale = max((p for a in arguments for p in _powers(a)), default=S.Zero)
-    if scale == 0 or (scale > 0 and not growing and isinstance(expr, JUMPS)):
+    if growing and isinstance(expr, (*JUMPS, relu, leaky_relu, sympy.Abs)):
+        expr = _on_its_side(expr)
+    for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
+        arguments = [sympy.expand(a) for a in expr.args[first:last]]
+        scale = max((p for a in arguments for p in _powers(a)), default=S.Zero)
+        if scale != 0 and (scale < 0 or growing or degree):
+            inner = (sympy.expand(a / N**scale) for a in arguments)
+            expr = expr.func(*expr.args[:first], *inner, *expr.args[last:])
+            return scaled_out(expr, growing) if degree == 0 else N**scale * expr
+    return expr
+
+
+def _on_its_side(expr: Expr) -> Expr:
+    """A kinked or jumping function on the side of 0 where its argument ends: relu(1 + S/√n) is 1 + S/√n."""
+    argument = expr.args[0]
+    small, root, _ = in_root(argument)
+    limit = small.xreplace({root: S.Zero}) if argument.has(N) else S.Zero
+    if not (limit.is_comparable and limit != 0):
         return expr
-    inner = expr.func(*(sympy.expand(a / N**scale) for a in arguments), *expr.args[count:])
-    return inner if isinstance(expr, JUMPS) else N**scale * inner
+    written = elementary(expr.func(*expr.args)) if not isinstance(expr, where) else expr.definition()
+    sides = {step(argument): S(int(bool(limit > 0))), step(-argument): S(int(bool(limit < 0)))}
+    return written.xreplace(sides)
+
+
+def _refuse_scales(state: State, key: Key, expr: Expr, heads: tuple[type, ...]) -> None:
+    """NoLimitError where a kink or a jump is met at its place on a scale of n that does not come out of it."""
+    for node in sorted(expr.atoms(*heads), key=str):
+        if not node.args[0].has(N):
+            continue
+        small, root, _ = in_root(node.args[0])
+        if sympy.expand(small.xreplace({root: S.Zero})) == 0:
+            raise NoLimitError(
+                f"{state.program.where(key[0])}: the argument of `{type(node).__name__}` tends to 0, where it has a "
+                f"kink or a jump, as `{sympy.sstr(node.args[0])}` (hypothesis: a function is smooth where it is "
+                "expanded in 1/√n). Take the function inside first: on the scale 1/√n it is linear."
+            )
 
 
 def _powers(expr: Expr) -> list[Expr]:

@@ -31,6 +31,11 @@ class BodyReader:
     state: State
     swap: Mapping[Expr, Expr]
 
+    @property
+    def tolerance(self) -> float:
+        """1e-12 where array constants take part."""
+        return self.state.tolerance
+
     def limit(self, expr: Expr) -> Expr:
         """The value of a part of the body."""
         return expr.xreplace(dict(self.swap))

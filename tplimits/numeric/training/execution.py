@@ -103,7 +103,7 @@ class TrainingExecution(ParticleExecution):
         self.arrays = [numpy.empty(0)] * len(self.program)
         with numpy.errstate(all="ignore"):
             for position in sorted(needed):
-                self.arrays[position] = self._run_one(self.program[position])
+                self.arrays[position] = self.read(self.program[position])
         for found in gradient_rows(self.total, name, self):
             self.columns[s.width or "n"].see(found.left.reshape(-1, found.left.shape[-1]))
         self.arrays = []

@@ -50,7 +50,8 @@ class MaximalUpdate:
 
     optimizer: Any
     weight_decay: Any = 0
-    word: ClassVar[str] = "maximal"
+    word: ClassVar[str] = "feature"
+    formerly: ClassVar[str | None] = "maximal"
     takes: ClassVar[str] = "network"
     options: ClassVar[tuple[str, ...]] = ("optimizer", "weight_decay")
     inputs: ClassVar[tuple[str, ...] | None] = OF_COMMAND
@@ -213,10 +214,9 @@ class MaximalLimit:
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
         asked = training.request.request(self.recursion, run, record)
-        numbers = training.run
-        found = numbers.trajectories(asked, executor, progress)
+        found = training.run.trajectories(asked, executor, progress)
         runs = numpy.array([one.f for one in found])
-        f, stderr = numbers.mean_and_error(runs)
+        f, stderr = training.run.mean_and_error(runs)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, runs, grams, found[0].kets)
 

@@ -45,7 +45,8 @@ class NeuralTangent:
     optimizer: Any
     weight_decay: Any = 0
     infinite: tuple[str, ...] = ()
-    word: ClassVar[str] = "tangent"
+    word: ClassVar[str] = "operator"
+    formerly: ClassVar[str | None] = "tangent"
     takes: ClassVar[str] = "network"
     options: ClassVar[tuple[str, ...]] = ("optimizer", "weight_decay", "infinite")
     inputs: ClassVar[tuple[str, ...] | None] = ("f0", *OF_COMMAND)
