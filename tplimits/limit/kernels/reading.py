@@ -34,8 +34,8 @@ class BodyReader:
 
     @property
     def tolerance(self) -> float:
-        """Inputs are data: what they cancel to is zero up to their rounding."""
-        return DATA_TOLERANCE
+        """1e-12 where array constants take part; the rounding of inputs is in the intervals."""
+        return DATA_TOLERANCE if self.state.program.arrays else 0.0
 
     def limit(self, expr: Expr) -> Expr:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""
