@@ -28,6 +28,7 @@ import sympy
 from worked import LEVEL, SEED, Worked
 
 import tplimits as tp
+from tplimits.check.sampling import Sampling
 from tplimits.check.verdict import Claim, run_check
 
 work = Worked(__doc__)
