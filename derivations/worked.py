@@ -17,7 +17,7 @@ import sympy
 import tplimits as tp
 from tplimits.check.ends import end_claims, end_values, statistic_labels, statistics
 from tplimits.check.kernels import check_kernels
-from tplimits.check.sampling import Sampling
+from tplimits.check.sampling import Given, Sampling
 from tplimits.check.verdict import Verdict
 from tplimits.limit.width import derive_width
 from tplimits.numeric.sde.paths import Paths
@@ -110,7 +110,7 @@ class Worked:
         judged = dict(claims or {})
         if stated is not None:
             judged = {"nngp": stated.nngp} | ({"ntk": stated.ntk} if limit.trained else {})
-        asked: dict[str, Any] = {"train": limit.trained, **options}
+        asked: dict[str, Any] = {"train": limit.trained, **options, "given": Given(options.get("given", {}))}
         widths, draws = asked.pop("widths", KERNEL_WIDTHS), asked.pop("draws", KERNEL_DRAWS)
         sampling = Sampling(widths, draws, SEED, LEVEL, progress=False)
         verdict = check_kernels(limit.program, X, stated=judged, sampling=sampling, **asked)
