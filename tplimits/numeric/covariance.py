@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy
-import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.expected import valued
 from tplimits.limit.depth.forms import Form
 
 Array = NDArray[numpy.float64]
@@ -76,7 +76,7 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
         raise EvaluationError(f"the constant `{missing[0]}` has no value: give {missing[0]}=….")
     found = []
     for coefficient in form.terms.values():
-        number = complex(sympy.N(coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})))
+        number = valued(coefficient, values)
         if number.imag or not numpy.isfinite(number.real):
             raise EvaluationError(
                 f"the coefficient {coefficient} is not a real number, or too large for one, at these constants."

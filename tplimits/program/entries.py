@@ -15,6 +15,7 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
@@ -160,6 +161,14 @@ class GaussMean(_Leaf):
 
     def _eval_derivative(self, symbol: Symbol) -> Expr:
         return GaussMean(self.args[0].diff(symbol), self.args[1])
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"E_{self.args[1]}[{printer._print(self.args[0])}]"
+
+    def _latex(self, printer: Any) -> str:
+        variable = Symbol(self.args[1].name.replace("′1", "").replace("′", "_"), real=True)
+        integrand = printer._print(self.args[0].xreplace({self.args[1]: variable}))
+        return rf"\operatorname{{E}}_{{{variable}}}\left[{integrand}\right]"
 
 
 def entries(expr: Expr) -> list[Entry]:

@@ -66,6 +66,10 @@ class _Real(Function):
     def definition(self) -> Expr:  # pragma: no cover - every head overrides it
         raise TypeError(f"{type(self).__name__} has no elementary form")
 
+    def _eval_evalf(self, prec: int) -> Expr | None:
+        known = self.definition()  # SymPy has numbers for its own heads alone
+        return None if known == self or self.free_symbols else known._eval_evalf(prec)
+
 
 class step(_Real):
     """1 for x > 0, 0 otherwise (so step(0) = 0)."""
@@ -235,6 +239,12 @@ class softplus(_Real):
 
     def definition(self) -> Expr:
         return self
+
+    def _eval_evalf(self, prec: int) -> Expr | None:
+        x = self.args[0]
+        return (
+            None if self.free_symbols else (sympy.Max(x, 0) + sympy.log(1 + sympy.exp(-sympy.Abs(x))))._eval_evalf(prec)
+        )
 
 
 class gelu(_Real):

@@ -9,7 +9,7 @@ from sympy import Expr
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
-from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, Lookup
+from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, Lookup
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -91,9 +91,6 @@ class BodyPrinter(NumberPrinter):
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
         return f"Σ_{self._print(expr.bound)}({self._print(expr.summand)})"
-
-    def _print_GaussMean(self, expr: GaussMean) -> str:
-        return f"E_{expr.args[1]}[{self._print(expr.args[0])}]"
 
 
 def body_text(program: Program, body: Expr, neurons: dict[sympy.Symbol, str] | None = None) -> str:

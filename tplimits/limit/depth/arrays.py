@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy
+from sympy import Rational
 
 from tplimits.limit.depth.algebra import Factors, Term
 
@@ -122,6 +123,31 @@ class Arrays:
                 break
         return number, factors
 
+    def gathered(self, terms: Iterable[Term], at: tuple[int, ...]) -> list[Term]:
+        """The same sum, with arrays at some indices in terms that are equal but for them added up to one."""
+        groups: dict[tuple, list[tuple[float, Term]]] = {}
+        left = []
+        for t in terms:
+            own = tuple(f for f in t.factors if f[0][0] in ARRAYS)
+            number, symbols = t.coeff.as_coeff_Mul()
+            if {i for f in own for i in f[1]} <= set(at):
+                rest = tuple(f for f in t.factors if f not in own)
+                groups.setdefault((rest, t.powers, t.pert, symbols), []).append((float(number), t))
+            else:
+                left.append(t)
+        for (rest, _, _, symbols), group in groups.items():
+            if len(group) == 1:
+                left.append(group[0][1])
+                continue
+            alone = [t._replace(factors=tuple(f for f in t.factors if f[0][0] in ARRAYS)) for _, t in group]
+            held = {i for t in alone for f in t.factors for i in f[1]}
+            present = tuple(i for i in at if i in held)
+            number, factors = self.factor(self.tabulated(alone, (x for x, _ in group), present), present)
+            if number:
+                coefficient = symbols * Rational(number.numerator, number.denominator)
+                left.append(group[0][1]._replace(coeff=coefficient, factors=(*rest, *factors)))
+        return left
+
     def tabulated(self, terms: Iterable[Term], numbers: Iterable[float], at: tuple[int, ...]) -> numpy.ndarray:
         """The values of a sum of products of arrays at all values of some indices; other indices are summed."""
         total = numpy.zeros(())
@@ -170,6 +196,9 @@ def _balanced(values: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, nump
     design[numpy.arange(len(support)), rows + support[:, 1]] = 1.0
     logs = numpy.log(numpy.abs(values[tuple(support.T)]))
     fit = numpy.linalg.lstsq(design, logs, rcond=None)[0]
+    held = design.any(axis=0)
+    for part in (slice(0, rows), slice(rows, None)):  # zeros are balanced as they stand: like the rest of their side
+        fit[part][~held[part]] = fit[part][held[part]].mean()
     D, E = numpy.exp(fit[:rows]), numpy.exp(fit[rows:])
     return D, values / D[:, None] / E[None, :], E
 

@@ -15,6 +15,7 @@ from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
 from tplimits.limit.depth.contraction import MOST, Sum
+from tplimits.limit.depth.expected import valued
 from tplimits.limit.depth.model import Model
 from tplimits.program.frozen import FrozenDict
 
@@ -95,7 +96,21 @@ def _snapped(expr: Expr) -> Expr:
         simple = exactly(float(number))
         if abs(number) > TOLERANCE * largest:
             found.append(sympy.Rational(simple.numerator, simple.denominator) * rest)
-    return sympy.Add(*found)
+    return _without_disguised_zeros(found)
+
+
+def _without_disguised_zeros(terms: list[Expr]) -> Expr:
+    """A sum without what cancels beyond the digits of its data, as a number does with the function it is a value of."""
+    groups: dict[Expr, list[Expr]] = {}
+    for term in terms:
+        number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
+        groups.setdefault(rest, []).append(number)
+    kept = []
+    for rest, numbers in groups.items():
+        sizes = [] if all(n.is_Rational for n in numbers) else [abs(valued(n, {})) for n in numbers]
+        if not sizes or abs(valued(sympy.Add(*numbers), {})) > TOLERANCE * max(sizes):
+            kept += [number * rest for number in numbers]
+    return sympy.Add(*kept)
 
 
 def _is_rational(expr: Expr) -> bool:

@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import LINEAR, Basis, U, components, gaussian_means
+from tplimits.limit.depth.activations import LINEAR, Basis, U, components
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
@@ -32,6 +32,7 @@ from tplimits.limit.depth.arrays import Arrays, without_background
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import EPS, Splitter
 from tplimits.limit.depth.data import Data
+from tplimits.limit.depth.expected import closed_means, mean_series
 from tplimits.limit.depth.model import Layer, Model
 from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
 from tplimits.limit.depth.reading import Reading
@@ -53,7 +54,7 @@ class Lowering:
         self.number_of = {d.name: i for i, d in enumerate(dimensions)}
         names = {p: s.name for p, s in enumerate(program)}
         self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
-        self.split = Splitter(dimensions, limit)
+        self.split = Splitter(dimensions, limit, mean_series)
         self.arrays, self.data = Arrays(), Data(program)
         self._sizes = {size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes}
         self.remarks: dict[str, None] = {}
@@ -192,9 +193,15 @@ class Lowering:
 
     def number(self, expr: Expr) -> Poly:
         """A number of the program."""
-        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N**-S.Half})
-        parts, cut = self.split(expr)
+        parts, cut = self.split(self._with_means(expr).xreplace({EPS: N**-S.Half}))
         return Poly(tuple(Term(p.coeff, p.powers, p.order, ()) for p in parts), cut)
+
+    def _with_means(self, expr: Expr) -> Expr:
+        """An expression in ε, its means over a standard normal in closed form where they have one."""
+        try:
+            return closed_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}))
+        except NoLimitError as error:
+            self.fail(str(error))
 
     def lower(self, expr: Expr, env: Env) -> Poly:
         """A body at indices."""
@@ -287,9 +294,9 @@ class Lowering:
         inside[OWN] = env[entry.neuron]
         if body == U:
             return self._dense(position, LINEAR, inside)
-        function = gaussian_means(body.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit)
+        function = self._with_means(body)
         try:
-            parts, cut = components(function, self.limit)
+            parts, cut = components(function, self.limit, mean_series)
         except NoLimitError as error:
             self.fail(str(error))
         if any(basis != LINEAR for _, basis in parts):

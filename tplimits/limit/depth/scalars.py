@@ -13,24 +13,35 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import Poly, Term, lowest, multiplied, total
 from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.sides import at_array, at_number
 from tplimits.limit.depth.sizes import mean_and_covariance
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import defined
+from tplimits.program import functions
+from tplimits.program.entries import ArrayEntry, AxisSum, Entry
 
 if TYPE_CHECKING:
     from tplimits.limit.depth.lowering import Lowering
 
 _ARGUMENT = Symbol("argument", real=True)
+#: what is no number of the program
+_VARYING = (Entry, ArrayEntry, AxisSum)
+#: functions of several arguments that are sums and products of functions of one
+_SEVERAL = (functions.leaky_relu, functions.maximum, functions.minimum, functions.where)
 
 
 def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     """A function of one scalar, expanded."""
     if isinstance(expr, sympy.Pow) and not expr.exp.has(sympy.Function) and expr.exp.is_number:
         inner, function = expr.base, _ARGUMENT**expr.exp
-    elif len(expr.args) == 1 and isinstance(expr, sympy.Function):
-        inner, function = expr.args[0], expr.func(_ARGUMENT)
+    elif isinstance(expr, sympy.Function) and len(varying := [a for a in expr.args if a.has(*_VARYING)]) == 1:
+        inner, function = varying[0], expr.func(*(_ARGUMENT if a is varying[0] else a for a in expr.args))
+    elif isinstance(expr, _SEVERAL):
+        found = lowering.lower(expr.definition(), env)
+        return Poly(tuple(lowering.arrays.gathered(found.terms, tuple(dict.fromkeys(env.values())))), found.cut)
     else:
         lowering.fail(f"`{type(expr).__name__}` of several scalars is not covered; use functions of one scalar.")
     fixed, small = _parts(lowering, lowering.lower(inner, env))
@@ -128,7 +139,10 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         for t in fixed.terms
     ]
     if all(not t.factors for t in fixed.terms):
-        value = function.xreplace({_ARGUMENT: sympy.Add(*numbers)})
+        try:
+            value = at_number(function, _ARGUMENT, sympy.Add(*numbers))
+        except NoLimitError as error:
+            lowering.fail(str(error))
         if value.has(sympy.zoo, sympy.nan, sympy.oo):
             lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {sympy.Add(*numbers)}.")
         return lowering.number(value)
@@ -137,9 +151,10 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
     held = {i for t in fixed.terms for f in t.factors for i in f[1]}
     at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
     table = lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
-    with numpy.errstate(all="ignore"):
-        values = numpy.asarray(sympy.lambdify(_ARGUMENT, function, "numpy")(table), dtype=float)
-        values = numpy.broadcast_to(values, table.shape)
+    try:
+        values = at_array(function, _ARGUMENT, table)
+    except NoLimitError as error:
+        lowering.fail(str(error))
     if not numpy.isfinite(values).all():
         lowering.fail(
             f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy
-import sympy
 
 from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.expected import valued
 from tplimits.limit.depth.forms import Form
 
 _TOLERANCE = 1e-11
@@ -36,7 +36,7 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
         values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
         total, size = numpy.zeros(()), 0.0
         for factors, coefficient in form.terms.items():
-            term = float(sympy.N(coefficient.xreplace(values))) * _product(factors, V, arrays)
+            term = valued(coefficient, values).real * _product(factors, V, arrays)
             total, size = total + term, max(size, float(numpy.abs(term).max()))
         if float(numpy.abs(total).max()) > _TOLERANCE * size:
             return False
