@@ -108,8 +108,6 @@ def test_a_kink_that_moves_with_n():
 def test_a_mean_without_closed_form_is_printed_and_judged_by_its_number():
     sde = tp.derive(scaled(lambda: 1 + tp.expect(lambda g: tp.tanh(g) ** 2) / tp.n), tp.Proportional())
     assert "2*E_g′1[tanh(g′1)**2]" in repr(sde)
-        "])·", "]·"
-    )
     assert r"\operatorname{E}_{g}\left[\tanh^{2}{\left(g \right)}\right]" in sde.latex()
     assert not drift(lambda: 1 + tp.expect(lambda g: tp.tanh(g)))  # odd
     with pytest.raises(tp.NoLimitError, match="it vanishes for no value of the parameters"):
