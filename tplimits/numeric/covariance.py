@@ -11,8 +11,8 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.arrays import ARRAYS
-from tplimits.limit.depth.expected import valued
 from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.numbers import valued
 
 Array = NDArray[numpy.float64]
 #: a negative eigenvalue is rounding below this part of the trace

@@ -10,8 +10,8 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.depth.numbers import value
 from tplimits.program.entries import ArrayEntry, AxisSum, Entry, axis_symbol, free_axes, size_symbol
-from tplimits.program.evaluate import evaluate
 from tplimits.program.nodes import ScalarNonlin
 from tplimits.program.program import Program
 
@@ -73,11 +73,10 @@ class Data:
             axis = {size_symbol(a): a for a in self.program.all_axes}.get(expr)
             return float(self._size(axis) if axis else expr)
         arguments = {Symbol(f"argument {i}", real=True): self._value(a, at) for i, a in enumerate(expr.args)}
-        with numpy.errstate(all="ignore"):
-            value = float(evaluate(expr.func(*arguments, evaluate=False), arguments))
-        if not math.isfinite(value):
+        found = value(expr.func(*arguments, evaluate=False), arguments)
+        if not math.isfinite(found):
             raise NoLimitError(
-                f"an array of `{self.program.name}` is not finite: `{value}` at {dict(at) or 'its only entry'}. A row "
+                f"an array of `{self.program.name}` is not finite at {dict(at) or 'its only entry'}. A row "
                 "of a mask without any key has no mean: let every token see itself."
             )
-        return value
+        return found

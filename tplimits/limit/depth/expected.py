@@ -11,7 +11,7 @@ that outgrows the density.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import factorial
 
 import sympy
@@ -21,10 +21,10 @@ from tplimits.errors import NoLimitError
 from tplimits.limit.depth.activations import SIGN, Basis, U, shown, signed
 from tplimits.limit.depth.coefficients import EPS, ROOT
 from tplimits.limit.depth.laurent import Series
+from tplimits.limit.depth.numbers import normal_mean
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.growth import Growth, classify
 from tplimits.program.entries import GaussMean, normal_symbol
-from tplimits.program.evaluate import standard_normal_mean
 from tplimits.program.functions import step
 
 #: n^(−1/2) "for n large enough", where the size of an integrand is judged
@@ -62,20 +62,6 @@ def mean_series(mean: GaussMean, series: Callable[[Expr], Series]) -> Series:
     return Series({k: c for k, c in terms.items() if c != 0}, found.cut)
 
 
-def valued(coefficient: Expr, values: Mapping[Expr, float]) -> complex:
-    """A coefficient as a number, its means by quadrature.
-
-    >>> g = sympy.Symbol("g", real=True)
-    >>> round(valued(GaussMean(sympy.tanh(g) ** 2, g), {}).real, 6)
-    0.394294
-    """
-    number = coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})
-    while number.has(GaussMean):
-        inner = min(number.atoms(GaussMean), key=lambda mean: len(mean.atoms(GaussMean)))
-        number = number.xreplace({inner: sympy.Float(standard_normal_mean(*inner.args), 17)})
-    return complex(sympy.N(number))
-
-
 def _body(mean: GaussMean) -> Expr:
     """The integrand in U, kinks at zero written through SIGN; other kinks may stay where they do not move with n."""
     integrand = mean.args[0].xreplace({mean.args[1]: U})
@@ -94,7 +80,7 @@ def _closed(body: Expr) -> Expr:
     variable = normal_symbol(1 + max((int(m.args[1].name.split("′")[1]) for m in body.atoms(GaussMean)), default=0))
     integrand = body.xreplace({SIGN: 2 * step(variable) - 1, U: variable})
     mean = GaussMean(integrand, variable)
-    if not mean.free_symbols and abs(standard_normal_mean(integrand, variable)) < _ZERO:
+    if not mean.free_symbols and abs(normal_mean(integrand, variable)) < _ZERO:
         return S.Zero
     return mean
 
@@ -119,7 +105,7 @@ def _insist_on_second_moment(mean: GaussMean) -> None:
         return
     certain = growth.kind is Growth.INFINITE
     raise NoLimitError(
-        f"tp.expect of `{shown(mean.args[0])}` {'has no' if certain else 'is not seen to have a'} finite second moment"
-        f"{'' if certain else ' for all large n'} (hypothesis of tp.expect: a square integrable function of a standard "
+        f"tp.expect of `{shown(mean.args[0])}` {'has no' if certain else 'is not seen to have a'} finite second moment "
+        f"{'' if certain else 'for all large n '}(hypothesis of tp.expect: a square integrable function of a standard "
         "normal). Bound the function, or keep it away from its pole."
     )

@@ -15,8 +15,8 @@ from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import Ring, ratio_symbol
 from tplimits.limit.depth.contraction import MOST, Sum
-from tplimits.limit.depth.expected import valued
 from tplimits.limit.depth.model import Model
+from tplimits.limit.depth.numbers import valued
 from tplimits.program.frozen import FrozenDict
 
 #: denominators above this come from numbers in arrays

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.program.evaluate import evaluate
+from tplimits.limit.depth.numbers import at_values
 from tplimits.program.functions import elementary, kinks, step
 
 Array = NDArray[numpy.float64]
@@ -56,11 +56,9 @@ def at_array(function: Expr, argument: Symbol, table: Array) -> Array:
     [2.0, 1.0]
     """
     for place in kinks(function) | {d.args[0] for d in function.atoms(DiracDelta)}:
-        if (numpy.abs(evaluate(place, {argument: table})) < _NEAR).any():
+        if (numpy.abs(at_values(place, argument, table)) < _NEAR).any():
             raise NoLimitError(_at_a_kink(function))
-    smooth = function.replace(DiracDelta, lambda *_: S.Zero)
-    with numpy.errstate(all="ignore"):
-        return numpy.broadcast_to(numpy.asarray(evaluate(smooth, {argument: table}), dtype=float), table.shape)
+    return at_values(function.replace(DiracDelta, lambda *_: S.Zero), argument, table)
 
 
 def _at_a_kink(function: Expr) -> str:

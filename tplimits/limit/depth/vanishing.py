@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy
 
 from tplimits.limit.depth.arrays import ARRAYS
-from tplimits.limit.depth.expected import valued
 from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.numbers import valued
 
 _TOLERANCE = 1e-11
 _DRAWS = 3

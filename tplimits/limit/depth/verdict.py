@@ -14,8 +14,8 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.limit.depth.expected import valued
 from tplimits.limit.depth.forms import Form, Orders
+from tplimits.limit.depth.numbers import valued
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import defined
 
