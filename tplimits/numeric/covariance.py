@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
+from tplimits.limit.depth.algebra import SPAN
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.numbers import valued
@@ -112,8 +113,9 @@ def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mappi
         for label, held, _ in factors:
             inside = [place.setdefault(i, len(place)) for i in held]
             if label[0] in ARRAYS:
-                if set(arrays[label].shape) != {m}:
-                    raise EvaluationError(f"V is for {m} tokens, the constant arrays for {arrays[label].shape[0]}.")
+                other = next((s for s, i in zip(arrays[label].shape, held, strict=True) if i < SPAN and s != m), None)
+                if other is not None:
+                    raise EvaluationError(f"V is for {m} tokens, the constant arrays for {other}.")
                 operands += [arrays[label], inside]
             else:
                 operands += [known[label], [Ellipsis, *inside]]

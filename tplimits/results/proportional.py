@@ -55,12 +55,12 @@ class CovarianceSDE:
     @cached_property
     def drift(self) -> Expr:
         """b^αβ."""
-        return expression(self.limit.drift, self.array_names, self.tokens)
+        return expression(self.limit.drift, self.array_names, self.tokens, self.limit.arrays)
 
     @cached_property
     def diffusion(self) -> Expr:
         """Σ^(αβ,δω)."""
-        return expression(self.limit.diffusion, self.array_names, self.tokens)
+        return expression(self.limit.diffusion, self.array_names, self.tokens, self.limit.arrays)
 
     @property
     def drift_form(self) -> Form:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy
 from sympy import Rational
 
-from tplimits.limit.depth.algebra import Factors, Term
+from tplimits.limit.depth.algebra import Factor, Factors, Term, renamed
 
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
+#: arrays that are left of a sum over other axes than the tokens have at most this number of indices
+_MOST_OUTER = 2
 #: factors that are arrays, by the first letter of their label: general ones, and symmetric ones of two indices
 ARRAYS = frozenset("PS")
 
@@ -123,6 +125,30 @@ class Arrays:
                 break
         return number, factors
 
+    def contracted(self, factors: Factors, inner: Callable[[int], bool]) -> Factors:
+        """A product with sums over `inner` indices done, where arrays alone hold them and two others at most."""
+        factors = _without_diagonals(factors, inner)
+        while True:
+            groups = _connected(factors, inner)
+            done = next((g for g in groups if len(_outer(g, inner)) <= _MOST_OUTER), None)
+            if done is None:
+                return factors
+            at = _outer(done, inner)
+            rest = [f for f in factors if f not in done]
+            table = self.tabulated([Term(1, (), 0, tuple(done))], [1.0], at)
+            factors = (*rest, (self.label(table), at, 0))
+
+    def sliced(self, factors: Factors, at: Mapping[int, int]) -> Factors:
+        """A product with some indices of its arrays at numbers."""
+        found: list[Factor] = []
+        for label, held, copy in factors:
+            if label[0] in ARRAYS and not at.keys().isdisjoint(held):
+                values = self.values[label][tuple(at.get(i, slice(None)) for i in held)]
+                found.append((self.label(numpy.asarray(values)), tuple(i for i in held if i not in at), copy))
+            else:
+                found.append((label, held, copy))
+        return tuple(found)
+
     def gathered(self, terms: Iterable[Term], at: tuple[int, ...]) -> list[Term]:
         """The same sum, with arrays at some indices in terms that are equal but for them added up to one."""
         groups: dict[tuple, list[tuple[float, Term]]] = {}
@@ -164,6 +190,34 @@ class Arrays:
             shape = iter(value.shape)
             total = total + value.reshape([next(shape) if place[i] in present else 1 for i in at])
         return total
+
+
+def _without_diagonals(factors: Factors, inner: Callable[[int], bool]) -> Factors:
+    """A product with summed indices that are `inner` and equal by a diagonal array made one."""
+    for factor in factors:
+        label, at, _ = factor
+        if label == "I" and min(at) >= 0 and inner(at[0]):
+            return _without_diagonals(renamed((f for f in factors if f is not factor), {at[0]: at[1]}), inner)
+    return factors
+
+
+def _connected(factors: Factors, inner: Callable[[int], bool]) -> list[list[Factor]]:
+    """The groups of arrays that hang together by summed indices that are `inner` and stand in arrays alone."""
+    others = {i for f in factors if f[0][0] not in ARRAYS for i in f[1]}
+    free = {i for f in factors for i in f[1] if i >= 0 and inner(i)} - others
+    groups: list[tuple[set[int], list[Factor]]] = []
+    for factor in factors:
+        held = free.intersection(factor[1])
+        if not held:
+            continue
+        joined = [g for g in groups if g[0] & held]
+        groups = [g for g in groups if not g[0] & held]
+        groups.append((held.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [factor]))
+    return [g for _, g in groups]
+
+
+def _outer(group: list[Factor], inner: Callable[[int], bool]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(i for f in group for i in f[1] if i < 0 or not inner(i)))
 
 
 def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import sympy
 from sympy import Expr, S
 
@@ -63,6 +65,24 @@ def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
         found.setdefault(canonical(factors), []).append(coefficient)
     settled = {f: settle(sympy.Add(*c)) for f, c in found.items()}
     return Form({f: c for f, c in sorted(settled.items(), key=_reading_order) if c != 0})
+
+
+def unrolled(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[Form, dict[str, numpy.ndarray]]:
+    """The form with its sums over other axes than the tokens written out, and the arrays it then has."""
+    arrays, found = Arrays(dict(known)), []
+    for factors, coefficient in form.terms.items():
+        sizes = {
+            i: n
+            for label, at, _ in factors
+            if label in known
+            for i, n in zip(at, known[label].shape, strict=True)
+            if i >= SPAN
+        }
+        for place in itertools.product(*map(range, sizes.values())):
+            sliced = arrays.sliced(factors, dict(zip(sizes, place, strict=True)))
+            scale, product = arrays.arranged(sliced, ())
+            found.append((product, coefficient * sympy.Rational(scale.numerator, scale.denominator)))
+    return collected(found), arrays.values
 
 
 def _reading_order(item: tuple[Factors, Expr]) -> tuple:
@@ -142,7 +162,8 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
             continue
         target = sums.setdefault(order, {})
         for moment in written:
-            scale, product = arrays.arranged(moment.factors, {i for f in moment.factors for i in f[1] if i >= 0})
+            contracted = arrays.contracted(moment.factors, lambda i: i // SPAN != model.tokens)
+            scale, product = arrays.arranged(contracted, {i for f in contracted for i in f[1] if i >= 0})
             value = coefficient * ring.root**moment.roots * (int(moment.number) * ring.rational(scale))
             key = (canonical(product), powers)
             target[key] = target[key] + value if key in target else value

@@ -47,7 +47,7 @@ def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozense
     exact = replace(model, operands={p: ring.poly(operand) for p, operand in model.operands.items()})
     contraction = Contraction(exact, ring.ring.one)
     held = indices(f for t in poly.terms for f in t.factors)
-    change = {i: place - 4 for place, i in enumerate(sorted(held & free))}
+    change = {i: place - 4 if place < 4 else -1 - place for place, i in enumerate(sorted(held & free))}
     terms = [t._replace(factors=renamed(t.factors, change), pert=0) for t in ring.poly(poly).terms]
     mean, covariance = contraction.mean(terms), contraction.covariance(terms, terms)
     return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)

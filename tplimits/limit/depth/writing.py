@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy
 import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
-from tplimits.limit.depth.algebra import Factors
+from tplimits.limit.depth.algebra import SPAN, Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 from tplimits.program.render import NumberPrinter
@@ -16,6 +17,8 @@ from tplimits.program.render import NumberPrinter
 #: names of free token indices and of summed ones
 FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
 SUMMED = "νκμξηζθφ"
+#: names of summed indices of other axes, such as heads: h, h1, h2, …
+OTHERS = "h"
 M = Symbol("m", integer=True, positive=True)
 #: constant arrays with more entries are described
 _SHOWN = 64
@@ -34,7 +37,7 @@ def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, li
                 count[i] = count.get(i, 0) + 1
     available = -int(_power_of_m(coefficient))
     left: list[str] = []
-    fresh = iter(SUMMED)
+    fresh, others = numbered(SUMMED), numbered(OTHERS)
     inside_v = {i for label, at, _ in factors if label == "V" for i in at}
     for i in sorted(count):
         if count[i] == 1 and i in inside_v and available > 0:
@@ -42,9 +45,18 @@ def named(factors: Factors, coefficient: Expr) -> tuple[dict[int, str], Expr, li
             available -= 1
             coefficient = coefficient * M
         else:
-            names[i] = next(fresh)
+            names[i] = next(others if i >= SPAN else fresh)
             left.append(names[i])
     return names, coefficient, left
+
+
+def numbered(letters: str) -> Iterator[str]:
+    """The letters, then with numbers.
+
+    >>> list(itertools.islice(numbered("νκ"), 4))
+    ['ν', 'κ', 'ν1', 'κ1']
+    """
+    return (letter + (str(k) if k else "") for k in itertools.count() for letter in letters)
 
 
 def _power_of_m(coefficient: Expr) -> Expr:
@@ -114,8 +126,13 @@ def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:
     return text(form, names), f", where {where}" if where else ""
 
 
-def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M) -> Expr:
-    """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m.
+def expression(
+    form: Form,
+    arrays: Mapping[str, str] | None = None,
+    tokens: Expr = M,
+    known: Mapping[str, numpy.ndarray] | None = None,
+) -> Expr:
+    """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m, over other axes to the size of an array.
 
     >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
     Sum(V[α, ν], (ν, 1, m))/m
@@ -125,7 +142,12 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
     for factors, coefficient in form.terms.items():
         dummies = sorted({i for _, at, _ in factors for i in at if i >= 0})
         names = {i: Symbol(n, integer=True) for i, n in FREE.items()}
-        names |= {i: Symbol(SUMMED[k], integer=True) for k, i in enumerate(dummies)}
+        others = [i for i in dummies if i >= SPAN]
+        names |= {
+            i: Symbol(n, integer=True) for n, i in zip(numbered(SUMMED), (i for i in dummies if i < SPAN), strict=False)
+        }
+        names |= {i: Symbol(n, integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
+        sizes = {i: n for label, at, _ in factors for i, n in zip(at, _shape(label, known), strict=False)}
         product = S.One
         for label, at, _ in factors:
             inside = [names[i] for i in at]
@@ -142,9 +164,13 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
             else:
                 product *= IndexedBase((arrays or {}).get(label, "p"), real=True)[tuple(inside)]
         for i in dummies:
-            product = Sum(product, (names[i], 1, tokens))
+            product = Sum(product, (names[i], 1, sizes[i] if i in others else tokens))
         found += coefficient * product
     return found
+
+
+def _shape(label: str, known: Mapping[str, numpy.ndarray] | None) -> tuple[int, ...]:
+    return known[label].shape if known is not None and label in known else ()
 
 
 def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
 
@@ -17,7 +17,8 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.block import BlockLimit
-from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.forms import Form, unrolled
+from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.splitting import splitting
 from tplimits.numeric import covariance, generated
 from tplimits.numeric.sde.dense import Dense
@@ -45,6 +46,7 @@ class Simulator:
     source: Generated
     coefficients: Form
     isotropic: Expr
+    arrays: Mapping[str, Array]
 
     @property
     def module(self) -> ModuleType:
@@ -63,21 +65,33 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
             f"{limit.rootless}. method='dense' takes a root of Σ at every step, slowly."
         )
     noise = sympy.sqrt(_STEP)
+    drift, root, arrays = _written_out(limit, limit.root)
     if method == "euler":
-        added = [limit.drift.terms, *(_numbered(r.form, k) for k, r in enumerate(limit.root.responses))]
+        added = [drift.terms, *(_numbered(r.form, k) for k, r in enumerate(root.responses))]
         factor: list[Mapping] = []
     else:
-        split = splitting(limit.drift, limit.root)
+        split = splitting(drift, root)
         added = [split.drift.rest.terms, *(_numbered(r.rest, k) for k, r in enumerate(split.responses))]
         factor = [split.drift.factor.terms, *(_numbered(r.factor, k) for k, r in enumerate(split.responses))]
     outputs = Outputs(*(tuple(f for terms in part for f in terms) for part in (added, factor)))
     scaled = [
         (_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
     ]
-    source = generated_source(outputs, method, [r.symmetric for r in limit.root.responses])
+    source = generated_source(outputs, method, [r.symmetric for r in root.responses])
     # numbered so that equal products of both outputs stay apart
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
-    return Simulator(method, source, coefficients, limit.root.isotropic)
+    return Simulator(method, source, coefficients, root.isotropic, arrays)
+
+
+def _written_out(limit: BlockLimit, root: Root) -> tuple[Form, Root, dict[str, Array]]:
+    """Drift and root without sums over other axes than the tokens: loops run over tokens alone."""
+    arrays = dict(limit.arrays)
+    forms = []
+    for form in (limit.drift, *(r.form for r in root.responses)):
+        alone, arrays = unrolled(form, arrays)
+        forms.append(alone)
+    responses = (replace(r, form=f) for r, f in zip(root.responses, forms[1:], strict=True))
+    return forms[0], replace(root, responses=tuple(responses)), arrays
 
 
 def _numbered(form: Form, k: int) -> dict:
@@ -98,7 +112,7 @@ class Compiled:
     isotropic: float
 
     @classmethod
-    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], arrays: Mapping[str, Array], m: int) -> Compiled:
+    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], m: int) -> Compiled:
         """Numbers put in.
 
         Raises EvaluationError where a constant is missing, a coefficient is not real, or Σ is not positive.
@@ -109,7 +123,7 @@ class Compiled:
                 f"Σ is not positive: its isotropic part s·(V^αδ V^βω + V^αω V^βδ) has s = {simulator.isotropic} = "
                 f"{isotropic:.6g}; choose constants with s ≥ 0."
             )
-        chosen = [numpy.ascontiguousarray(arrays[label], dtype=float) for label in simulator.source.arrays]
+        chosen = [numpy.ascontiguousarray(simulator.arrays[label], dtype=float) for label in simulator.source.arrays]
         for array in chosen:
             if set(array.shape) != {m}:
                 raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
@@ -180,7 +194,7 @@ def engine(
         return Dense(limit, values)
     if method not in known:
         known[method] = simulator(limit, method)
-    return Compiled.at(known[method], values, limit.arrays, m)
+    return Compiled.at(known[method], values, m)
 
 
 def simulate(compiled: Compiled | Dense, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
