@@ -21,6 +21,8 @@ from tplimits.limit.depth.algebra import Factor, Factors, Term, renamed
 
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
+#: entries below this part of the largest are zero, those below this size are told apart by their own digits
+_DUST, _SMALL = 1e-14, 1e-6
 #: arrays that are left of a sum over other axes than the tokens have at most this number of indices
 _MOST_OUTER = 2
 #: factors that are arrays, by the first letter of their label: general ones, and symmetric ones of two indices
@@ -49,6 +51,7 @@ class Arrays:
 
     def factor(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
         """An array at indices as a number times factors in normal form."""
+        values = _without_dust(values)
         if values.size == 0 or _constant(values):
             return exactly(float(values.mean())), ()
         if values.ndim == 1:
@@ -61,7 +64,8 @@ class Arrays:
             number, rest = self.factor(values.diagonal().copy(), at[:1])
             return number, (*rest, ("I", at, 0))
         if values.ndim > 2:
-            return Fraction(1), ((self.label(values), at, 0),)
+            scale = _scale(values)
+            return exactly(scale), ((self.label(values / scale), at, 0),)
         rows, middle, columns = _balanced(values)
         scales = [_scale(rows), _scale(middle), _scale(columns)]
         factors: Factors = ()
@@ -85,7 +89,7 @@ class Arrays:
         """The label of an array; equal ones have the same."""
         rounded = numpy.round(values, 9) + 0.0
         symmetric = values.ndim == 2 and values.shape[0] == values.shape[1] and bool((rounded == rounded.T).all())
-        digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode()).hexdigest()[:12]
+        digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode() + _fine(values)).hexdigest()[:12]
         label = f"{'S' if symmetric else 'P'}|{digest}"
         self.values.setdefault(label, values)
         return label
@@ -102,12 +106,13 @@ class Arrays:
                     if at[::-1] in arrays and len(at) == 2:
                         at, values = at[::-1], values.T
                     arrays.setdefault(at, []).append(values)
-            again = False
+            again = _absorbed(arrays)
             for at, several in arrays.items():
                 values = several[0]
                 for more in several[1:]:
                     values = values * more
-                alone = [i for i in at if i in summed and sum(i in f[1] for f in factors) == len(several)]
+                elsewhere = {i for f in others for i in f[1]}.union(*(a for a in arrays if a != at))
+                alone = [i for i in at if i in summed and i not in elsewhere]
                 if alone and at.count(alone[0]) == 1:
                     place = at.index(alone[0])
                     values, at = values.sum(axis=place), (*at[:place], *at[place + 1 :])
@@ -192,6 +197,21 @@ class Arrays:
         return total
 
 
+def _absorbed(arrays: dict[tuple[int, ...], list[numpy.ndarray]]) -> bool:
+    """Arrays at indices that one of three or more has too, put into that one; whether there were any."""
+    found = False
+    for large in sorted((at for at in arrays if len(set(at)) == len(at) > 2), key=len, reverse=True):
+        for small in [at for at in arrays if at != large and set(at) <= set(large) and len(set(at)) == len(at)]:
+            if large not in arrays:
+                break
+            order = sorted(range(len(small)), key=lambda k: large.index(small[k]))
+            for values in arrays.pop(small):
+                shape = [values.shape[small.index(i)] if i in small else 1 for i in large]
+                arrays[large].append(values.transpose(order).reshape(shape))
+            found = True
+    return found
+
+
 def _without_diagonals(factors: Factors, inner: Callable[[int], bool]) -> Factors:
     """A product with summed indices that are `inner` and equal by a diagonal array made one."""
     for factor in factors:
@@ -233,6 +253,20 @@ def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
         return [values]
     background = numpy.full_like(values, off.mean())
     return [background, numpy.diag(numpy.diag(values - background))]
+
+
+def _without_dust(values: numpy.ndarray) -> numpy.ndarray:
+    """Entries that are rounding beside the largest put to zero: e^(−40) of a mask is none of its tokens."""
+    if values.ndim == 0 or not values.any():
+        return values
+    return numpy.where(numpy.abs(values) < _DUST * numpy.abs(values).max(), 0.0, values)
+
+
+def _fine(values: numpy.ndarray) -> bytes:
+    """What tells arrays apart that differ in small entries alone, which other factors may make large again."""
+    small = values[(values != 0) & (numpy.abs(values) < _SMALL)]
+    mantissa, exponent = numpy.frexp(small)
+    return numpy.round(mantissa, 6).tobytes() + exponent.tobytes() if small.size else b""
 
 
 def _scale(values: numpy.ndarray) -> float:
