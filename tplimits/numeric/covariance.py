@@ -127,6 +127,24 @@ def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mappi
     return total
 
 
+def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str, Array]) -> Array:
+    """A form with random factors "Y|…" at one V, averaged over their draws (points, …)."""
+    m = V.shape[-1]
+    total = numpy.zeros((m, m))
+    fixed = {"V": V, **_kernels(V)}
+    for factors, number in zip(form.terms, numbers(form, values), strict=True):
+        place = {-4: 0, -3: 1}
+        operands: list[Any] = []
+        for label, held, _ in factors:
+            inside = [place.setdefault(i, len(place)) for i in held]
+            draws = [Ellipsis] if label[0] == "Y" else []
+            operands += [known[label] if label in known else fixed[label], [*draws, *inside]]
+        present = sorted({place[i] for f in factors for i in f[1] if i < 0})
+        value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2).mean(axis=0)
+        total += number * value.reshape([m if k in present else 1 for k in range(2)])
+    return total
+
+
 def _kernels(V: Array) -> dict[str, Array]:
     """N and √V_aa (see tplimits.limit.depth.activations)."""
     root = numpy.sqrt(numpy.diagonal(V, axis1=-2, axis2=-1))

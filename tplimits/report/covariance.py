@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 import numpy
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.limit.depth import writing
 from tplimits.limit.depth.algebra import Factor, Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.sizes import free_index
+from tplimits.program import render
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import decimal
 from tplimits.report.text import as_written
@@ -51,9 +53,32 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in arrays.items():
+        if label[0] == "Y":
+            continue
         lines.append(f"  {shown:<9} = the constant array {writing.contents(limit.arrays[label])}")
+    lines += _weights(limit, arrays)
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
+
+
+def _weights(limit: BlockLimit, arrays: Mapping[str, str]) -> list[str]:
+    """What the weights of order 1 are, and the law of the scalars they read."""
+    lines = []
+    for label, weight in limit.weights.items():
+        plain = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
+        axes = ", ".join(a.name for a in plain.values())
+        shown = render.body_text(weight.program, weight.function.xreplace(plain))
+        lines.append(f"  {f'{arrays[label]}[{axes}]':<9} = {shown}")
+    programs = {w.program.name: w.program for w in limit.weights.values()}
+    for name, law in limit.laws.items():
+        for (one, two), form in law.items():
+            if one <= two and form:
+                first, second = (programs[name][p] for p in (one, two))
+                letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(len(first.axes) + len(second.axes))]
+                a, b = letters[: len(first.axes)], letters[len(first.axes) :]
+                pair = f"{first.name}[{''.join(a)}], {second.name}[{''.join(b)}]"
+                lines.append(f"              with √n ⟨…⟩ Gaussian given V, Cov({pair}) = {writing.text(form, arrays)}")
+    return lines
 
 
 def _has(limit: BlockLimit, label: str) -> bool:
@@ -73,7 +98,7 @@ def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
         )
     forms = [limit.drift, limit.diffusion]
     printed = writing.array_names(forms)
-    rows += [_definition(arrays[label], limit.arrays[label]) for label in printed]
+    rows += [_definition(arrays[label], limit.arrays[label]) for label in printed if label[0] != "Y"]
     body = " \\\\\n".join(rows)
     return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
 
@@ -94,7 +119,9 @@ def _sum(form: Form, arrays: Mapping[str, str]) -> str:
         names, number, left = writing.named(factors, coefficient)
         sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
         total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
-        body = " ".join(_factor(f, names, arrays) for f in factors)
+        random = " ".join(_factor(f, names, arrays) for f in factors if f[0][0] == "Y")
+        body = " ".join(_factor(f, names, arrays) for f in factors if f[0][0] != "Y")
+        body = rf"\operatorname{{E}}\left[{random}\right] {body}" if random else body
         number = -number if sign == "-" else number
         shown = "" if number == 1 and factors else _number(number)
         broken = " \\\\\n&\\quad " if i and i % _A_LINE == 0 else " " if i else ""
@@ -120,7 +147,7 @@ def _factor(factor: Factor, names: Mapping[int, str], arrays: Mapping[str, str])
         return rf"\sqrt{{V^{{{inside} {inside}}}}}"
     if label == "I":
         return rf"1_{{{inside}}}"
-    if label[0] in ARRAYS:
+    if label[0] in ARRAYS or label[0] == "Y":
         return rf"{latex_names.name(arrays[label])}^{{\,{inside}}}"
     return f"{label}^{{{inside}}}"
 

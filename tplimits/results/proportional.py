@@ -18,7 +18,7 @@ from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.verdict import Verdict
 from tplimits.limit.depth.writing import M, array_names, expression
 from tplimits.limit.kets import Step
-from tplimits.numeric.sde.paths import Paths
+from tplimits.numeric.sde.paths import Estimate, Paths
 from tplimits.program.given import named_once
 from tplimits.program.program import Program
 from tplimits.progress import Progress
@@ -152,7 +152,25 @@ class CovarianceSDE:
         stage = stages.covariance()
         V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
+        if self.limit.weights:
+            drift = stages.paths().Drift(self.limit, values, V.shape[-1])
+            return numpy.array([drift.at(one).value for one in V.reshape(-1, *V.shape[-2:])]).reshape(V.shape)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
+
+    def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
+        """b at one covariance matrix with its standard error: that of the means over random weights of order 1.
+
+        Where the drift holds none, the error is zero.  Raises EvaluationError as `drift_at` does.
+        """
+        stage = stages.covariance()
+        V = stage.positive(stage.covariances(V))
+        if V.ndim != 2:
+            raise EvaluationError(f"V has shape {V.shape}; an estimate with its error is for one covariance (m, m).")
+        values = self.values(V.shape[-1], named_once(constants, named, "drift_estimate_at", EvaluationError), ratios)
+        if not self.limit.weights:
+            return Estimate(stage.at(self.limit.drift, V, values, self.limit.arrays, 2), numpy.zeros(V.shape))
+        found: Estimate = stages.paths().Drift(self.limit, values, V.shape[-1]).at(V)
+        return found
 
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order.
@@ -192,7 +210,8 @@ class CovarianceSDE:
         V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
         method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
         negative eigenvalues; both are of weak order 1.  "dense" is Euler with a root of Σ itself at every step, slow
-        beyond a few tokens, and works where no structured root was found.  `halve=True` runs the same noise in steps
+        beyond a few tokens, and works where no structured root was found.  Where the drift holds means over weights
+        of order 1 there is no noise: all paths of one V0 are one, in steps of Heun ("euler": of Euler).  `halve=True` runs the same noise in steps
         half as long as well, for `paths.step_error`: `paths.halved` are the paths that steps of dt/2 have at this seed,
         and sums of two of their increments drive `paths`, which are therefore other ones than with halve=False.
 

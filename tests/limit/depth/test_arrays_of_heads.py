@@ -1,8 +1,8 @@
 """Constant arrays on other axes than the tokens: slopes of heads, mixtures of heads, scales, masks of each head.
 
-With H heads and logits Σ_h′ M_hh′ Y_h′ + bias_h, drift and noise follow from those of a single head with the mask p_h =
-softmax(bias_h): b is the average over heads of s_h b(p_h), s_h = Σ_h′ M_hh′², and the noise of the logits of a head h′ is
-(1/H) Σ_h M_hh′ times the response of head h.
+With H heads and logits Σ_h′ M_hh′ Y_h′ + bias_h, drift and noise follow from those of a single head with the mask
+p_h = softmax(bias_h): b is the average over heads of s_h b(p_h), s_h = Σ_h′ M_hh′², and the noise of the logits of a
+head h′ is (1/H) Σ_h M_hh′ times the response of head h.
 """
 
 from __future__ import annotations

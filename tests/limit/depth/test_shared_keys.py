@@ -1,4 +1,4 @@
-"""Structured roots where logits share a matrix: one key for all heads, a key for each group, rotated queries and keys."""
+"""Structured roots where logits share a matrix: one key for all heads, one for each group, rotated queries and keys."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ A factor is (label, indices, copy).  Labels:
     N  the kernel of |u| (`activations`)       P|…  a constant array; S|… a symmetric one
     s  √V_aa                                   I    1 where two tokens are the same, else 0
     R  a matrix that weights act through       Q|…  a sum over neurons that is no function of V
+    Y|…  a function of scalars of order 1 (`order_one`); all in one product stand under one mean
 
 An index is an integer: negative ones are free, the others are summed, and index // SPAN tells the dimension they run
 over (a width or a finite axis).  `copy` keeps apart the two copies of V′ in a covariance until something joins them.

@@ -15,10 +15,12 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.arrays import merged
-from tplimits.limit.depth.derivation import IDENTITY, lowered
+from tplimits.limit.depth.derivation import IDENTITY, OneLayer, lowered
 from tplimits.limit.depth.forms import Form, Orders, collected
+from tplimits.limit.depth.order_one import Law, Weight
 from tplimits.limit.depth.roots import Root, structured_root
 from tplimits.limit.depth.rows import with_rows
+from tplimits.limit.depth.sizes import laws
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.verdict import Verdict, equation, refused, solved
 from tplimits.limit.depth.writing import defined, text
@@ -45,6 +47,9 @@ class BlockLimit:
     arrays: Mapping[str, numpy.ndarray] = field(default_factory=dict, compare=False, repr=False)
     #: why there is no root
     rootless: str = ""
+    #: functions of scalars of order 1 in the drift, the factors "Y|…", and the law of the scalars
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    laws: Mapping[str, Law] = field(default_factory=dict)
 
 
 def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
@@ -83,7 +88,18 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
         scale,
         arrays,
         rootless,
+        *_weights(program, layer, b),
     )
+
+
+def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, Weight], dict[str, Law]]:
+    """The weights of order 1 in a drift, and the law of their scalars."""
+    labels = {f[0] for factors in drift.terms for f in factors if f[0][0] == "Y"}
+    if not labels:
+        return {}, {}
+    return {label: layer.model.weights[label] for label in sorted(labels)}, {
+        program.name: laws(layer.model, layer.arrays)
+    }
 
 
 def _responses(root: Root | None) -> list[Form]:
@@ -184,4 +200,6 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
         S.One,
         merged(*(p.arrays for p in parts)),
         rootless,
+        {label: w for p in parts for label, w in p.weights.items()},
+        {name: law for p in parts for name, law in p.laws.items()},
     )

@@ -68,7 +68,8 @@ class Contraction:
             if a.pert + b.pert <= self.most
         )
         found = self._averaged(self._start(pairs), frozenset())
-        return {key: c for key, c in found.items() if key[3]}
+        # functions of scalars of order 1 on both sides are joined by these
+        return {key: c for key, c in found.items() if key[3] or any(f[0][0] == "Y" for f in key[0])}
 
     def _start(self, terms: Iterable[tuple[Term, bool | None]]) -> Sum:
         found: Sum = {}
@@ -90,9 +91,9 @@ class Contraction:
         """Add a term to a sum; `joined` is None where there is nothing to join."""
         factors = term.factors
         if joined is False:
-            if {copy for label, _, copy in factors if label[0] == "F"} != {0, 1}:
+            if {copy for label, _, copy in factors if label[0] in "FY"} != {0, 1}:
                 return  # nothing random is left on one side: it cannot be joined any more
-            factors = tuple(f if f[0][0] == "F" else (f[0], f[1], 0) for f in factors)
+            factors = tuple(f if f[0][0] in "FY" else (f[0], f[1], 0) for f in factors)
         else:
             factors = tuple((label, at, 0) for label, at, _ in factors)
         key = (canonical(factors), term.powers, term.pert, joined)
@@ -109,6 +110,7 @@ class Contraction:
                 self._add(found, Term(coeff, powers, pert, factors), joined)
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
+            self._insist_on_independence(matrix, factors)
             if sum(layer.basis.odd for layer in layers) % 2:
                 continue
             rest = Term(coeff, powers, pert, _without(factors, mine))
@@ -116,6 +118,15 @@ class Contraction:
                 for term, now_joined in self._grouped(rest, mine, layers, blocks, joined):
                     self._add(found, term, now_joined)
         return {key: c for key, c in found.items() if c != 0}
+
+    def _insist_on_independence(self, matrix: int, factors: tuple) -> None:
+        """Refuse a product of a matrix with a function of scalars of order 1 that hold it."""
+        for label, _, _ in factors:
+            if label[0] == "Y" and matrix in self.model.weights[label].matrices:
+                raise NoLimitError(
+                    f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if "
+                    f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too."
+                )
 
     def _groupings(self, layers: list[Layer]) -> Iterator[Blocks]:
         places = tuple(range(len(layers)))

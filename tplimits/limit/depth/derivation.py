@@ -69,7 +69,11 @@ class OneLayer:
     def covariance(self) -> Orders:
         """Cov(V′^αβ, V′^δω)."""
         left, right = self.gram(ALPHA, BETA).terms, self.gram(DELTA, OMEGA).terms
-        return by_order(self.contraction.covariance(left, right), self.model, self.ring, self.arrays)
+        found = by_order(self.contraction.covariance(left, right), self.model, self.ring, self.arrays)
+        for label in (f[0] for form in found.forms.values() for factors in form.terms for f in factors):
+            if label[0] == "Y":
+                raise NoLimitError(self.model.weights[label].refusal)
+        return found
 
 
 def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...]:

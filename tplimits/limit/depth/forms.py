@@ -11,6 +11,7 @@ import numpy
 import sympy
 from sympy import Expr, S
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.depth.activations import Basis, Moment, cumulant
 from tplimits.limit.depth.algebra import SPAN, Factors, renamed
 from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
@@ -156,6 +157,9 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays) -> Orders:
         order = model.order_of(powers)
         if order > MOST:
             continue
+        for label, _, _ in factors:
+            if label[0] == "Y" and order < MOST:
+                raise NoLimitError(model.weights[label].refusal)
         written = _written_out(factors)
         if written is None or any(f[0][0] == "Q" for f in factors):
             opaque[factors] = min(order, opaque.get(factors, order))

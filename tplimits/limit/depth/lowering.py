@@ -6,7 +6,8 @@ scalar a sum of such products with all neurons averaged.  The size of an average
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import sympy
@@ -35,6 +36,7 @@ from tplimits.limit.depth.data import Data
 from tplimits.limit.depth.expected import closed_means, mean_series
 from tplimits.limit.depth.model import Layer, Model
 from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
+from tplimits.limit.depth.order_one import NotSmall, is_scalar, weight
 from tplimits.limit.depth.reading import Reading
 from tplimits.limit.depth.scalars import series
 from tplimits.limit.depth.sizes import measured
@@ -60,6 +62,7 @@ class Lowering:
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
         self._here = 0
+        self._in_scalar = False
 
     def _tokens(self) -> int:
         """The dimension of the state's axis."""
@@ -204,7 +207,38 @@ class Lowering:
             self.fail(str(error))
 
     def lower(self, expr: Expr, env: Env) -> Poly:
-        """A body at indices."""
+        """A body at indices; functions of scalars of order 1 are weights of their own."""
+        if self._in_scalar or not is_scalar(self.program, expr):
+            return self._lower(expr, env)
+        return self._scalars((expr,), env)[0]
+
+    def _scalars(self, exprs: Sequence[Expr], env: Env) -> list[Poly]:
+        """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
+        here, outer, self._in_scalar = self._here, self._in_scalar, True
+        try:
+            return [self._lower(a, env) for a in exprs]
+        except NotSmall as reason:
+            if outer:
+                raise
+            self._here = here
+            return [self._weight(sympy.Mul(*exprs), env, reason)]
+        finally:
+            self._in_scalar = outer
+
+    def _weight(self, expr: Expr, env: Env, reason: NotSmall) -> Poly:
+        found = weight(self, expr, reason)
+        digest = hashlib.sha256(f"{self.program.name} {found.function}".encode()).hexdigest()[:12]
+        self.model.weights[f"Y|{digest}"] = found
+        for position in found.averages:
+            if position not in self.model.averages:
+                axes = [self.fresh(self.dimension_of(a)) for a in self.program[position].axes]
+                poly = self.value(position, None, tuple(axes))
+                opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
+                terms = (t._replace(factors=renamed(t.factors, opened)) for t in poly.terms)
+                self.model.averages[position] = Poly(tuple(terms), poly.cut)
+        return self._one((f"Y|{digest}", tuple(self.index(a, env) for a in found.axes), 0))
+
+    def _lower(self, expr: Expr, env: Env) -> Poly:
         if not expr.has(Entry, ArrayEntry, AxisSum):
             return self.number(expr)
         if isinstance(expr, Entry):
@@ -244,8 +278,12 @@ class Lowering:
         found = self.number(sympy.Mul(*numbers))
         for entry, body in layers.items():
             found = multiplied(found, self._activation(entry, body, env), self.limit)
+        scalars = [a for a in rest if is_scalar(self.program, a)]
+        for poly in self._scalars(scalars, env) if scalars else []:
+            found = multiplied(found, poly, self.limit)
         for a in rest:
-            found = multiplied(found, self.lower(a, env), self.limit)
+            if a not in scalars:
+                found = multiplied(found, self.lower(a, env), self.limit)
         return self.arranged(found)
 
     def _sum(self, expr: AxisSum, env: Env) -> Poly:

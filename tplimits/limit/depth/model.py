@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tplimits.limit.depth.activations import Basis
 from tplimits.limit.depth.algebra import Dimension, Poly
+from tplimits.limit.depth.order_one import Weight
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Model:
     """A block in the index algebra.
 
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
+    `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
+    indices OPEN − 1, ….
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
     """
 
@@ -44,6 +47,8 @@ class Model:
     depth: dict[int, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     lines: dict[int, str] = field(default_factory=dict)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    averages: dict[int, Poly] = field(default_factory=dict)
 
     @property
     def zero_powers(self) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import Poly, Term, lowest, multiplied, total
 from tplimits.limit.depth.arrays import ARRAYS
+from tplimits.limit.depth.order_one import NotSmall
 from tplimits.limit.depth.sides import at_array, at_number
 from tplimits.limit.depth.sizes import mean_and_covariance
 from tplimits.limit.depth.vanishing import vanishes
@@ -105,8 +106,8 @@ def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[E
     spread = [(o, f) for o, f in covariance.forms.items() if o < 2 and not vanishes(f, known)]
     if spread:
         shown, where = defined(spread[0][1], known)
-        lowering.fail(
-            f"not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with variance "
+        raise NotSmall(
+            f"{lowering.where}: not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with variance "
             f"{shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
             "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
             "τ0·sqrt(n/k)."

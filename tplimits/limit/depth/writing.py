@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy
 import sympy
@@ -81,13 +81,19 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40) ->
         sign = "-" if number.could_extract_minus_sign() else "+"
         number = -number if sign == "-" else number
         total = f"Σ_{''.join(left)} " if left else ""
-        product = total + " ".join(_factor(f, names, arrays or {}) for f in factors)
+        product = total + " ".join(_with_mean([(f[0], _factor(f, names, arrays or {})) for f in factors]))
         shown = _bracketed(NumberPrinter().doprint(number))
         pieces.append(f"{sign} {shown if not product else product if number == 1 else f'{shown}·{product}'}")
     if len(form.terms) > most:
         pieces.append(f"+ … ({len(form.terms) - most} more terms)")
     line = " ".join(pieces) or "0"
     return line[2:] if line.startswith("+ ") else line.replace("- ", "-", 1) if line.startswith("- ") else line
+
+
+def _with_mean(factors: Sequence[tuple[str, str]]) -> list[str]:
+    """Factors as they are shown, those that are random under one mean."""
+    weights = [shown for label, shown in factors if label[0] == "Y"]
+    return [*([f"E[{' '.join(weights)}]"] if weights else []), *(shown for label, shown in factors if label[0] != "Y")]
 
 
 def _bracketed(shown: str) -> str:
@@ -99,13 +105,15 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     inside = "".join(names[i] for i in at)
     if label == "s":
         return f"√V[{inside * 2}]"
-    return f"{arrays.get(label, 'p') if label[0] in ARRAYS else label}[{inside}]"
+    return f"{arrays.get(label, 'p') if label[0] in ARRAYS or label[0] == 'Y' else label}[{inside}]"
 
 
-def array_names(forms: Iterable[Form]) -> dict[str, str]:
-    """What the constant arrays in some forms are called in print: p, then p2, …"""
+def array_names(forms: Sequence[Form]) -> dict[str, str]:
+    """What constant arrays and weights of order 1 are called in print: p, then p2, …, and φ, φ2, …"""
     labels = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] in ARRAYS)
-    return {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+    names = {label: "p" if i == 0 else f"p{i + 1}" for i, label in enumerate(labels)}
+    weights = dict.fromkeys(f[0] for form in forms for factors in form.terms for f in factors if f[0][0] == "Y")
+    return names | {label: "φ" if i == 0 else f"φ{i + 1}" for i, label in enumerate(weights)}
 
 
 def contents(values: numpy.ndarray) -> str:
@@ -148,10 +156,12 @@ def expression(
         }
         names |= {i: Symbol(n, integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
         sizes = {i: n for label, at, _ in factors for i, n in zip(at, _shape(label, known), strict=False)}
-        product = S.One
+        product, random = S.One, S.One
         for label, at, _ in factors:
             inside = [names[i] for i in at]
-            if label == "V":
+            if label[0] == "Y":
+                random *= IndexedBase((arrays or {}).get(label, "φ"), real=True)[tuple(inside)]
+            elif label == "V":
                 product *= V[tuple(inside)]
             elif label == "s":
                 product *= sympy.sqrt(V[inside[0], inside[0]])
@@ -163,6 +173,7 @@ def expression(
                 product *= IndexedBase("R", real=True)[tuple(inside)]
             else:
                 product *= IndexedBase((arrays or {}).get(label, "p"), real=True)[tuple(inside)]
+        product = product if random == 1 else product * sympy.Function("E")(random)
         for i in dummies:
             product = Sum(product, (names[i], 1, sizes[i] if i in others else tokens))
         found += coefficient * product

@@ -23,14 +23,16 @@ from tplimits.limit.depth.splitting import splitting
 from tplimits.numeric import covariance, generated
 from tplimits.numeric.sde.dense import Dense
 from tplimits.numeric.sde.normals import streams
+from tplimits.numeric.sde.ordinary import Ordinary
 from tplimits.numeric.sde.paths import Paths, ended
 from tplimits.numeric.sde.settings import Settings, initial, settings
 from tplimits.numeric.sde.source import Generated, Outputs
 from tplimits.numeric.sde.source import generated as generated_source
+from tplimits.numeric.sde.weights import Drift
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
-__all__ = ["Compiled", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
+__all__ = ["Compiled", "Drift", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
 METHODS = ("psd", "euler", "dense")
 #: the size of a step, as a symbol in coefficients
 _STEP = Symbol("dt", positive=True)
@@ -183,13 +185,20 @@ class Compiled:
 
 def engine(
     limit: BlockLimit, method: str, values: Mapping[Symbol, float], m: int, known: dict[str, Simulator]
-) -> Compiled | Dense:
+) -> Compiled | Dense | Ordinary:
     """What draws paths of a limit at given constants; `known` keeps the simulators that were made.
 
     Raises EvaluationError for an unknown method, and where no structured root of Σ was found or Σ is not positive.
     """
     if not isinstance(method, str) or method not in METHODS:
         raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
+    if limit.weights and limit.diffusion:
+        raise EvaluationError(
+            "the drift holds means over random weights of order 1, and there is noise beside them; paths of both are "
+            "not covered. Take drift_at and diffusion_at, or scale all branches by 1/sqrt(n)."
+        )
+    if limit.weights:
+        return Ordinary(limit, values, method)
     if method == "dense":
         return Dense(limit, values)
     if method not in known:
@@ -197,7 +206,7 @@ def engine(
     return Compiled.at(known[method], values, m)
 
 
-def simulate(compiled: Compiled | Dense, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
+def simulate(compiled: Compiled | Dense | Ordinary, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
     """Paths from V0, with those of half the step where a step error is asked for."""
     run = partial(compiled.run, V0, settings)
     if not settings.halve:
