@@ -6,7 +6,7 @@ layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy
@@ -50,6 +50,8 @@ class BlockLimit:
     #: functions of scalars of order 1 in the drift, the factors "Y|…", and the law of the scalars
     weights: Mapping[str, Weight] = field(default_factory=dict)
     laws: Mapping[str, Law] = field(default_factory=dict)
+    #: arguments of functions that were expanded, with n times their variance: small where the limit describes networks
+    expanded: Mapping[str, Form] = field(default_factory=dict)
 
 
 def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
@@ -86,10 +88,16 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
         (*_assumptions(program, fixed), *layer.remarks),
         (*steps, *_root_step(rootless)),
         scale,
-        arrays,
+        {**_arrays_in(layer.model.expanded.values(), layer.arrays.values), **arrays},
         rootless,
         *_weights(program, layer, b),
+        layer.model.expanded,
     )
+
+
+def _arrays_in(forms: Iterable[Form], known: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
+    held = {f[0] for form in forms for factors in form.terms for f in factors}
+    return {label: known[label] for label in sorted(held & known.keys())}
 
 
 def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, Weight], dict[str, Law]]:
@@ -98,7 +106,7 @@ def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, 
     if not labels:
         return {}, {}
     return {label: layer.model.weights[label] for label in sorted(labels)}, {
-        program.name: laws(layer.model, layer.arrays)
+        program.name: laws(layer.model, layer.ring, layer.arrays)
     }
 
 
@@ -202,4 +210,9 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
         rootless,
         {label: w for p in parts for label, w in p.weights.items()},
         {name: law for p in parts for name, law in p.laws.items()},
+        {
+            name: form.degree_scaled(sympy.Mul(*(p.scale for p in parts[:k])))
+            for k, part in enumerate(parts)
+            for name, form in part.expanded.items()
+        },
     )

@@ -108,8 +108,9 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
             "to order 1/n; divide by the size of what is normalised."
         )
     model = lowering.model
-    ring = Ring([t.coeff for p in polys for t in p.terms])
+    ring = Ring([t.coeff for p in (*polys, *model.averages.values()) for t in p.terms])
     model.operands = {p: ring.poly(poly) for p, poly in model.operands.items()}
+    model.averages = {p: ring.poly(poly) for p, poly in model.averages.items()}
     return OneLayer(
         program, model, ring, lowering.arrays, ring.poly(state), lowering.reading, most, tuple(lowering.remarks)
     )

@@ -106,6 +106,11 @@ class Lowering:
         raise NoLimitError(f"{self.program.where(self._here)}: {message}")
 
     @property
+    def position(self) -> int:
+        """The number of the instruction that is being lowered."""
+        return self._here
+
+    @property
     def where(self) -> str:
         """The instruction that is being lowered."""
         return self.program.where(self._here)

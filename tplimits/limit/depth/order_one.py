@@ -17,10 +17,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Rational, Symbol
+from sympy import Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.coefficients import ratio_symbol
+from tplimits.limit.gaussians import Gaussians
+from tplimits.limit.growth import Growth, classify
 from tplimits.program.entries import ArrayEntry, AxisSum, Entry, N, axis_symbol, entries, free_axes, width_symbol
 from tplimits.program.nodes import Avg, InitialScalar, ScalarNonlin
 from tplimits.program.program import Program
@@ -37,8 +39,9 @@ class NotSmall(NoLimitError):
 
 @dataclass(frozen=True)
 class Weight:
-    """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S; `refusal` says why it has
-    no place on a branch that is larger.
+    """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S.
+
+    `refusal` says why it has no place on a branch that is larger than n^(−1/2).
     """
 
     program: Program
@@ -73,6 +76,7 @@ def weight(lowering: Lowering, expr: Expr, reason: NotSmall) -> Weight:
         raise reason from None
     averages = {e.source for e in entries(function)}
     matrices = frozenset().union(*(lowering.reading.matrices_of[a] for a in averages))
+    _insist_on_second_moment(lowering, function, reason)
     order = {a: k for k, a in enumerate(program.all_axes)}
     axes = sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]])
     return Weight(program, function, tuple(axes), matrices, str(reason))
@@ -98,3 +102,22 @@ def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: I
     if not expr.args:
         return change.get(expr, expr)
     return expr.func(*(_written(program, a, change, fresh) for a in expr.args))
+
+
+def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
+    """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
+    gaussians = Gaussians()
+    box = gaussians.new_box()
+    plain = _one_term(function)
+    drawn = {e: gaussians.copy(Symbol(f"S{k}", real=True), box) for k, e in enumerate(entries(plain))}
+    growth = classify(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), gaussians)
+    if growth.kind in (Growth.INFINITE, Growth.UNKNOWN):
+        known = "has no" if growth.kind is Growth.INFINITE else "is not seen to have a"
+        raise NoLimitError(f"{reason} As a random weight it {known} second moment: {growth.reason}.")
+
+
+def _one_term(expr: Expr) -> Expr:
+    """An expression with one term in the place of each sum over an axis: it grows as the sum does."""
+    if isinstance(expr, AxisSum):
+        return _one_term(expr.summand)
+    return expr.func(*map(_one_term, expr.args)) if expr.args and not isinstance(expr, (Entry, ArrayEntry)) else expr

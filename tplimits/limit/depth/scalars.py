@@ -55,6 +55,8 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
             f"the argument of exp in {lowering.where} fluctuates {size}: its fluctuations leave no trace in drift and "
             "noise. They would with the temperature τ0·sqrt(n·k)."
         ] = None
+    if small.terms and lowest(small) <= 1 and any(f[0][0] == "F" for t in small.terms for f in t.factors):
+        _measure(lowering, expr, fixed, small, env)
     least = max(1, lowest(small)) if small.terms else lowering.limit + 1
     found = []
     power = Poly((Term(S.One, lowering.model.zero_powers, 0, ()),))
@@ -69,6 +71,23 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
         found.append(multiplied(_at(lowering, derivative, fixed, env), power, lowering.limit))
     cut = lowering.limit if small.terms else None
     return lowering.arranged(total([*found, Poly((), cut)]))
+
+
+def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapping[Expr, int]) -> None:
+    """Keep n times the variance of an argument that is expanded: how wide networks have to be for it to be small.
+
+    What is taken to a power is measured by what it fluctuates around, a number.
+    """
+    name = f"the argument of {expr.func.__name__} in `{lowering.program[lowering.position].name}`"
+    around = S.One
+    if isinstance(expr, sympy.Pow):
+        name = f"what is taken to the power {expr.exp} in `{lowering.program[lowering.position].name}`"
+        if not fixed.terms or any(t.factors for t in fixed.terms):
+            return
+        around = sympy.Add(*_numbers(lowering, fixed))
+    if name not in lowering.model.expanded:
+        _, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
+        lowering.model.expanded[name] = covariance[2].scaled(around**-2)
 
 
 def _invisible(small: Poly) -> bool:
@@ -89,28 +108,30 @@ def _insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[E
             f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no "
             "functions of V, so that V is not Markov; leave them out, or put a matrix between, as in tp.avg(W @ x)."
         )
+    spread = [(o, f) for o, f in covariance.forms.items() if o < 2 and not vanishes(f, known)]
     moved = [(o, f) for o, f in mean.forms.items() if o < 1 and not vanishes(f, known)]
+    refused = NotSmall if any(o == 0 for o, _ in spread) else NoLimitError  # what is random may be so on a small branch
     if moved:
         shown, where = defined(moved[0][1], known)
         state = f"{what} is {shown} of order {_size(moved[0][0])}, a function of the state{where}"
         if isinstance(expr, sympy.Pow):
-            lowering.fail(
-                f"{state}: a normalisation by the state, as in layer norm, makes the leading map V → V′ nonlinear in "
-                "V, and its limit needs the Itô rule for that map, which is not covered. Divide by a number, such as "
-                "the size that is expected (tp.expect), or leave the normalisation out and normalise V along the paths."
+            raise refused(
+                f"{lowering.where}: {state}: a normalisation by the state, as in layer norm, makes the leading map "
+                "V → V′ nonlinear in V, and its limit needs the Itô rule for that map, which is not covered. Divide by "
+                "a number, such as the size that is expected (tp.expect), or leave the normalisation out and normalise "
+                "V along the paths."
             )
-        lowering.fail(
-            f"{state}; the next covariance would not be a polynomial in V. Subtract its mean, or scale it by 1/n: V "
-            "may change by 1/n in a layer."
+        raise refused(
+            f"{lowering.where}: {state}; the next covariance would not be a polynomial in V. Subtract its mean, or "
+            "scale it by 1/n: V may change by 1/n in a layer."
         )
-    spread = [(o, f) for o, f in covariance.forms.items() if o < 2 and not vanishes(f, known)]
     if spread:
         shown, where = defined(spread[0][1], known)
-        raise NotSmall(
-            f"{lowering.where}: not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with variance "
-            f"{shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of depth "
-            "proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times queries by "
-            "τ0·sqrt(n/k)."
+        raise refused(
+            f"{lowering.where}: not perturbative: {what} has fluctuations of order {_size(spread[0][0] // 2)}, with "
+            f"variance {shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of "
+            "depth proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times "
+            "queries by τ0·sqrt(n/k)."
         )
     if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
         lowering.fail(
@@ -132,13 +153,17 @@ def _parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
     return Poly(tuple(fixed)), Poly(tuple(rest), poly.cut)
 
 
-def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]) -> Poly:
-    """A function at the fixed part of its argument."""
+def _numbers(lowering: Lowering, fixed: Poly) -> list[Expr]:
     dimensions = lowering.model.dimensions
-    numbers = [
+    return [
         t.coeff * sympy.Mul(*(d.size ** sympy.Rational(p, 2) for d, p in zip(dimensions, t.powers, strict=True)))
         for t in fixed.terms
     ]
+
+
+def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]) -> Poly:
+    """A function at the fixed part of its argument."""
+    numbers = _numbers(lowering, fixed)
     if all(not t.factors for t in fixed.terms):
         try:
             value = at_number(function, _ARGUMENT, sympy.Add(*numbers))

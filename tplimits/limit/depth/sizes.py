@@ -56,18 +56,16 @@ def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozense
     return by_order(mean, exact, ring, arrays), by_order(covariance, exact, ring, arrays)
 
 
-def laws(model: Model, arrays: Arrays) -> dict[tuple[int, int], Form]:
+def laws(model: Model, ring: Ring, arrays: Arrays) -> dict[tuple[int, int], Form]:
     """n·Cov of each two of the averages that weights of order 1 read: indices α, β, … of the first, then of the second.
 
     NoLimitError where they are not Gaussian of mean zero in the limit.
     """
-    ring = Ring([t.coeff for p in (*model.averages.values(), *model.operands.values()) for t in p.terms])
-    exact = replace(model, operands={p: ring.poly(operand) for p, operand in model.operands.items()})
-    contraction = Contraction(exact, ring.ring.one)
+    contraction = Contraction(model, ring.ring.one)
     found = {}
     for position, poly in model.averages.items():
-        terms = [t._replace(pert=0) for t in ring.poly(poly).terms]
-        mean = by_order(contraction.mean(terms), exact, ring, arrays)
+        terms = [t._replace(pert=0) for t in poly.terms]
+        mean = by_order(contraction.mean(terms), model, ring, arrays)
         layers = [model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"]
         if mean.forms or mean.opaque or not layers or any(layer.operand is not None for layer in layers):
             raise NoLimitError(
@@ -77,8 +75,8 @@ def laws(model: Model, arrays: Arrays) -> dict[tuple[int, int], Form]:
         for other, second in model.averages.items():
             axes = 1 + max((OPEN - 1 - i for t in poly.terms for f in t.factors for i in f[1] if i < 0), default=0)
             left = [t._replace(factors=_opened(t.factors, 0)) for t in terms]
-            right = [t._replace(factors=_opened(t.factors, axes), pert=0) for t in ring.poly(second).terms]
-            joint = by_order(contraction.covariance(left, right), exact, ring, arrays)
+            right = [t._replace(factors=_opened(t.factors, axes), pert=0) for t in second.terms]
+            joint = by_order(contraction.covariance(left, right), model, ring, arrays)
             if joint.opaque or any(order < 2 for order in joint.forms):
                 raise NoLimitError(
                     f"not covered: the fluctuations of `{model.names[position]}` are larger than n^(-1/2), or have no "

@@ -19,7 +19,7 @@ _DRAWS = 3
 #: tokens where the arrays of a form leave their number open
 _ANY = 4
 #: free indices a form can have
-_FREE = 8
+_FREE = 10
 
 
 def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:

@@ -15,7 +15,7 @@ from tplimits.limit.depth.forms import Form
 from tplimits.program.render import NumberPrinter
 
 #: names of free token indices and of summed ones
-FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
+FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω", -5: "σ", -6: "τ", -7: "υ", -8: "ψ", -9: "χ", -10: "ϑ"}
 SUMMED = "νκμξηζθφ"
 #: names of summed indices of other axes, such as heads: h, h1, h2, …
 OTHERS = "h"

@@ -1,7 +1,7 @@
-"""V of blocks whose noise vanishes and whose drift holds means over Gaussian scalars: an ordinary differential equation.
+"""V of blocks without noise whose drift holds means over Gaussian scalars: an ordinary differential equation.
 
-Steps are those of Heun, or of Euler where asked for; the same points stand for the Gaussian scalars in every step, so that
-what is solved is a smooth equation near the true one.  All paths from one V0 are one path.
+Steps are those of Heun, or of Euler where asked for; the same points stand for the Gaussian scalars in every step, so
+that what is solved is a smooth equation near the true one.  All paths from one V0 are one path.
 """
 
 from __future__ import annotations

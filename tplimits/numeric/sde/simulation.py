@@ -28,11 +28,23 @@ from tplimits.numeric.sde.paths import Paths, ended
 from tplimits.numeric.sde.settings import Settings, initial, settings
 from tplimits.numeric.sde.source import Generated, Outputs
 from tplimits.numeric.sde.source import generated as generated_source
+from tplimits.numeric.sde.validity import spreads, warn
 from tplimits.numeric.sde.weights import Drift
 from tplimits.progress import Progress, reporting
 
 Array = NDArray[numpy.float64]
-__all__ = ["Compiled", "Drift", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]
+__all__ = [
+    "Compiled",
+    "Drift",
+    "Simulator",
+    "engine",
+    "initial",
+    "settings",
+    "simulate",
+    "simulator",
+    "spreads",
+    "warn",
+]
 METHODS = ("psd", "euler", "dense")
 #: the size of a step, as a symbol in coefficients
 _STEP = Symbol("dt", positive=True)
