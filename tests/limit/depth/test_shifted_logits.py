@@ -89,6 +89,20 @@ def test_at_a_kink():
             tp.derive(attended(lambda Y, f=function: f(shift(at_zero) + Y) - f(shift(at_zero))), tp.Proportional())
 
 
+def test_a_constant_beside_an_array():
+    """A symbolic slope of a function at an array: the message names the repair."""
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):
+        v = WV @ x
+        Y = shaped.logits(WQ @ x, (WK @ x).rename(token="key"), τ0)
+        weights = tp.leaky_relu(shift(CENTRE) + Y, γ)
+        return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(weights * v.rename(token="key"), over="key"))
+
+    with pytest.raises(tp.NoLimitError, match=r"constant array times a symbolic constant; give the constant a number"):
+        tp.derive(block, tp.Proportional())
+
+
 def test_the_side_of_a_kink_may_hang_on_a_constant():
     @tp.block
     def block(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, γ, τ0):

@@ -284,7 +284,7 @@ def _balanced(values: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, nump
     design[numpy.arange(len(support)), rows + support[:, 1]] = 1.0
     logs = numpy.log(numpy.abs(values[tuple(support.T)]))
     fit = numpy.linalg.lstsq(design, logs, rcond=None)[0]
-    held = design.any(axis=0)
+    held = design.sum(axis=0) > 0
     for part in (slice(0, rows), slice(rows, None)):  # zeros are balanced as they stand: like the rest of their side
         fit[part][~held[part]] = fit[part][held[part]].mean()
     D, E = numpy.exp(fit[:rows]), numpy.exp(fit[rows:])

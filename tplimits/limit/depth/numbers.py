@@ -79,7 +79,7 @@ def normal_mean(integrand: Expr, variable: Symbol) -> float:
     0.394294489397
     """
     function = _function(integrand, variable)
-    ends = set(range(-_RANGE, _RANGE + 1))
+    ends = {float(end) for end in range(-_RANGE, _RANGE + 1)}
     for place in kinks(integrand):
         if place.is_polynomial(variable):
             ends |= {float(r) for r in sympy.Poly(place, variable).nroots() if r.is_real and abs(r) < _RANGE}

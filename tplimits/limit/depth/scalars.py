@@ -41,8 +41,8 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     elif isinstance(expr, sympy.Function) and len(varying := [a for a in expr.args if a.has(*_VARYING)]) == 1:
         inner, function = varying[0], expr.func(*(_ARGUMENT if a is varying[0] else a for a in expr.args))
     elif isinstance(expr, _SEVERAL):
-        found = lowering.lower(expr.definition(), env)
-        return Poly(tuple(lowering.arrays.gathered(found.terms, tuple(dict.fromkeys(env.values())))), found.cut)
+        whole = lowering.lower(expr.definition(), env)
+        return Poly(tuple(lowering.arrays.gathered(whole.terms, tuple(dict.fromkeys(env.values())))), whole.cut)
     else:
         lowering.fail(f"`{type(expr).__name__}` of several scalars is not covered; use functions of one scalar.")
     fixed, small = _parts(lowering, lowering.lower(inner, env))
@@ -172,7 +172,7 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         if value.has(sympy.zoo, sympy.nan, sympy.oo):
             lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {sympy.Add(*numbers)}.")
         return lowering.number(value)
-    if any(not number.is_number for number in numbers):
+    if any(not number.is_number for number in numbers) or function.free_symbols - {_ARGUMENT}:
         lowering.fail("a function of a constant array times a symbolic constant; give the constant a number by .bind.")
     held = {i for t in fixed.terms for f in t.factors for i in f[1]}
     at = tuple(i for i in dict.fromkeys(env.values()) if i in held)

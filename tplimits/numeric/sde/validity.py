@@ -34,15 +34,18 @@ def spreads(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]) -> dict
 
 def warn(limit: BlockLimit, V0: Array, ends: Array, values: Mapping[Symbol, float], n: int) -> None:
     """Warn where the networks meant, of width n, are not near the limit at V0 or where half of the paths end."""
+    at_end, found = spreads(limit, ends, values), []
     for name, at_start in spreads(limit, V0, values).items():
-        end = float(numpy.median(spreads(limit, ends, values)[name]))
+        end = float(numpy.median(at_end[name]))
         largest = max(float(at_start.max()), end)
         if largest / numpy.sqrt(n) > LARGEST:
             place = "at V0" if largest > end else "where the paths end (median)"
-            warnings.warn(
-                f"networks of width n={n} are not near this limit: {name} has standard deviation "
-                f"{largest / numpy.sqrt(n):.3g} {place}, and is expanded as if it were small; it is below {LARGEST} "
-                f"from n = {int(numpy.ceil((largest / LARGEST) ** 2))}.",
-                UserWarning,
-                stacklevel=4,
-            )
+            wide = int(numpy.ceil((largest / LARGEST) ** 2))
+            found.append(f"{name} {largest / numpy.sqrt(n):.3g} {place}, below {LARGEST} from n = {wide}")
+    if found:
+        warnings.warn(
+            f"networks of width n={n} are not near this limit: standard deviations of what is expanded as if it were "
+            f"small are, of {'; of '.join(found)}.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -95,8 +95,9 @@ class Drift:
             for p, a in zip(positions, shapes, strict=True)
         ]
         eigenvalues, vectors = numpy.linalg.eigh(numpy.block(blocks))
-        root = vectors * numpy.sqrt(eigenvalues.clip(min=0.0))
-        drawn = self._normals(sum(counts), replicate) @ root.T
+        # the symmetric root, which moves smoothly with V where eigenvalues meet
+        root = (vectors * numpy.sqrt(eigenvalues.clip(min=0.0))) @ vectors.T
+        drawn = self._normals(sum(counts), replicate) @ root
         parts = numpy.split(drawn, numpy.cumsum(counts)[:-1], axis=1)
         return {p: x.reshape(-1, *shape) for p, x, shape in zip(positions, parts, shapes, strict=True)}
 
@@ -176,8 +177,9 @@ class _Field:
         else:
             array, at = self.program.arrays[leaf.array].values[None], leaf.indices
         different = tuple(dict.fromkeys(at))
-        array = numpy.einsum(array, [0, *(1 + different.index(i) for i in at)], [0, *range(1, 1 + len(different))])
-        return array, different
+        places: Any = [0, *(1 + different.index(i) for i in at)]
+        kept: Any = [0, *range(1, 1 + len(different))]
+        return numpy.einsum(array, places, kept), different
 
 
 def _outermost(expr: Expr) -> list[Expr]:
