@@ -6,8 +6,7 @@ scalar a sum of such products with all neurons averaged.  The size of an average
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NoReturn
 
 import sympy
@@ -36,7 +35,7 @@ from tplimits.limit.depth.data import Data
 from tplimits.limit.depth.expected import closed_means, mean_series
 from tplimits.limit.depth.model import Layer, Model
 from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
-from tplimits.limit.depth.order_one import NotSmall, is_scalar, weight
+from tplimits.limit.depth.order_one import is_scalar, scalars
 from tplimits.limit.depth.reading import Reading
 from tplimits.limit.depth.scalars import series
 from tplimits.limit.depth.sizes import measured
@@ -61,8 +60,8 @@ class Lowering:
         self._sizes = {size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes}
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
-        self._here = 0
-        self._in_scalar = False
+        self.here = 0  # the instruction that is being lowered
+        self.in_scalar = False  # inside an expression of scalars
 
     def _tokens(self) -> int:
         """The dimension of the state's axis."""
@@ -82,9 +81,9 @@ class Lowering:
         assert instruction.width is not None
         neuron = self.fresh(self.number_of[instruction.width])
         axes = [self.fresh(self.dimension_of(a)) for a in instruction.axes]
-        outer, self._here = self._here, position
+        outer, self.here = self.here, position
         poly = self.value(position, neuron, tuple(axes))
-        self._here = outer
+        self.here = outer
         opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
         found: dict[tuple, Expr] = {}
         for t in poly.terms:
@@ -103,17 +102,12 @@ class Lowering:
 
     def fail(self, message: str) -> NoReturn:
         """Refuse at the instruction that is being lowered."""
-        raise NoLimitError(f"{self.program.where(self._here)}: {message}")
-
-    @property
-    def position(self) -> int:
-        """The number of the instruction that is being lowered."""
-        return self._here
+        raise NoLimitError(f"{self.program.where(self.here)}: {message}")
 
     @property
     def where(self) -> str:
         """The instruction that is being lowered."""
-        return self.program.where(self._here)
+        return self.program.where(self.here)
 
     # -- instructions -------------------------------------------------------------------------
 
@@ -122,7 +116,7 @@ class Lowering:
         s = self.program[position]
         if position == self.program.state:
             assert neuron is not None
-            return self._one(("X", (axes[0], neuron), 0))
+            return self.one(("X", (axes[0], neuron), 0))
         if isinstance(s, (InitialVector, InitialMatrix)):
             self.fail(
                 f"the vector `{s.name}` is not the state; vectors beside the state are not covered: write it as a "
@@ -135,7 +129,7 @@ class Lowering:
         env: dict[Expr, int] = {axis_symbol(a): i for a, i in zip(s.axes, axes, strict=True)}
         if neuron is not None:
             env[OWN] = neuron
-        outer, self._here = self._here, position
+        outer, self.here = self.here, position
         if isinstance(s, MatMul):
             number = self.number(self.reading.operand(position)[0])
             found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
@@ -146,10 +140,11 @@ class Lowering:
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = self.lower(s.body, env)
-        self._here = outer
+        self.here = outer
         return found
 
-    def _one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
+    def one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
+        """A product of factors."""
         return Poly((Term(S.One, self.model.zero_powers, 0, factors),))
 
     def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
@@ -175,7 +170,7 @@ class Lowering:
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:
             self.model.operands[source] = self.template(source)
-        return self._one((layer.label, (*family, *tokens, env[OWN]), 0))
+        return self.one((layer.label, (*family, *tokens, env[OWN]), 0))
 
     def _average(self, s: Avg, env: Env) -> Poly:
         assert s.operand is not None
@@ -213,37 +208,12 @@ class Lowering:
 
     def lower(self, expr: Expr, env: Env) -> Poly:
         """A body at indices; functions of scalars of order 1 are weights of their own."""
-        if self._in_scalar or not is_scalar(self.program, expr):
-            return self._lower(expr, env)
-        return self._scalars((expr,), env)[0]
+        if self.in_scalar or not is_scalar(self.program, expr):
+            return self.alone(expr, env)
+        return scalars(self, (expr,), env)[0]
 
-    def _scalars(self, exprs: Sequence[Expr], env: Env) -> list[Poly]:
-        """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
-        here, outer, self._in_scalar = self._here, self._in_scalar, True
-        try:
-            return [self._lower(a, env) for a in exprs]
-        except NotSmall as reason:
-            if outer:
-                raise
-            self._here = here
-            return [self._weight(sympy.Mul(*exprs), env, reason)]
-        finally:
-            self._in_scalar = outer
-
-    def _weight(self, expr: Expr, env: Env, reason: NotSmall) -> Poly:
-        found = weight(self, expr, reason)
-        digest = hashlib.sha256(f"{self.program.name} {found.function}".encode()).hexdigest()[:12]
-        self.model.weights[f"Y|{digest}"] = found
-        for position in found.averages:
-            if position not in self.model.averages:
-                axes = [self.fresh(self.dimension_of(a)) for a in self.program[position].axes]
-                poly = self.value(position, None, tuple(axes))
-                opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
-                terms = (t._replace(factors=renamed(t.factors, opened)) for t in poly.terms)
-                self.model.averages[position] = Poly(tuple(terms), poly.cut)
-        return self._one((f"Y|{digest}", tuple(self.index(a, env) for a in found.axes), 0))
-
-    def _lower(self, expr: Expr, env: Env) -> Poly:
+    def alone(self, expr: Expr, env: Env) -> Poly:
+        """The same, where functions of scalars have a series."""
         if not expr.has(Entry, ArrayEntry, AxisSum):
             return self.number(expr)
         if isinstance(expr, Entry):
@@ -283,11 +253,11 @@ class Lowering:
         found = self.number(sympy.Mul(*numbers))
         for entry, body in layers.items():
             found = multiplied(found, self._activation(entry, body, env), self.limit)
-        scalars = [a for a in rest if is_scalar(self.program, a)]
-        for poly in self._scalars(scalars, env) if scalars else []:
+        of_scalars = [a for a in rest if is_scalar(self.program, a)]
+        for poly in scalars(self, of_scalars, env):
             found = multiplied(found, poly, self.limit)
         for a in rest:
-            if a not in scalars:
+            if a not in of_scalars:
                 found = multiplied(found, self.lower(a, env), self.limit)
         return self.arranged(found)
 
@@ -347,7 +317,7 @@ class Lowering:
         found = []
         for coefficient, basis in parts:
             number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
-            dense = self._dense(position, basis, inside) if basis.power or basis.sign else self._one()
+            dense = self._dense(position, basis, inside) if basis.power or basis.sign else self.one()
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])
 

@@ -12,14 +12,16 @@ stand nowhere else, so that F is independent of what it multiplies; F grows at m
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sympy import Expr, Rational, S, Symbol
+from sympy import Expr, Mul, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.depth.algebra import OPEN, Poly, renamed
 from tplimits.limit.depth.coefficients import ratio_symbol
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.growth import Growth, classify
@@ -63,6 +65,34 @@ Law = Mapping[tuple[int, int], "Form"]
 def is_scalar(program: Program, expr: Expr) -> bool:
     """Whether an expression reads scalars, and no vectors."""
     return expr.has(Entry) and all(program[e.source].width is None for e in expr.atoms(Entry))
+
+
+def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) -> list[Poly]:
+    """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
+    here, outer, lowering.in_scalar = lowering.here, lowering.in_scalar, True
+    try:
+        return [lowering.alone(a, env) for a in exprs]
+    except NotSmall as reason:
+        if outer:
+            raise
+        lowering.here = here
+        return [_as_weight(lowering, weight(lowering, Mul(*exprs), reason), env)]
+    finally:
+        lowering.in_scalar = outer
+
+
+def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
+    """A weight at indices; the averages it reads are kept for their law."""
+    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
+    lowering.model.weights[f"Y|{digest}"] = found
+    for position in found.averages:
+        if position not in lowering.model.averages:
+            axes = [lowering.fresh(lowering.dimension_of(a)) for a in lowering.program[position].axes]
+            poly = lowering.value(position, None, tuple(axes))
+            opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
+            terms = (t._replace(factors=renamed(t.factors, opened)) for t in poly.terms)
+            lowering.model.averages[position] = Poly(tuple(terms), poly.cut)
+    return lowering.one((f"Y|{digest}", tuple(lowering.index(a, env) for a in found.axes), 0))
 
 
 def weight(lowering: Lowering, expr: Expr, reason: NotSmall) -> Weight:

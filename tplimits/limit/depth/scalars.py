@@ -78,10 +78,10 @@ def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapp
 
     What is taken to a power is measured by what it fluctuates around, a number.
     """
-    name = f"the argument of {expr.func.__name__} in `{lowering.program[lowering.position].name}`"
+    name = f"the argument of {expr.func.__name__} in `{lowering.program[lowering.here].name}`"
     around = S.One
     if isinstance(expr, sympy.Pow):
-        name = f"what is taken to the power {expr.exp} in `{lowering.program[lowering.position].name}`"
+        name = f"what is taken to the power {expr.exp} in `{lowering.program[lowering.here].name}`"
         if not fixed.terms or any(t.factors for t in fixed.terms):
             return
         around = sympy.Add(*_numbers(lowering, fixed))

@@ -179,7 +179,8 @@ class _Field:
         different = tuple(dict.fromkeys(at))
         places: Any = [0, *(1 + different.index(i) for i in at)]
         kept: Any = [0, *range(1, 1 + len(different))]
-        return numpy.einsum(array, places, kept), different
+        values: Any = array
+        return numpy.einsum(values, places, kept), different
 
 
 def _outermost(expr: Expr) -> list[Expr]:
