@@ -19,12 +19,13 @@ from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import OPEN, SPAN, Poly, Term, indices, lowest, multiplied, renamed, times, total
 from tplimits.limit.depth.arrays import exactly
 from tplimits.limit.depth.canonical import canonical
+from tplimits.limit.depth.cumulants import times as times_form
 from tplimits.limit.depth.expansions import ARGUMENT, Expansion, at_point, is_smooth
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.laws import Laws
-from tplimits.limit.depth.laws import times as times_form
 from tplimits.limit.depth.means import LOCAL
 from tplimits.limit.depth.model import Scalar, kink_label
+from tplimits.limit.depth.order_one import NotSmall
 from tplimits.limit.depth.scalars import fixed_number, fixed_table, insist_on_small, parts, size
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import defined
@@ -157,10 +158,11 @@ class _Around:
             return lowering.arranged(total([*found, Poly((), lowering.limit)]))
         scalar, at, order = _scalar(lowering, small, self.env, self.shown)
         if order <= 0 and not exact:
-            lowering.fail(
-                f"not perturbative: the argument y of `{self.shown}` fluctuates by order {size(order)}, so that the "
-                "function is random of order 1 in every layer; divide its argument, an average of keys times queries, "
-                "by τ0·sqrt(n/k)."
+            refused = NotSmall if order == 0 else NoLimitError  # what is random may be so on a small branch
+            raise refused(
+                f"{lowering.where}: not perturbative: the argument y of `{self.shown}` fluctuates by order "
+                f"{size(order)}, so that the function is random of order 1 in every layer; divide its argument, an "
+                "average of keys times queries, by τ0·sqrt(n/k)."
             )
         found = []
         for (power, sign), coefficient in pieces.items():
