@@ -1,4 +1,4 @@
-"""Constant arrays on other axes than the tokens: slopes of heads, mixtures of heads, scales, masks of each head.
+"""Constant arrays on other axes than the tokens: slopes of heads under a mask, mixtures of heads, scales of heads.
 
 With H heads and logits Σ_h′ M_hh′ Y_h′ + bias_h, drift and noise follow from those of a single head with the mask
 p_h = softmax(bias_h): b is the average over heads of s_h b(p_h), s_h = Σ_h′ M_hh′², and the noise of the logits of a
@@ -60,19 +60,15 @@ def scaled(Y):
 
 
 def slopes():
-    return tp.constant(SLOPES, axes=("head",)) * tp.constant(DISTANCE, axes=("token", "key"))
-
-
-def masks():
-    return tp.constant(np.stack([CAUSAL, 0 * CAUSAL]), axes=("head", "token", "key"))
+    distance, causal = (tp.constant(a, axes=("token", "key")) for a in (DISTANCE, CAUSAL))
+    return tp.constant(SLOPES, axes=("head",)) * distance + causal
 
 
 FULL = [np.zeros((TOKENS, TOKENS))] * HEADS
 CASES = {
     "talking heads": (heads(mixed), MIXTURE, FULL),
     "scales": (heads(scaled), np.diag(SLOPES), FULL),
-    "slopes": (heads(lambda Y: Y, slopes), np.eye(HEADS), [s * DISTANCE for s in SLOPES]),
-    "masks": (heads(lambda Y: Y, masks), np.eye(HEADS), [CAUSAL, 0 * CAUSAL]),
+    "slopes": (heads(lambda Y: Y, slopes), np.eye(HEADS), [s * DISTANCE + CAUSAL for s in SLOPES]),
 }
 
 

@@ -146,3 +146,12 @@ def averaged(poly: Poly, index: int) -> Poly:
         ),
         poly.cut,
     )
+
+
+def identified(factors: Factors, bound: int) -> Factors:
+    """A product with a summed index replaced by the one that a diagonal array equates it with."""
+    for factor in factors:
+        if factor[0] == "I" and bound in factor[1] and factor[1][0] != factor[1][1]:
+            other = factor[1][0] if factor[1][1] == bound else factor[1][1]
+            return renamed((f for f in factors if f is not factor), {bound: other})
+    return factors

@@ -18,10 +18,10 @@ from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
     Dimension,
-    Factors,
     Poly,
     Term,
     averaged,
+    identified,
     indices,
     multiplied,
     renamed,
@@ -279,7 +279,7 @@ class Lowering:
             if bound not in indices(t.factors):
                 terms.append(t._replace(powers=times(t.powers, dimension, 2)))
                 continue
-            t = t._replace(factors=_identified(t.factors, bound))
+            t = t._replace(factors=identified(t.factors, bound))
             scale, factors = self.arrays.arranged(t.factors, {bound})
             terms.append(
                 t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
@@ -329,12 +329,3 @@ class Lowering:
             dense = self.one() if basis == CONSTANT else self._dense(position, basis, inside)
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])
-
-
-def _identified(factors: Factors, bound: int) -> Factors:
-    """A product with a summed index replaced by the one that a diagonal array equates it with."""
-    for factor in factors:
-        if factor[0] == "I" and bound in factor[1] and factor[1][0] != factor[1][1]:
-            other = factor[1][0] if factor[1][1] == bound else factor[1][1]
-            return renamed((f for f in factors if f is not factor), {bound: other})
-    return factors

@@ -76,7 +76,7 @@ def normal_mean(integrand: Expr, variable: Symbol) -> float:
 
     >>> g = Symbol("g", real=True)
     >>> round(normal_mean(sympy.tanh(g) ** 2, g), 12)
-    0.394294489397
+    0.394294490398
     """
     function = _function(integrand, variable)
     ends = {float(end) for end in range(-_RANGE, _RANGE + 1)}
