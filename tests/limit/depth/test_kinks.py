@@ -215,7 +215,7 @@ def test_the_side_of_a_kink_that_a_constant_decides():
     def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, c):
         return (U @ x) * (1 + tp.relu(c + tp.avg((W @ x) ** 2) - tp.avg(x * x)) / tp.n)
 
-    assert "the sign of `c` is not known" in refusal(block)
+    assert "depends on the sign of `c`, which is not known" in refusal(block)
     np.testing.assert_allclose(derived(block.bind(c=2)).drift_at(V), 4 * V)
     np.testing.assert_allclose(derived(block.bind(c=-2)).drift_at(V), 0 * V)
 

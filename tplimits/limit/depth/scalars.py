@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tplimits.limit.depth.lowering import Lowering
 
 _ARGUMENT = Symbol("argument", real=True)
-_SYMBOLIC = "a function of a constant array times a symbolic constant; give the constant a number by .bind."
+#: why functions of constant arrays hold no symbolic constants
+SYMBOLIC = "a function of a constant array times a symbolic constant; give the constant a number by .bind."
 #: what is no number of the program
 _VARYING = (Entry, ArrayEntry, AxisSum)
 #: functions of several arguments that are sums and products of functions of one
@@ -186,7 +187,7 @@ def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tup
     """The indices of the fixed part of a scalar, a constant array, and its values."""
     numbers = _numbers(lowering, fixed)
     if any(not number.is_number for number in numbers):
-        lowering.fail(_SYMBOLIC)
+        lowering.fail(SYMBOLIC)
     held = {i for t in fixed.terms for f in t.factors for i in f[1]}
     at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
     return at, lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
@@ -204,7 +205,7 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
             lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {number}.")
         return lowering.number(value)
     if function.free_symbols - {_ARGUMENT}:
-        lowering.fail(_SYMBOLIC)
+        lowering.fail(SYMBOLIC)
     at, table = fixed_table(lowering, fixed, env)
     try:
         values = at_array(function, _ARGUMENT, table)

@@ -17,7 +17,7 @@ from tplimits.program.functions import elementary, kinks, step
 
 Array = NDArray[numpy.float64]
 #: a value of data closer to a kink than this is at the kink
-_NEAR = 1e-12
+NEAR = 1e-12
 
 
 def at_number(function: Expr, argument: Symbol, number: Expr) -> Expr:
@@ -40,7 +40,7 @@ def at_number(function: Expr, argument: Symbol, number: Expr) -> Expr:
 def _side(place: Expr, function: Expr) -> int:
     if place.is_positive or place.is_negative:
         return 1 if place.is_positive else -1
-    if place.is_zero or (place.is_number and abs(complex(sympy.N(place))) < _NEAR):
+    if place.is_zero or (place.is_number and abs(complex(sympy.N(place))) < NEAR):
         raise NoLimitError(_at_a_kink(function))
     unknown = ", ".join(f"`{s}`" for s in sorted(place.free_symbols, key=str))
     raise NoLimitError(
@@ -56,7 +56,7 @@ def at_array(function: Expr, argument: Symbol, table: Array) -> Array:
     [2.0, 1.0]
     """
     for place in kinks(function) | {d.args[0] for d in function.atoms(DiracDelta)}:
-        if (numpy.abs(at_values(place, argument, table)) < _NEAR).any():
+        if (numpy.abs(at_values(place, argument, table)) < NEAR).any():
             raise NoLimitError(_at_a_kink(function))
     return at_values(function.replace(DiracDelta, lambda *_: S.Zero), argument, table)
 
