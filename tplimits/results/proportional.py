@@ -252,8 +252,8 @@ class CovarianceSDE:
         negative eigenvalues; both are of weak order 1.  "dense" is Euler with a root of Σ itself at every step, slow
         beyond a few tokens, and works where no structured root was found.  Steps of the other two read Gaussian means
         E f(u) h(u′) without closed form from tables over the variance c, to 1e-4 of E f² + c.  Where the drift holds
-        means over weights of order 1 there is no noise: all paths of one V0 are one, in steps of Heun ("euler": of
-        Euler).
+        means over weights of order 1, or at more than two tokens, and there is no noise, all paths of one V0 are one,
+        in steps of Heun ("euler": of Euler).
 
         `halve=True` runs the same noise in steps half as long as well, for `paths.step_error`: `paths.halved` are the
         paths that steps of dt/2 have at this seed, and sums of two of their increments drive `paths`, which are

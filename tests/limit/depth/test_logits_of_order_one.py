@@ -67,6 +67,11 @@ CASES = {
     "biased": (ordinary(bias=BIAS), lambda S: softmax(S + BIAS)),
     "square": (ordinary(lambda Y: tp.relu(Y) ** 2), lambda S: np.maximum(S, 0) ** 2 / 2),
     "step": (ordinary(tp.step), lambda S: (S > 0) / 2),
+    "two kinks": (
+        ordinary(lambda Y: tp.relu(Y) + tp.relu(Y - 1)),
+        lambda S: (np.maximum(S, 0) + np.maximum(S - 1, 0)) / 2,
+    ),
+    "jump and curve": (ordinary(lambda Y: tp.sign(Y) + tp.tanh(Y)), lambda S: (np.sign(S) + np.tanh(S)) / 2),
     "of a square": (ordinary(lambda Y: 1 / (1 + Y**2)), lambda S: 1 / (1 + S**2) / 2),
 }
 
@@ -83,6 +88,16 @@ def test_the_drift_is_the_mean_over_gaussian_logits(name):
     average = weights(np.zeros((1, 2, 2)))[0]
     assert np.abs(value - 2.25 * average @ V @ average.T).max() > 10 * error.max()  # the logits' mean is no answer
     assert np.array_equal(sde.drift_at(V[None], g=1.5)[0], value)
+
+
+def test_a_kink_alone_is_solved_without_draws():
+    """relu of logits: a closed mean of two at four tokens, and no noise: Heun's steps."""
+    sde = tp.derive(ordinary(tp.relu), tp.Proportional())
+    assert not sde.limit.weights and not sde.drift_estimate_at(V, g=1.0).error.any()
+    b = sde.drift_at(V, g=1.0)
+    end = sde.simulate(V, T=0.1, dt=0.1, paths=2, g=1.0).V
+    heun = V + 0.05 * (b + sde.drift_at(V + 0.1 * b, g=1.0))
+    assert np.abs(end - heun).max() < 1e-12 and np.abs(V + 0.1 * b - heun).max() > 1e-4
 
 
 def test_softmax_of_two_tokens_by_quadrature():

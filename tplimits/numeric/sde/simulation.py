@@ -18,10 +18,12 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form, unrolled
+from tplimits.limit.depth.means import definition_of
 from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.splitting import splitting
 from tplimits.numeric import covariance, generated
 from tplimits.numeric.sde.dense import Dense
+from tplimits.numeric.sde.means import MOST_TOKENS
 from tplimits.numeric.sde.normals import streams
 from tplimits.numeric.sde.ordinary import Ordinary
 from tplimits.numeric.sde.paths import Paths, ended
@@ -201,13 +203,19 @@ def engine(
             "the drift holds means over random weights of order 1, and there is noise beside them; paths of both are "
             "not covered. Take drift_at and diffusion_at, or scale all branches by 1/sqrt(n)."
         )
-    if limit.weights:
+    if limit.weights or (not limit.diffusion and method != "dense" and _of_many_tokens(limit.drift)):
         return Ordinary(limit, values, method)
     if method == "dense":
         return Dense(limit, values)
     if method not in known:
         known[method] = simulator(limit, method)
     return Compiled.at(known[method], values, m)
+
+
+def _of_many_tokens(form: Form) -> bool:
+    """Whether a form holds Gaussian means at more tokens than compiled steps have."""
+    definitions = (definition_of(label) for factors in form.terms for label, _, _ in factors)
+    return any(d is not None and d.rank > MOST_TOKENS for d in definitions)
 
 
 def simulate(compiled: Compiled | Dense | Ordinary, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
