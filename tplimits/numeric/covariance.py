@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.limit.depth.algebra import SPAN
+from tplimits.limit.depth.algebra import OPEN, SPAN, Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.means import LOCAL, Deviation, GaussianMean, U, definition_of, held_symbols
@@ -108,15 +108,16 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
 
 def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
     """The same without a look at how large the numbers are."""
-    return _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)))  # α, β, δ, ω
+    found = _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)))  # α, β, δ, ω
+    return numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
 
 
 def _at_tokens(
     form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], tokens: tuple[int, ...]
 ) -> Array:
-    """A form with some tokens left as dimensions."""
+    """A form with some indices left as dimensions, of size 1 where nothing depends on them."""
     m, free = V.shape[-1], len(tokens)
-    total = numpy.zeros((*V.shape[:-2], *(m,) * free))
+    total = numpy.zeros((*V.shape[:-2], *(1,) * free))
     known = {"V": V, **_kernels(V)}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         place = {token: i for i, token in enumerate(tokens)}
@@ -124,7 +125,8 @@ def _at_tokens(
         for label, held, _ in factors:
             inside = [place.setdefault(i, len(place)) for i in held]
             if label[0] in ARRAYS:
-                other = next((s for s, i in zip(arrays[label].shape, held, strict=True) if i < SPAN and s != m), None)
+                sizes = zip(arrays[label].shape, held, strict=True)
+                other = next((s for s, i in sizes if _is_token(i, factors) and s != m), None)
                 if other is not None:
                     raise EvaluationError(f"V is for {m} tokens, the constant arrays for {other}.")
                 operands += [arrays[label], inside]
@@ -136,8 +138,15 @@ def _at_tokens(
         value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2)
         shape = iter(value.shape[value.ndim - len(present) :])
         lead = value.shape[: value.ndim - len(present)]
-        total += number * value.reshape((*lead, *(next(shape) if i in present else 1 for i in range(free))))
+        total = total + number * value.reshape((*lead, *(next(shape) if i in present else 1 for i in range(free))))
     return total
+
+
+def _is_token(index: int, factors: Factors) -> bool:
+    """Whether an index runs over tokens; one of a definition does where a covariance has it too."""
+    if not LOCAL <= index < OPEN:
+        return index < SPAN
+    return any(label[0] not in ARRAYS and index in at for label, at, _ in factors)
 
 
 def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array]) -> Array:
@@ -145,7 +154,8 @@ def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Ma
     definition = definition_of(label)
     assert definition is not None
     tokens = tuple(LOCAL + i for i in range(definition.rank))
-    laws = [_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances]
+    found = (_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances)
+    laws = list(numpy.broadcast_arrays(*found))
     if isinstance(definition, Deviation):
         with numpy.errstate(divide="ignore"):
             return numpy.asarray(numpy.maximum(laws[0], 0.0) ** (float(definition.power) / 2))

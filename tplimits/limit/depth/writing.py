@@ -203,7 +203,7 @@ def expression(
         summed = itertools.islice(numbered(SUMMED), local, None)
         names |= {i: Symbol(n, integer=True) for n, i in zip(summed, (i for i in dummies if i < SPAN), strict=False)}
         names |= {i: Symbol(n, integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
-        sizes = {i: n for label, at, _ in factors for i, n in zip(at, _shape(label, known), strict=False)}
+        sizes = _sizes(factors, known or {})
         product, random = S.One, S.One
         for label, at, _ in factors:
             inside = [names[i] for i in at]
@@ -249,8 +249,17 @@ def _mean(
     return sympy.Function(arrays.get(label, "κ"), real=True)(*at)
 
 
-def _shape(label: str, known: Mapping[str, numpy.ndarray] | None) -> tuple[int, ...]:
-    return known[label].shape if known is not None and label in known else ()
+def _sizes(factors: Factors, known: Mapping[str, numpy.ndarray]) -> dict[int, int]:
+    """The sizes of the indices that constant arrays have, those in definitions too."""
+    found: dict[int, int] = {}
+    for label, at, _ in factors:
+        if label in known:
+            found |= dict(zip(at, known[label].shape, strict=True))
+        definition = definition_of(label)
+        for terms in definition.covariances if definition else ():
+            for inner, _ in terms:
+                found |= {at[i - LOCAL]: n for i, n in _sizes(inner, known).items() if LOCAL <= i < 0}
+    return found
 
 
 def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:

@@ -17,6 +17,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.limit.depth.block import BlockLimit
+from tplimits.limit.depth.algebra import SPAN
 from tplimits.limit.depth.forms import Form, unrolled
 from tplimits.limit.depth.means import definition_of
 from tplimits.limit.depth.roots import Root
@@ -94,6 +95,11 @@ def _written_out(limit: BlockLimit, root: Root) -> tuple[Form, Root, dict[str, A
     forms = []
     for form in (limit.drift, *(r.form for r in root.responses)):
         alone, arrays = unrolled(form, arrays)
+        if any(i >= SPAN for factors in alone.terms for _, at, _ in factors for i in at):
+            raise EvaluationError(
+                "a Gaussian mean differs between members of an axis other than the tokens, for which there are no "
+                "compiled steps; method='dense' computes it, slowly."
+            )
         forms.append(alone)
     responses = (replace(r, form=f) for r, f in zip(root.responses, forms[1:], strict=True))
     return forms[0], replace(root, responses=tuple(responses)), arrays
