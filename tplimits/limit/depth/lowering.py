@@ -263,11 +263,9 @@ class Lowering:
         for entry, body in layers.items():
             found = multiplied(found, self._activation(entry, body, env), self.limit)
         of_scalars = [a for a in rest if self.reading.is_scalar(a)]
-        for poly in scalars(self, of_scalars, env):
+        others = (self.lower(a, env) for a in rest if a not in of_scalars)
+        for poly in (*scalars(self, of_scalars, env), *others):
             found = multiplied(found, poly, self.limit)
-        for a in rest:
-            if a not in of_scalars:
-                found = multiplied(found, self.lower(a, env), self.limit)
         return self.arranged(found)
 
     def _sum(self, expr: AxisSum, env: Env) -> Poly:

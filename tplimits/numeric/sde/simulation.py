@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.algebra import SPAN
+from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form, unrolled
 from tplimits.limit.depth.means import definition_of
 from tplimits.limit.depth.roots import Root
