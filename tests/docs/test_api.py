@@ -10,7 +10,8 @@ from tplimits.check.rows import Row
 from tplimits.check.verdict import Verdict
 from tplimits.limit.classification.activations import Finding
 from tplimits.limit.classification.inequalities import Inequality
-from tplimits.limit.depth.roots import Response, Root
+from tplimits.limit.depth.responses import Response
+from tplimits.limit.depth.roots import Root
 from tplimits.limit.kets import Step
 from tplimits.numeric.inference.regression import Prediction
 from tplimits.numeric.kernels.mixture import KernelSample, Kurtosis

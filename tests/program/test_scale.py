@@ -52,14 +52,33 @@ def test_in_root_holds_whole_powers_only():
 
 
 @pytest.mark.parametrize(
-    "expr", [N ** sympy.sqrt(2) * x, N**x, 2**N, x ** (1 / N), sympy.exp(N), k ** sympy.sqrt(2), sympy.exp(k * x)]
+    "expr",
+    [
+        N ** sympy.sqrt(2) * x,
+        N**x,
+        2**N,
+        x ** (1 / N),
+        sympy.exp(N),
+        2 ** sympy.sqrt(N),
+        k ** sympy.sqrt(2),
+        sympy.exp(k * x),
+    ],
 )
 def test_powers_of_widths_that_are_not_rational(expr):
     assert irrational_power(expr, (N, k)) is not None
 
 
 @pytest.mark.parametrize(
-    "expr", [N ** Rational(2, 3) * x, x**y, sympy.exp(x), sympy.exp(sympy.sqrt(N) * θ), sympy.log(N), sympy.sqrt(2)]
+    "expr",
+    [
+        N ** Rational(2, 3) * x,
+        x**y,
+        sympy.exp(x),
+        sympy.exp(sympy.sqrt(N) * θ),
+        sympy.log(N),
+        sympy.sqrt(2),
+        sympy.exp(x / k),
+    ],
 )
 def test_powers_that_are_fine(expr):
     assert irrational_power(expr, (N, k)) is None

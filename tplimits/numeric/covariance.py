@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.limit.depth.algebra import OPEN, SPAN, Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.means import LOCAL, Deviation, GaussianMean, U, definition_of, held_symbols
+from tplimits.limit.depth.numbers import valued
 from tplimits.numeric.moments.function import MomentFunction, moment, with_constants
-from tplimits.program.entries import GaussMean
 
 Array = NDArray[numpy.float64]
 #: a negative eigenvalue is rounding below this part of the trace
@@ -80,19 +81,13 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
         raise EvaluationError(f"the constant `{missing[0]}` has no value: give {missing[0]}=….")
     found = []
     for coefficient in form.terms.values():
-        number = complex(sympy.N(_at_numbers(coefficient, values)))
+        number = valued(coefficient, values)
         if number.imag or not numpy.isfinite(number.real):
             raise EvaluationError(
                 f"the coefficient {coefficient} is not a real number, or too large for one, at these constants."
             )
         found.append(number.real)
     return found
-
-
-def _at_numbers(coefficient: Expr, values: Mapping[Expr, float]) -> Expr:
-    """A coefficient with numbers put in, means over a standard normal computed."""
-    found = coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})
-    return found.xreplace({mean: sympy.Float(normal_mean(*mean.args), 17) for mean in found.atoms(GaussMean)})
 
 
 def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
@@ -113,15 +108,16 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
 
 def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
     """The same without a look at how large the numbers are."""
-    return _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)))  # α, β, δ, ω
+    found = _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)))  # α, β, δ, ω
+    return numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
 
 
 def _at_tokens(
     form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], tokens: tuple[int, ...]
 ) -> Array:
-    """A form with some tokens left as dimensions."""
+    """A form with some indices left as dimensions, of size 1 where nothing depends on them."""
     m, free = V.shape[-1], len(tokens)
-    total = numpy.zeros((*V.shape[:-2], *(m,) * free))
+    total = numpy.zeros((*V.shape[:-2], *(1,) * free))
     known = {"V": V, **_kernels(V)}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         place = {token: i for i, token in enumerate(tokens)}
@@ -129,8 +125,10 @@ def _at_tokens(
         for label, held, _ in factors:
             inside = [place.setdefault(i, len(place)) for i in held]
             if label[0] in ARRAYS:
-                if set(arrays[label].shape) != {m}:
-                    raise EvaluationError(f"V is for {m} tokens, the constant arrays for {arrays[label].shape[0]}.")
+                sizes = zip(arrays[label].shape, held, strict=True)
+                other = next((s for s, i in sizes if _is_token(i, factors) and s != m), None)
+                if other is not None:
+                    raise EvaluationError(f"V is for {m} tokens, the constant arrays for {other}.")
                 operands += [arrays[label], inside]
             else:
                 if label not in known:
@@ -140,8 +138,15 @@ def _at_tokens(
         value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2)
         shape = iter(value.shape[value.ndim - len(present) :])
         lead = value.shape[: value.ndim - len(present)]
-        total += number * value.reshape((*lead, *(next(shape) if i in present else 1 for i in range(free))))
+        total = total + number * value.reshape((*lead, *(next(shape) if i in present else 1 for i in range(free))))
     return total
+
+
+def _is_token(index: int, factors: Factors) -> bool:
+    """Whether an index runs over tokens; one of a definition does where a covariance has it too."""
+    if not LOCAL <= index < OPEN:
+        return index < SPAN
+    return any(label[0] not in ARRAYS and index in at for label, at, _ in factors)
 
 
 def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array]) -> Array:
@@ -149,7 +154,8 @@ def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Ma
     definition = definition_of(label)
     assert definition is not None
     tokens = tuple(LOCAL + i for i in range(definition.rank))
-    laws = [_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances]
+    found = (_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances)
+    laws = list(numpy.broadcast_arrays(*found))
     if isinstance(definition, Deviation):
         with numpy.errstate(divide="ignore"):
             return numpy.asarray(numpy.maximum(laws[0], 0.0) ** (float(definition.power) / 2))
@@ -168,9 +174,24 @@ def mean_function(definition: GaussianMean, values: Mapping[Expr, float]) -> Mom
     return moment(integrand, variables, with_constants(held))
 
 
-def normal_mean(integrand: Expr, variable: Symbol) -> float:
-    """The mean of a function of a standard normal."""
-    return float(moment(integrand, (variable,))(numpy.ones(1))[0][0])
+def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str, Array]) -> Array:
+    """A form with random factors "Y|…" at one V, averaged over their draws (points, …)."""
+    m = V.shape[-1]
+    total = numpy.zeros((m, m))
+    fixed = {"V": V, **_kernels(V)}
+    for factors, number in zip(form.terms, numbers(form, values), strict=True):
+        place = {-4: 0, -3: 1}
+        operands: list[Any] = []
+        for label, held, _ in factors:
+            inside = [place.setdefault(i, len(place)) for i in held]
+            draws = [Ellipsis] if label[0] == "Y" else []
+            if label not in known and label not in fixed:
+                fixed[label] = gaussian_mean(label, V, values, known)
+            operands += [known[label] if label in known else fixed[label], [*draws, *inside]]
+        present = sorted({place[i] for f in factors for i in f[1] if i < 0})
+        value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2).mean(axis=0)
+        total += number * value.reshape([m if k in present else 1 for k in range(2)])
+    return total
 
 
 def _kernels(V: Array) -> dict[str, Array]:

@@ -159,12 +159,17 @@ class GaussMean(_Leaf):
     def free_symbols(self) -> set[Symbol]:
         return self.args[0].free_symbols - {self.args[1]}
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
-        shown = rf"\operatorname{{E}}\left[{printer.doprint(self.args[0])}\right]"
-        return shown if exp is None else rf"{shown}^{{{exp}}}"
-
     def _eval_derivative(self, symbol: Symbol) -> Expr:
         return GaussMean(self.args[0].diff(symbol), self.args[1])
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"E_{self.args[1]}[{printer._print(self.args[0])}]"
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        variable = Symbol(self.args[1].name.replace("′1", "").replace("′", "_"), real=True)
+        integrand = printer._print(self.args[0].xreplace({self.args[1]: variable}))
+        shown = rf"\operatorname{{E}}_{{{variable}}}\left[{integrand}\right]"
+        return shown if exp is None else rf"{shown}^{{{exp}}}"
 
 
 @functools.lru_cache(maxsize=1024)

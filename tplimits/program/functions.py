@@ -244,7 +244,10 @@ class softplus(_Real):
         return self
 
     def _eval_evalf(self, prec: int) -> Expr | None:
-        return sympy.log(1 + sympy.exp(self.args[0]))._eval_evalf(prec) if self.args[0].is_number else None
+        x = self.args[0]
+        if not x.is_number:
+            return None
+        return (sympy.Max(x, 0) + sympy.log(1 + sympy.exp(-sympy.Abs(x))))._eval_evalf(prec)
 
 
 class gelu(_Real):

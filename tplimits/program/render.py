@@ -9,7 +9,7 @@ from sympy import Expr
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
-from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, Lookup
+from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, Lookup
 from tplimits.program.nodes import (
     Avg,
     InitialMatrix,
@@ -69,9 +69,6 @@ class NumberPrinter(StrPrinter):
             return str(super()._print_Mul(expr))
         text = self.parenthesize(rest, PRECEDENCE["Mul"], strict=True)
         return decimal(factor) + (text[1:] if text.startswith("1/") else f"*{text}")
-
-    def _print_GaussMean(self, expr: GaussMean) -> str:
-        return f"E_{expr.args[1]}[{self._print(expr.args[0])}]"
 
 
 class BodyPrinter(NumberPrinter):

@@ -26,15 +26,28 @@ _ROOT = Symbol("n^(-1/q)", positive=True)
 def irrational_power(expr: Expr, widths: Iterable[Symbol] = (N,)) -> Expr | None:
     """A power of a width whose exponent is not a rational number, or None.
 
-    exp of a width is such a power; exp of a scaled entry, as in a softmax of fluctuations, is not.
+    exp of a width is such a power; exp of what stays bounded as widths grow, as in the mean of exp(g/√n), is not, nor
+    is exp of a scaled entry, as in a softmax of fluctuations.
     """
     symbols = expr.free_symbols.intersection(widths)
     if not symbols:
         return None
     for power in expr.atoms(sympy.Pow):
-        if power.exp.free_symbols & symbols or (not power.exp.is_Rational and power.base.free_symbols & symbols):
+        if power.exp.free_symbols & symbols and not (power.base.is_Rational and _bounded(power.exp, symbols)):
             return power
-    return next((e for e in expr.atoms(sympy.exp) if e.free_symbols & symbols and not e.has(Entry)), None)
+        if not power.exp.is_Rational and power.base.free_symbols & symbols:
+            return power
+    own = [e for e in expr.atoms(sympy.exp) if e.free_symbols & symbols and not e.has(Entry)]
+    return next((e for e in own if not _bounded(e.args[0], symbols)), None)
+
+
+def _bounded(expr: Expr, widths: Iterable[Symbol]) -> bool:
+    """Whether an expression is a sum of non-positive powers of widths, with coefficients that do not depend on them."""
+    try:
+        power = highest_power(expr.xreplace(dict.fromkeys(widths, N)))
+    except ValueError:
+        return False
+    return power is None or power <= 0
 
 
 def _denominator(expr: Expr) -> int:

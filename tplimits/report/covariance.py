@@ -9,11 +9,12 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.limit.depth import writing
-from tplimits.limit.depth.algebra import Factor, Factors, renamed
+from tplimits.limit.depth.algebra import Factor, Factors, free_index, renamed
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.block import BlockLimit
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.means import LOCAL, Deviation, U, definition_of
+from tplimits.program import render
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, decimal
 from tplimits.report.text import as_written
@@ -54,8 +55,29 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in ((label, name) for label, name in arrays.items() if label in limit.arrays):
         lines.append(f"  {shown:<9} = the constant array {writing.contents(limit.arrays[label])}")
+    lines += _weights(limit, arrays)
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
+
+
+def _weights(limit: BlockLimit, arrays: Mapping[str, str]) -> list[str]:
+    """What the weights of order 1 are, and the law of the scalars they read."""
+    lines = []
+    for label, weight in limit.weights.items():
+        plain = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
+        axes = ", ".join(a.name for a in plain.values())
+        shown = render.body_text(weight.program, weight.function.xreplace(plain))
+        lines.append(f"  {f'{arrays[label]}[{axes}]':<9} = {shown}")
+    programs = {w.program.name: w.program for w in limit.weights.values()}
+    for name, law in limit.laws.items():
+        for (one, two), form in law.items():
+            if one <= two and form:
+                first, second = (programs[name][p] for p in (one, two))
+                letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(len(first.axes) + len(second.axes))]
+                a, b = letters[: len(first.axes)], letters[len(first.axes) :]
+                pair = f"{first.name}[{''.join(a)}], {second.name}[{''.join(b)}]"
+                lines.append(f"              with √n ⟨…⟩ Gaussian given V, Cov({pair}) = {writing.text(form, arrays)}")
+    return lines
 
 
 def _has(limit: BlockLimit, label: str) -> bool:
@@ -104,7 +126,9 @@ def _sum(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
         names, number, left = writing.named(factors, coefficient, letters)
         sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
         total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
-        body = " ".join(_factor(f, names, arrays) for f in factors)
+        random = " ".join(_factor(f, names, arrays) for f in factors if f[0][0] == "Y")
+        body = " ".join(_factor(f, names, arrays) for f in factors if f[0][0] != "Y")
+        body = rf"\operatorname{{E}}\left[{random}\right] {body}" if random else body
         number = -number if sign == "-" else number
         shown = "" if number == 1 and factors else _number(number)
         term = f"{sign}{shown} {total}{body}".rstrip()
@@ -133,7 +157,7 @@ def _factor(factor: Factor, names: Mapping[int, str], arrays: Mapping[str, str])
         return rf"\sqrt{{V^{{{inside} {inside}}}}}"
     if label == "I":
         return rf"1_{{{inside}}}"
-    if label[0] in ARRAYS:
+    if label[0] in ARRAYS or label[0] == "Y":
         return rf"{latex_names.name(arrays[label])}^{{\,{inside}}}"
     if definition_of(label):
         return f"{latex_names.name(arrays[label])}^{{{inside}}}"
@@ -145,7 +169,7 @@ def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
     definition = definition_of(label)
     assert definition is not None
     own = "αβδωνκμξ"[: definition.rank]
-    free = {(i - 4 if i < 4 else -10 - i): c for i, c in enumerate(own)}
+    free = {free_index(i): c for i, c in enumerate(own)}
     change = {LOCAL + i: at for i, at in enumerate(free)}
     laws = [
         " ".join(_sum(Form({renamed(f, change): c for f, c in terms}), arrays, letters=own))

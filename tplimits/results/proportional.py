@@ -19,8 +19,8 @@ from tplimits.limit.depth.verdict import Verdict as DepthVerdict
 from tplimits.limit.depth.writing import M, array_names, expression
 from tplimits.limit.kets import Step
 from tplimits.numeric import sde
-from tplimits.numeric.sde.paths import Paths
-from tplimits.program.given import named_once
+from tplimits.numeric.sde.paths import Estimate, Paths
+from tplimits.program.given import named_once, whole_from
 from tplimits.program.program import Program
 from tplimits.progress import Progress
 from tplimits.report import citations, covariance, written
@@ -80,12 +80,12 @@ class CovarianceSDE:
     @cached_property
     def drift(self) -> Expr:
         """b^αβ."""
-        return expression(self.limit.drift, self.array_names, self.tokens)
+        return expression(self.limit.drift, self.array_names, self.tokens, self.limit.arrays)
 
     @cached_property
     def diffusion(self) -> Expr:
         """Σ^(αβ,δω)."""
-        return expression(self.limit.diffusion, self.array_names, self.tokens)
+        return expression(self.limit.diffusion, self.array_names, self.tokens, self.limit.arrays)
 
     @property
     def drift_form(self) -> Form:
@@ -191,7 +191,25 @@ class CovarianceSDE:
         stage = numeric.covariance
         V = stage.positive(stage.covariances(V))
         values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
+        if self.limit.weights:
+            drift = sde.weights.Drift(self.limit, values, V.shape[-1])
+            return numpy.array([drift.at(one).value for one in V.reshape(-1, *V.shape[-2:])]).reshape(V.shape)
         return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
+
+    def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
+        """b at one covariance matrix with its standard error: that of the means over random weights of order 1.
+
+        Where the drift holds none, the error is zero.  Raises EvaluationError as `drift_at` does.
+        """
+        stage = numeric.covariance
+        V = stage.positive(stage.covariances(V))
+        if V.ndim != 2:
+            raise EvaluationError(f"V has shape {V.shape}; an estimate with its error is for one covariance (m, m).")
+        values = self.values(V.shape[-1], named_once(constants, named, "drift_estimate_at", EvaluationError), ratios)
+        if not self.limit.weights:
+            return Estimate(stage.at(self.limit.drift, V, values, self.limit.arrays, 2), numpy.zeros(V.shape))
+        found: Estimate = sde.weights.Drift(self.limit, values, V.shape[-1]).at(V)
+        return found
 
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order.
@@ -224,6 +242,7 @@ class CovarianceSDE:
         ratios: Mapping[str, float] | None = None,
         constants: Mapping[str, Any] | None = None,
         progress: Progress = None,
+        n: int | None = None,
         **named: Any,
     ) -> Paths:
         """Paths of dV = b(V) dt + Σ(V)^(1/2) dB from V0 to time T = depth/width, constants of the block by name.
@@ -232,15 +251,22 @@ class CovarianceSDE:
         method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
         negative eigenvalues; both are of weak order 1.  "dense" is Euler with a root of Σ itself at every step, slow
         beyond a few tokens, and works where no structured root was found.  Steps of the other two read Gaussian means
-        E f(u) h(u′) without closed form from tables over the variance c, to 1e-4 of E f² + c.  `halve=True` runs the
-        same noise in steps half as long as well, for `paths.step_error`: `paths.halved` are the paths that steps of
-        dt/2 have at this seed, and sums of two of their increments drive `paths`, which are therefore other ones than
-        with halve=False.
+        E f(u) h(u′) without closed form from tables over the variance c, to 1e-4 of E f² + c.  Where the drift holds
+        means over weights of order 1, or at more than two tokens, and there is no noise, all paths of one V0 are one,
+        in steps of Heun ("euler": of Euler).
+
+        `halve=True` runs the same noise in steps half as long as well, for `paths.step_error`: `paths.halved` are the
+        paths that steps of dt/2 have at this seed, and sums of two of their increments drive `paths`, which are
+        therefore other ones than with halve=False.
 
         A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an eigenvalue leaves
         `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.  `record=True` keeps
         every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on `threads` or on how many
         paths there are.
+
+        The limit expands functions of scalars, such as the logits of attention, that are of size V/(τ0 √n): `n` is the
+        width of the networks meant, and a UserWarning tells where these are not small at that width, at V0 or where the
+        paths end.  `spread_at` gives the numbers.
 
         Raises EvaluationError for arguments out of range, a V0 that is no covariance, missing constants, a Σ that is
         not positive, and for a method that needs a structured root of Σ where none was found.
@@ -260,4 +286,20 @@ class CovarianceSDE:
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
         compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
         found: Paths = stage.simulate(compiled, V, settings, progress)
+        if n is not None:
+            sde.validity.warn(self.limit, V, found.V, values, whole_from("n", n, 1, EvaluationError))
         return found
+
+    def spread_at(
+        self, V: Any, n: int = 1, ratios: Any = None, constants: Any = None, **named: Any
+    ) -> dict[str, numpy.ndarray]:
+        """Standard deviations in networks of width n of what was expanded as small, the largest over the tokens.
+
+        Where one is not well below 1, as V/(τ0 √n) of logits, the limit does not describe networks of this width.
+        V has shape (…, m, m), each number the shape (…).  Raises EvaluationError as `drift_at` does.
+        """
+        stage = numeric.covariance
+        V = stage.positive(stage.covariances(V))
+        values = self.values(V.shape[-1], named_once(constants, named, "spread_at", EvaluationError), ratios)
+        width = whole_from("n", n, 1, EvaluationError)
+        return {k: s / numpy.sqrt(width) for k, s in sde.validity.spreads(self.limit, V, values).items()}

@@ -13,7 +13,7 @@ from bent import V
 from scipy.stats import chi2, norm
 
 import tplimits as tp
-from tplimits.limit.depth.laws import normal_moment
+from tplimits.limit.depth.powers import normal_moment
 
 GIVEN = {"γ": 0.7, "τ0": 0.8, "ratios": {"k": 1.0}}
 γ2, τ2 = 0.49, 0.64
@@ -215,7 +215,7 @@ def test_the_side_of_a_kink_that_a_constant_decides():
     def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, c):
         return (U @ x) * (1 + tp.relu(c + tp.avg((W @ x) ** 2) - tp.avg(x * x)) / tp.n)
 
-    assert "the sign of `c` is not known" in refusal(block)
+    assert "depends on the sign of `c`, which is not known" in refusal(block)
     np.testing.assert_allclose(derived(block.bind(c=2)).drift_at(V), 4 * V)
     np.testing.assert_allclose(derived(block.bind(c=-2)).drift_at(V), 0 * V)
 

@@ -11,7 +11,7 @@ Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import factorial
@@ -22,15 +22,15 @@ from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import Factors
-from tplimits.limit.depth.coefficients import EPS, ROOT, expansion
-from tplimits.limit.depth.laurent import laurent
+from tplimits.limit.depth.coefficients import EPS, expansion
+from tplimits.limit.depth.laurent import MeanSeries, laurent
 from tplimits.limit.depth.means import U, of_columns
 from tplimits.limit.depth.named import separated
 from tplimits.program.entries import GaussMean
 from tplimits.program.functions import elementary, step
 
 #: the sign of the argument of a function of a dense layer
-_SIGN = Symbol("sgn(u)", real=True)
+SIGN = Symbol("sgn(u)", real=True)
 
 
 class Basis(NamedTuple):
@@ -74,7 +74,9 @@ def odd_together(bases: Iterable[Basis]) -> bool:
 CONSTANT, LINEAR = Basis(0, False), Basis(1, False)
 
 
-def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], int | None]:
+def components(
+    function: Expr, limit: int, mean: MeanSeries | None = None
+) -> tuple[list[tuple[Expr, Basis]], int | None]:
     """A function of `U` and ε as Σ coefficient(ε) · basis, and the order in ε up to which it is known.
 
     What has no such form, a tanh or a kink away from zero, is a basis function of its own.  NoLimitError where ε stands
@@ -85,22 +87,37 @@ def components(function: Expr, limit: int) -> tuple[list[tuple[Expr, Basis]], in
     ([(1/2, Basis(power=1, sign=False, function=1)), (1/2, Basis(power=1, sign=True, function=1))], None)
     """
     named, function = separated(function)
-    constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function) if not f.has(U)}  # |c| is no kink
-    body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
-    for jump in sorted(body.atoms(step), key=sympy.default_sort_key):
-        body = body.xreplace({jump: (1 + _side(jump.args[0], function) * _SIGN) / 2})
+    body = signed(function)
     polynomial = sympy.expand(body)
     cut = None
     if not _polynomial(polynomial):
-        polynomial, cut = expansion(body, limit)
+        polynomial, cut = expansion(body, limit, mean)
         if not _polynomial(polynomial):
             raise NoLimitError(f"the activation `{shown(function)}` has no expansion in powers of its argument.")
     found: dict[Basis, Expr] = {}
-    for (power, signs), coefficient in sympy.Poly(polynomial, U, _SIGN).terms():
+    for (power, signs), coefficient in sympy.Poly(polynomial, U, SIGN).terms():
         basis = Basis(power, signs % 2 == 1)
         found[basis] = found.get(basis, S.Zero) + coefficient
     ordered = [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0]
     return ordered + [(c, Basis(0, False, g)) for g, c in named.items()], cut
+
+
+def signed(function: Expr, stays: Callable[[Expr], bool] = lambda argument: False) -> Expr:
+    """A function of `U` with the sign of u in the place of its jumps and kinks at zero.
+
+    NoLimitError where it has others, but for those with an argument that `stays`.
+    """
+    constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function, GaussMean) if not f.has(U)}  # |c|: no kink
+    body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
+    for jump in sorted(body.atoms(step), key=sympy.default_sort_key):
+        argument = jump.args[0]
+        if not argument.has(U):
+            continue
+        at_zero = argument.is_polynomial(U) and sympy.degree(argument, U) == 1 and argument.xreplace({U: S.Zero}) == 0
+        if not at_zero and stays(argument):
+            continue
+        body = body.xreplace({jump: (1 + _side(argument, function) * SIGN) / 2})
+    return body
 
 
 def _side(argument: Expr, function: Expr) -> int:
@@ -130,37 +147,12 @@ def _side(argument: Expr, function: Expr) -> int:
 
 
 def _polynomial(expr: Expr) -> bool:
-    return bool(expr.is_polynomial(U, _SIGN))
+    return bool(expr.is_polynomial(U, SIGN))
 
 
 def shown(function: Expr) -> Expr:
     """A function as a message shows it."""
     return function.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
-
-
-def gaussian_means(expr: Expr, limit: int) -> Expr:
-    """An expression with its means over a standard normal in closed form where there is one, up to ε^limit."""
-    kept: dict[Expr, Expr] = {}
-    while expr.has(GaussMean):
-        mean = min(expr.atoms(GaussMean), key=lambda m: len(m.atoms(GaussMean)))
-        integrand, variable = mean.args
-        parts, _ = components(integrand.xreplace({variable: U}), limit)
-        values = [c * _absolute(b) for c, b in parts if b.function == 1 and not b.odd]
-        for coefficient, basis in parts:
-            if basis.function != 1 and basis.odd is not True:
-                unknown = Dummy("E", positive=True if basis.function.is_nonnegative else None, real=True)
-                kept[unknown] = GaussMean(basis.function.xreplace({U: variable}), variable)
-                values.append(coefficient * unknown)
-        expr = expr.xreplace({mean: sympy.Add(*values)})
-    return expr.xreplace(kept)
-
-
-def _absolute(basis: Basis) -> Expr:
-    """E u^power sgn(u)^sign of a standard normal, for an even function."""
-    if not basis.sign:
-        return sympy.factorial2(basis.power - 1) if basis.power else S.One
-    half = (basis.power - 1) // 2
-    return ROOT * 2**half * factorial(half)
 
 
 # -- moments and cumulants of one column of a dense layer ---------------------------------------

@@ -8,6 +8,7 @@ A factor is (label, indices, copy).  Labels:
     s  √V_aa                                   I    1 where two tokens are the same, else 0
     R  a matrix that weights act through       Q|…  a sum over neurons that is no function of V
     K|… κ|…  a Gaussian mean (`means`)          G|…  a power of a scalar with a kink (`kinks`)
+    Y|…  a function of scalars of order 1 (`order_one`); all in one product stand under one mean
 
 An index is an integer: negative ones are free, the others are summed, and index // SPAN tells the dimension they run
 over (a width or a finite axis).  `copy` keeps apart the two copies of V′ in a covariance until something joins them.
@@ -68,6 +69,11 @@ class Poly:
 
 
 ZERO = Poly(())
+
+
+def free_index(place: int) -> int:
+    """The free indices in order: α, β, δ, ω, and those without a name."""
+    return place - 4 if place < 4 else -1 - place
 
 
 def lowest(poly: Poly) -> int:
@@ -140,3 +146,12 @@ def averaged(poly: Poly, index: int) -> Poly:
         ),
         poly.cut,
     )
+
+
+def identified(factors: Factors, bound: int) -> Factors:
+    """A product with a summed index replaced by the one that a diagonal array equates it with."""
+    for factor in factors:
+        if factor[0] == "I" and bound in factor[1] and factor[1][0] != factor[1][1]:
+            other = factor[1][0] if factor[1][1] == bound else factor[1][1]
+            return renamed((f for f in factors if f is not factor), {bound: other})
+    return factors

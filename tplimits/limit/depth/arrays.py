@@ -10,16 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy
+from sympy import Rational
 
-from tplimits.limit.depth.algebra import Factors, Term
+from tplimits.limit.depth.algebra import Factor, Factors, Term, renamed
 
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
+#: entries below this part of the largest are zero, those below this size are told apart by their own digits
+_DUST, _SMALL = 1e-14, 1e-6
+#: arrays that are left of a sum over other axes than the tokens have at most this number of indices
+_MOST_OUTER = 2
 #: factors that are arrays, by the first letter of their label: general ones, and symmetric ones of two indices
 ARRAYS = frozenset("PS")
 
@@ -46,6 +51,7 @@ class Arrays:
 
     def factor(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
         """An array at indices as a number times factors in normal form."""
+        values = _without_dust(values)
         if values.size == 0 or _constant(values):
             return exactly(float(values.mean())), ()
         if values.ndim == 1:
@@ -58,7 +64,8 @@ class Arrays:
             number, rest = self.factor(values.diagonal().copy(), at[:1])
             return number, (*rest, ("I", at, 0))
         if values.ndim > 2:
-            return Fraction(1), ((self.label(values), at, 0),)
+            scale = _scale(values)
+            return exactly(scale), ((self.label(values / scale), at, 0),)
         rows, middle, columns = _balanced(values)
         scales = [_scale(rows), _scale(middle), _scale(columns)]
         factors: Factors = ()
@@ -82,7 +89,7 @@ class Arrays:
         """The label of an array; equal ones have the same."""
         rounded = numpy.round(values, 9) + 0.0
         symmetric = values.ndim == 2 and values.shape[0] == values.shape[1] and bool((rounded == rounded.T).all())
-        digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode()).hexdigest()[:12]
+        digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode() + _fine(values)).hexdigest()[:12]
         label = f"{'S' if symmetric else 'P'}|{digest}"
         self.values.setdefault(label, values)
         return label
@@ -99,12 +106,13 @@ class Arrays:
                     if at[::-1] in arrays and len(at) == 2:
                         at, values = at[::-1], values.T
                     arrays.setdefault(at, []).append(values)
-            again = False
+            again = _absorbed(arrays)
             for at, several in arrays.items():
                 values = several[0]
                 for more in several[1:]:
                     values = values * more
-                alone = [i for i in at if i in summed and sum(i in f[1] for f in factors) == len(several)]
+                elsewhere = {i for f in others for i in f[1]}.union(*(a for a in arrays if a != at))
+                alone = [i for i in at if i in summed and i not in elsewhere]
                 if alone and at.count(alone[0]) == 1:
                     place = at.index(alone[0])
                     values, at = values.sum(axis=place), (*at[:place], *at[place + 1 :])
@@ -121,6 +129,55 @@ class Arrays:
             if not again:
                 break
         return number, factors
+
+    def contracted(self, factors: Factors, inner: Callable[[int], bool]) -> Factors:
+        """A product with sums over `inner` indices done, where arrays alone hold them and two others at most."""
+        factors = _without_diagonals(factors, inner)
+        while True:
+            groups = _connected(factors, inner)
+            done = next((g for g in groups if len(_outer(g, inner)) <= _MOST_OUTER), None)
+            if done is None:
+                return factors
+            at = _outer(done, inner)
+            rest = [f for f in factors if f not in done]
+            table = self.tabulated([Term(1, (), 0, tuple(done))], [1.0], at)
+            factors = (*rest, (self.label(table), at, 0))
+
+    def sliced(self, factors: Factors, at: Mapping[int, int]) -> Factors:
+        """A product with some indices of its arrays at numbers."""
+        found: list[Factor] = []
+        for label, held, copy in factors:
+            if label[0] in ARRAYS and not at.keys().isdisjoint(held):
+                values = self.values[label][tuple(at.get(i, slice(None)) for i in held)]
+                found.append((self.label(numpy.asarray(values)), tuple(i for i in held if i not in at), copy))
+            else:
+                found.append((label, held, copy))
+        return tuple(found)
+
+    def gathered(self, terms: Iterable[Term], at: tuple[int, ...]) -> list[Term]:
+        """The same sum, with arrays at some indices in terms that are equal but for them added up to one."""
+        groups: dict[tuple, list[tuple[float, Term]]] = {}
+        left = []
+        for t in terms:
+            own = tuple(f for f in t.factors if f[0][0] in ARRAYS)
+            number, symbols = t.coeff.as_coeff_Mul()
+            if {i for f in own for i in f[1]} <= set(at):
+                rest = tuple(f for f in t.factors if f not in own)
+                groups.setdefault((rest, t.powers, t.pert, symbols), []).append((float(number), t))
+            else:
+                left.append(t)
+        for (rest, _, _, symbols), group in groups.items():
+            if len(group) == 1:
+                left.append(group[0][1])
+                continue
+            alone = [t._replace(factors=tuple(f for f in t.factors if f[0][0] in ARRAYS)) for _, t in group]
+            held = {i for t in alone for f in t.factors for i in f[1]}
+            present = tuple(i for i in at if i in held)
+            number, factors = self.factor(self.tabulated(alone, (x for x, _ in group), present), present)
+            if number:
+                coefficient = symbols * Rational(number.numerator, number.denominator)
+                left.append(group[0][1]._replace(coeff=coefficient, factors=(*rest, *factors)))
+        return left
 
     def tabulated(self, terms: Iterable[Term], numbers: Iterable[float], at: tuple[int, ...]) -> numpy.ndarray:
         """The values of a sum of products of arrays at all values of some indices; other indices are summed."""
@@ -140,6 +197,49 @@ class Arrays:
         return total
 
 
+def _absorbed(arrays: dict[tuple[int, ...], list[numpy.ndarray]]) -> bool:
+    """Arrays at indices that one of three or more has too, put into that one; whether there were any."""
+    found = False
+    for large in sorted((at for at in arrays if len(set(at)) == len(at) > 2), key=len, reverse=True):
+        for small in [at for at in arrays if at != large and set(at) <= set(large) and len(set(at)) == len(at)]:
+            if large not in arrays:
+                break
+            order = sorted(range(len(small)), key=lambda k: large.index(small[k]))
+            for values in arrays.pop(small):
+                shape = [values.shape[small.index(i)] if i in small else 1 for i in large]
+                arrays[large].append(values.transpose(order).reshape(shape))
+            found = True
+    return found
+
+
+def _without_diagonals(factors: Factors, inner: Callable[[int], bool]) -> Factors:
+    """A product with summed indices that are `inner` and equal by a diagonal array made one."""
+    for factor in factors:
+        label, at, _ = factor
+        if label == "I" and min(at) >= 0 and inner(at[0]):
+            return _without_diagonals(renamed((f for f in factors if f is not factor), {at[0]: at[1]}), inner)
+    return factors
+
+
+def _connected(factors: Factors, inner: Callable[[int], bool]) -> list[list[Factor]]:
+    """The groups of arrays that hang together by summed indices that are `inner` and stand in arrays alone."""
+    others = {i for f in factors if f[0][0] not in ARRAYS for i in f[1]}
+    free = {i for f in factors for i in f[1] if i >= 0 and inner(i)} - others
+    groups: list[tuple[set[int], list[Factor]]] = []
+    for factor in factors:
+        held = free.intersection(factor[1])
+        if not held:
+            continue
+        joined = [g for g in groups if g[0] & held]
+        groups = [g for g in groups if not g[0] & held]
+        groups.append((held.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [factor]))
+    return [g for _, g in groups]
+
+
+def _outer(group: list[Factor], inner: Callable[[int], bool]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(i for f in group for i in f[1] if i < 0 or not inner(i)))
+
+
 def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
     """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are.
 
@@ -153,6 +253,20 @@ def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
         return [values]
     background = numpy.full_like(values, off.mean())
     return [background, numpy.diag(numpy.diag(values - background))]
+
+
+def _without_dust(values: numpy.ndarray) -> numpy.ndarray:
+    """Entries that are rounding beside the largest put to zero: e^(−40) of a mask is none of its tokens."""
+    if values.ndim == 0 or not values.any():
+        return values
+    return numpy.where(numpy.abs(values) < _DUST * numpy.abs(values).max(), 0.0, values)
+
+
+def _fine(values: numpy.ndarray) -> bytes:
+    """What tells arrays apart that differ in small entries alone, which other factors may make large again."""
+    small = values[(values != 0) & (numpy.abs(values) < _SMALL)]
+    mantissa, exponent = numpy.frexp(small)
+    return numpy.round(mantissa, 6).tobytes() + exponent.tobytes() if small.size else b""
 
 
 def _scale(values: numpy.ndarray) -> float:
@@ -170,6 +284,9 @@ def _balanced(values: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, nump
     design[numpy.arange(len(support)), rows + support[:, 1]] = 1.0
     logs = numpy.log(numpy.abs(values[tuple(support.T)]))
     fit = numpy.linalg.lstsq(design, logs, rcond=None)[0]
+    held = design.sum(axis=0) > 0
+    for part in (slice(0, rows), slice(rows, None)):  # zeros are balanced as they stand: like the rest of their side
+        fit[part][~held[part]] = fit[part][held[part]].mean()
     D, E = numpy.exp(fit[:rows]), numpy.exp(fit[rows:])
     return D, values / D[:, None] / E[None, :], E
 

@@ -6,7 +6,7 @@ layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy
@@ -15,10 +15,12 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.arrays import merged
-from tplimits.limit.depth.derivation import IDENTITY, lowered
+from tplimits.limit.depth.derivation import IDENTITY, OneLayer, lowered
 from tplimits.limit.depth.forms import Form, Orders, collected
+from tplimits.limit.depth.order_one import Law, Weight
 from tplimits.limit.depth.roots import Root, structured_root
 from tplimits.limit.depth.rows import with_rows
+from tplimits.limit.depth.sizes import laws
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.verdict import Verdict, equation, refused, solved
 from tplimits.limit.depth.writing import defined, text
@@ -45,6 +47,11 @@ class BlockLimit:
     arrays: Mapping[str, numpy.ndarray] = field(default_factory=dict, compare=False, repr=False)
     #: why there is no root
     rootless: str = ""
+    #: functions of scalars of order 1 in the drift, the factors "Y|…", and the law of the scalars
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    #: arguments of functions that were expanded, with n times their variance: small where the limit describes networks
+    expanded: Mapping[str, Form] = field(default_factory=dict)
 
 
 def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
@@ -81,9 +88,26 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
         (*_assumptions(program, fixed), *layer.remarks),
         (*steps, *_root_step(rootless)),
         scale,
-        arrays,
+        {**_arrays_in(layer.model.expanded.values(), layer.arrays.values), **arrays},
         rootless,
+        *_weights(program, layer, b),
+        layer.model.expanded,
     )
+
+
+def _arrays_in(forms: Iterable[Form], known: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
+    held = {f[0] for form in forms for factors in form.terms for f in factors}
+    return {label: known[label] for label in sorted(held & known.keys())}
+
+
+def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, Weight], dict[str, Law]]:
+    """The weights of order 1 in a drift, and the law of their scalars."""
+    labels = {f[0] for factors in drift.terms for f in factors if f[0][0] == "Y"}
+    if not labels:
+        return {}, {}
+    return {label: layer.model.weights[label] for label in sorted(labels)}, {
+        program.name: laws(layer.model, layer.ring, layer.arrays)
+    }
 
 
 def _responses(root: Root | None) -> list[Form]:
@@ -184,4 +208,11 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
         S.One,
         merged(*(p.arrays for p in parts)),
         rootless,
+        {label: w for p in parts for label, w in p.weights.items()},
+        {name: law for p in parts for name, law in p.laws.items()},
+        {
+            name: form.degree_scaled(sympy.Mul(*(p.scale for p in parts[:k])))
+            for k, part in enumerate(parts)
+            for name, form in part.expanded.items()
+        },
     )

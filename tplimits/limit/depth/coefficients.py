@@ -20,7 +20,7 @@ from sympy.polys.rings import PolyElement, ring
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.algebra import Dimension, Poly, Term
-from tplimits.limit.depth.laurent import laurent
+from tplimits.limit.depth.laurent import MeanSeries, laurent
 
 #: n^(−1/2)
 EPS = Symbol("ε", positive=True)
@@ -49,6 +49,7 @@ class Splitter:
 
     dimensions: tuple[Dimension, ...]
     limit: int
+    mean: MeanSeries | None = None
     _known: dict[Expr, Parts] = field(default_factory=dict)
 
     def __call__(self, expr: Expr) -> Parts:
@@ -64,7 +65,7 @@ class Splitter:
                 symbol = Symbol(f"size {number}", positive=True)
                 ratio[symbol] = number
                 swap[dimension.size] = EPS**-2 if number == 0 else symbol * EPS**-2 if dimension.grows else symbol
-        small, cut = expansion(expr.xreplace(swap), self.limit)
+        small, cut = expansion(expr.xreplace(swap), self.limit, self.mean)
         found: dict[tuple[tuple[int, ...], int], Expr] = {}
         for term in sympy.Add.make_args(small):
             rest, powers, order = S.One, [0] * len(self.dimensions), 0
@@ -93,14 +94,14 @@ def ratio_symbol(width: str) -> Symbol:
     return Symbol(f"({width}/n)", positive=True)
 
 
-def expansion(expr: Expr, limit: int) -> tuple[Expr, int | None]:
+def expansion(expr: Expr, limit: int, mean: MeanSeries | None = None) -> tuple[Expr, int | None]:
     """An expression in ε as a sum of its powers, and the order up to which it is known (None: all)."""
     expanded = sympy.expand(expr)
     if not expanded.has(EPS):
         return expanded, None
     if all(_is_power(t) for t in sympy.Add.make_args(expanded)):
         return expanded, None
-    series = laurent(expr, EPS, limit)
+    series = laurent(expr, EPS, limit, mean)
     if series is None:
         shown = expr.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
         raise NoLimitError(

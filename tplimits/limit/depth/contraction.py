@@ -33,8 +33,10 @@ from tplimits.limit.depth.model import Layer, Model, column_label
 #: nothing beyond ε² is kept
 MOST = 2
 
+#: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
+OF_SCALARS = frozenset("GY")
 #: what is random, by the first letter of a label: functions of dense layers, and of scalars
-RANDOM = frozenset("FG")
+RANDOM = frozenset("F") | OF_SCALARS
 
 #: axes an operand can have
 _MOST_AXES = 9
@@ -72,7 +74,7 @@ class Contraction:
             (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
         )
         found = self._averaged(self._start(placed_pairs), frozenset())
-        return {key: c for key, c in found.items() if key[3] or any(f[0][0] == "G" for f in key[0])}
+        return {key: c for key, c in found.items() if key[3] or any(f[0][0] in OF_SCALARS for f in key[0])}
 
     def _start(self, terms: Iterable[tuple[Term, bool | None]]) -> Sum:
         found: Sum = {}
@@ -113,6 +115,7 @@ class Contraction:
                 self._add(found, Term(coeff, powers, pert, factors), joined)
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
+            self._insist_on_independence(matrix, factors)
             if odd_together(layer.basis for layer in layers):
                 continue
             rest = Term(coeff, powers, pert, _without(factors, mine))
@@ -120,6 +123,15 @@ class Contraction:
                 for term, now_joined in self._grouped(rest, mine, layers, blocks, joined):
                     self._add(found, term, now_joined)
         return {key: c for key, c in found.items() if c != 0}
+
+    def _insist_on_independence(self, matrix: int, factors: tuple) -> None:
+        """Refuse a product of a matrix with a function of scalars of order 1 that hold it."""
+        for label, _, _ in factors:
+            if label[0] == "Y" and matrix in self.model.weights[label].matrices:
+                raise NoLimitError(
+                    f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if "
+                    f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too."
+                )
 
     def _groupings(self, layers: list[Layer]) -> Iterator[Blocks]:
         places = tuple(range(len(layers)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.limit.depth.numbers import value
 from tplimits.program.entries import ArrayEntry, AxisSum, Entry, axis_symbol, free_axes, size_symbol
 from tplimits.program.nodes import ScalarNonlin
 from tplimits.program.program import Program
@@ -70,10 +72,11 @@ class Data:
         if not expr.args:
             axis = {size_symbol(a): a for a in self.program.all_axes}.get(expr)
             return float(self._size(axis) if axis else expr)
-        value = expr.func(*(sympy.Float(self._value(a, at), 17) for a in expr.args))
-        if not (value.is_real and value.is_finite):
+        arguments = {Symbol(f"argument {i}", real=True): self._value(a, at) for i, a in enumerate(expr.args)}
+        found = value(expr.func(*arguments, evaluate=False), arguments)
+        if not math.isfinite(found):
             raise NoLimitError(
-                f"an array of `{self.program.name}` is not finite: `{value}` at {dict(at) or 'its only entry'}. A row "
+                f"an array of `{self.program.name}` is not finite at {dict(at) or 'its only entry'}. A row "
                 "of a mask without any key has no mean: let every token see itself."
             )
-        return float(value)
+        return found

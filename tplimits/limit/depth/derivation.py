@@ -26,9 +26,10 @@ from tplimits.limit.depth.arrays import Arrays
 from tplimits.limit.depth.coefficients import Ring
 from tplimits.limit.depth.contraction import MOST, Contraction, Sum
 from tplimits.limit.depth.forms import Orders, by_order, collected
-from tplimits.limit.depth.laws import Laws, differentiated, merged
+from tplimits.limit.depth.laws import Laws
 from tplimits.limit.depth.lowering import Lowering
 from tplimits.limit.depth.model import KinkLabel, Model
+from tplimits.limit.depth.powers import differentiated, merged
 from tplimits.limit.depth.reading import Reading
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.program.entries import size_symbol, width_symbol
@@ -98,7 +99,11 @@ class OneLayer:
         right_moved = [(a, c) for a, b in near for c in self.responses([b])]
         plain = [(a, b) for a, b in pairs if not (has_kinks(a) or has_kinks(b))]
         self._insist_on_one_response(held)
-        return self._by_order(self.contraction.joined([*plain, *near, *left_moved, *right_moved]))
+        found = self._by_order(self.contraction.joined([*plain, *near, *left_moved, *right_moved]))
+        for label in (f[0] for form in found.forms.values() for factors in form.terms for f in factors):
+            if label[0] == "Y":
+                raise NoLimitError(self.model.weights[label].refusal)
+        return found
 
     def _by_order(self, found: Sum) -> Orders:
         return by_order(found, self.model, self.ring, self.arrays, self.laws)
@@ -204,8 +209,9 @@ def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
     model = lowering.model
     laws = Laws(replace(model, operands=dict(model.operands)), lowering.arrays)
     scalars = [scalar.poly for scalar in model.scalars]
-    ring = Ring([t.coeff for p in (*polys, *scalars) for t in p.terms])
+    ring = Ring([t.coeff for p in (*polys, *scalars, *model.averages.values()) for t in p.terms])
     model.operands = {p: ring.poly(poly) for p, poly in model.operands.items()}
+    model.averages = {p: ring.poly(poly) for p, poly in model.averages.items()}
     return OneLayer(
         program,
         model,

@@ -24,7 +24,7 @@ _ROOTS = 8
 
 @dataclass(frozen=True)
 class Expansion:
-    """Coefficients of |y|^p sgn(y)^s by (p, s); `exact` where there are no others."""
+    """Coefficients of |y|^p sgn(y)^s by (p, s); `exact` where there are no others, and no kinks elsewhere."""
 
     terms: dict[tuple[Rational, bool], Expr]
     exact: bool
@@ -35,8 +35,8 @@ def is_smooth(power: Rational, sign: bool) -> bool:
     return bool(power.is_Integer and power >= 0 and (power % 2 == 1) == sign)
 
 
-def at_point(function: Expr, point: Expr, most: int) -> Expansion:
-    """The expansion of a function of `ARGUMENT` around a point up to |y|^most.
+def at_point(function: Expr, point: Expr, most: int, shown: Expr | None = None) -> Expansion:
+    """The expansion of a function of `ARGUMENT` around a point up to |y|^most; messages call the function `shown`.
 
     NoLimitError at a pole, where there are no powers (logarithms), and where a constant decides the side of a kink.
 
@@ -46,12 +46,12 @@ def at_point(function: Expr, point: Expr, most: int) -> Expansion:
     >>> at_point(relu(ARGUMENT), S.One, 2).terms
     {(0, False): 1, (1, True): 1}
     """
-    body = elementary(function)
+    body, shown = elementary(function), _named(function) if shown is None else shown
     powers = [p for p in body.atoms(sympy.Pow) if p.base.has(ARGUMENT) and p.exp.is_Rational]
     roots = math.lcm(*(int(p.exp.q) for p in powers))
     if roots > _ROOTS:
-        raise NoLimitError(f"`{function}` holds roots of order {roots}, which are not expanded.")
-    right, left = (_side(body, function, point, side, most * roots, roots) for side in (1, -1))
+        raise NoLimitError(f"`{shown}` holds roots of order {roots}, which are not expanded.")
+    right, left = (_side(body, shown, point, side, most * roots, roots) for side in (1, -1))
     found = {}
     for k in sorted({*right.terms, *left.terms}):
         r, l = right.terms.get(k, S.Zero), left.terms.get(k, S.Zero)  # noqa: E741
@@ -59,32 +59,40 @@ def at_point(function: Expr, point: Expr, most: int) -> Expansion:
             settled = sympy.expand(value)
             if settled != 0 and sympy.simplify(settled) != 0:
                 found[Rational(k, roots), sign] = settled
-    return Expansion(found, right.cut is None and left.cut is None)
+    alone = all(_is_power(jump.args[0].xreplace({ARGUMENT: point + ARGUMENT})) for jump in body.atoms(step))
+    return Expansion(found, alone and right.cut is None and left.cut is None)
 
 
-def _side(body: Expr, function: Expr, point: Expr, side: int, most: int, roots: int) -> Series:
+def _is_power(argument: Expr) -> bool:
+    """Whether an argument of a jump is c·y^k, so that it jumps at y = 0 alone, or a constant."""
+    if not argument.has(ARGUMENT):
+        return True
+    return bool(argument.is_polynomial(ARGUMENT)) and len(sympy.Poly(argument, ARGUMENT).terms()) == 1
+
+
+def _side(body: Expr, shown: Expr, point: Expr, side: int, most: int, roots: int) -> Series:
     """f(point ± τ^roots) in powers of τ."""
     τ = Dummy("τ", positive=True)
     moved = body.xreplace({ARGUMENT: point + side * τ**roots})
     while moved.has(step):
         jump = min(moved.atoms(step), key=lambda j: len(j.atoms(step)))
-        moved = moved.xreplace({jump: _value(jump.args[0], τ, function)})
+        moved = moved.xreplace({jump: _value(jump.args[0], τ, shown)})
     found = laurent(moved, τ, most)
     if found is None:
         raise NoLimitError(
-            f"`{_named(function)}` has no expansion in powers of y around {point}, where its argument settles: a "
+            f"`{shown}` has no expansion in powers of y around {point}, where its argument settles: a "
             "logarithm or a singular point of this kind is not covered."
         )
     if found.lowest is not None and found.lowest < 0:
         raise NoLimitError(
-            f"`{_named(function)}` has a pole at y = {point}, where its argument settles: what is divided by "
+            f"`{shown}` has a pole at y = {point}, where its argument settles: what is divided by "
             "fluctuates around zero, and the mean or the variance of the quotient may be infinite. Add a positive "
             "number to what is divided by."
         )
     return found
 
 
-def _value(argument: Expr, τ: Symbol, function: Expr) -> Expr:
+def _value(argument: Expr, τ: Symbol, shown: Expr) -> Expr:
     """step(argument) for small τ > 0."""
     series = laurent(argument, τ, 12)
     if series is not None and series.lowest is None:
@@ -96,8 +104,8 @@ def _value(argument: Expr, τ: Symbol, function: Expr) -> Expr:
         return S.Zero
     unknown = ", ".join(f"`{s}`" for s in sorted(leading.free_symbols - {τ}, key=str)) or f"`{leading}`"
     raise NoLimitError(
-        f"`{_named(function)}`: the sign of {unknown} is not known, and with it the side of a kink; give the "
-        "constant a number by .bind."
+        f"`{shown}` has a kink, and on which side of it its argument is depends on the sign of {unknown}, which is not "
+        f"known; give {unknown} a number by .bind."
     )
 
 

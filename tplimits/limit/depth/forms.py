@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy
 import sympy
 from sympy import Expr, S
 
+from tplimits.errors import NoLimitError
 from tplimits.limit.depth.activations import Moment, cumulant
 from tplimits.limit.depth.algebra import SPAN, Factors, renamed
 from tplimits.limit.depth.arrays import TOLERANCE, Arrays, exactly
@@ -17,6 +20,7 @@ from tplimits.limit.depth.coefficients import Ring, ratio_symbol
 from tplimits.limit.depth.contraction import MOST, Sum
 from tplimits.limit.depth.means import definition_of, mean_label, scaled
 from tplimits.limit.depth.model import ColumnLabel, Model
+from tplimits.limit.depth.numbers import valued
 from tplimits.program.frozen import FrozenDict
 
 #: denominators above this come from numbers in arrays
@@ -77,6 +81,24 @@ def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
     return Form({f: c for f, c in sorted(settled.items(), key=_reading_order) if c != 0})
 
 
+def unrolled(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[Form, dict[str, numpy.ndarray]]:
+    """The form with its sums over other axes than the tokens written out, and the arrays it then has."""
+    arrays, found = Arrays(dict(known)), []
+    for factors, coefficient in form.terms.items():
+        sizes = {
+            i: n
+            for label, at, _ in factors
+            if label in known
+            for i, n in zip(at, known[label].shape, strict=True)
+            if i >= SPAN
+        }
+        for place in itertools.product(*map(range, sizes.values())):
+            sliced = arrays.sliced(factors, dict(zip(sizes, place, strict=True)))
+            scale, product = arrays.arranged(sliced, ())
+            found.append((product, coefficient * sympy.Rational(scale.numerator, scale.denominator)))
+    return collected(found), arrays.values
+
+
 def _reading_order(item: tuple[Factors, Expr]) -> tuple:
     return len(item[0]), item[0]
 
@@ -108,7 +130,21 @@ def _snapped(expr: Expr) -> Expr:
         simple = exactly(float(number))
         if abs(number) > TOLERANCE * largest:
             found.append(sympy.Rational(simple.numerator, simple.denominator) * rest)
-    return sympy.Add(*found)
+    return _without_disguised_zeros(found)
+
+
+def _without_disguised_zeros(terms: list[Expr]) -> Expr:
+    """A sum without what cancels beyond the digits of its data, as a number does with the function it is a value of."""
+    groups: dict[Expr, list[Expr]] = {}
+    for term in terms:
+        number, rest = term.as_independent(*term.free_symbols) if term.free_symbols else (term, S.One)
+        groups.setdefault(rest, []).append(number)
+    kept = []
+    for rest, numbers in groups.items():
+        sizes = [] if all(n.is_Rational for n in numbers) else [abs(valued(n, {})) for n in numbers]
+        if not sizes or abs(valued(sympy.Add(*numbers), {})) > TOLERANCE * max(sizes):
+            kept += [number * rest for number in numbers]
+    return sympy.Add(*kept)
 
 
 def _is_rational(expr: Expr) -> bool:
@@ -152,7 +188,8 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Res
         if order > MOST:
             continue
         target = sums.setdefault(order, {})
-        scale, product = arrays.arranged(factors, {i for f in factors for i in f[1] if i >= 0})
+        contracted = arrays.contracted(factors, lambda i: i // SPAN != model.tokens)
+        scale, product = arrays.arranged(contracted, {i for f in contracted for i in f[1] if i >= 0})
         key, value = (canonical(product), powers, number), coefficient * ring.rational(scale)
         target[key] = target[key] + value if key in target else value
     forms = {
@@ -173,6 +210,9 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
         order = model.order_of(powers)
         if order > MOST:
             continue
+        for label, _, _ in factors:
+            if label[0] == "Y" and order < MOST:
+                raise NoLimitError(model.weights[label].refusal)
         moments = _written_out(factors)
         if moments is None or any(f[0][0] == "Q" for f in factors):
             opaque[factors] = min(order, opaque.get(factors, order))

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.program.entries import GaussMean
+
 #: orders beyond those asked for, lost to divisions by powers of ε, up to which it is tried again
 _FURTHER = 24
 _ARGUMENT = Symbol("argument", real=True)
@@ -47,12 +49,16 @@ class _TooShort(Exception):
     """No term of a series is known, and one is needed."""
 
 
-def laurent(expr: Expr, eps: Symbol, limit: int) -> Series | None:
+#: the series of a mean over a standard normal, from the function that gives the series of its integrand
+MeanSeries = Callable[[GaussMean, Callable[[Expr], Series]], Series]
+
+
+def laurent(expr: Expr, eps: Symbol, limit: int, mean: MeanSeries | None = None) -> Series | None:
     """The expansion of an expression in ε > 0 up to ε^limit at least; None where there is none in whole powers."""
     working = limit
     while working <= limit + _FURTHER:
         try:
-            found = _Expansion(eps, working).series(expr)
+            found = _Expansion(eps, working, mean).series(expr)
         except _NoSeries:
             return None
         except _TooShort:
@@ -68,8 +74,8 @@ def laurent(expr: Expr, eps: Symbol, limit: int) -> Series | None:
 class _Expansion:
     """Series up to one order."""
 
-    def __init__(self, eps: Symbol, most: int) -> None:
-        self.eps, self.most = eps, most
+    def __init__(self, eps: Symbol, most: int, mean: MeanSeries | None) -> None:
+        self.eps, self.most, self.mean = eps, most, mean
 
     def series(self, expr: Expr) -> Series:
         """The series of an expression."""
@@ -86,6 +92,10 @@ class _Expansion:
             return found
         if expr.is_Pow and not expr.exp.has(self.eps):
             return self._power(self.series(expr.base), expr.exp)
+        if expr.is_Pow and not expr.base.has(self.eps):
+            return self.series(sympy.exp(expr.exp * sympy.log(expr.base)))
+        if isinstance(expr, GaussMean) and self.mean is not None:
+            return self.mean(expr, self.series)
         if isinstance(expr, (sympy.Function, sympy.exp)) and len(expr.args) == 1:
             return self._function(expr.func(_ARGUMENT), self.series(expr.args[0]))
         raise _NoSeries
@@ -101,8 +111,8 @@ class _Expansion:
 
     def _product(self, a: Series, b: Series) -> Series:
         if a.lowest is None or b.lowest is None:
-            if a.cut is None and b.cut is None:
-                return Series({})
+            if any(s.lowest is None and s.cut is None for s in (a, b)):
+                return Series({})  # zero, exactly, whatever is missing in the other
             low_a = a.lowest if a.lowest is not None else (a.cut or 0) + 1
             low_b = b.lowest if b.lowest is not None else (b.cut or 0) + 1
             return Series({}, low_a + low_b - 1)

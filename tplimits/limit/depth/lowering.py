@@ -6,22 +6,22 @@ scalar a sum of such products with all neurons averaged.  The size of an average
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.limit.depth.activations import CONSTANT, LINEAR, Basis, U, components, gaussian_means
+from tplimits.limit.depth.activations import CONSTANT, LINEAR, Basis, U, components
 from tplimits.limit.depth.algebra import (
     OPEN,
     SPAN,
     Dimension,
-    Factors,
     Poly,
     Term,
     averaged,
+    identified,
     indices,
     multiplied,
     renamed,
@@ -32,9 +32,11 @@ from tplimits.limit.depth.arrays import Arrays, without_background
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.coefficients import EPS, Splitter
 from tplimits.limit.depth.data import Data
+from tplimits.limit.depth.expected import closed_means, mean_series
 from tplimits.limit.depth.kinks import bent
 from tplimits.limit.depth.model import Layer, Model
 from tplimits.limit.depth.not_covered import need_fresh, refuse_vectors
+from tplimits.limit.depth.order_one import scalars
 from tplimits.limit.depth.reading import Reading
 from tplimits.limit.depth.scalars import series
 from tplimits.limit.depth.sizes import measured
@@ -54,12 +56,13 @@ class Lowering:
         self.number_of = {d.name: i for i, d in enumerate(dimensions)}
         names = {p: s.name for p, s in enumerate(program)}
         self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
-        self.split = Splitter(dimensions, limit)
+        self.split = Splitter(dimensions, limit, mean_series)
         self.arrays, self.data = Arrays(), Data(program)
         self._sizes = {size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes}
         self.remarks: dict[str, None] = {}
         self._used = 1000  # numbers below are those of open indices while a template is made
-        self._here = 0
+        self.here = 0  # the instruction that is being lowered
+        self.in_scalar = False  # inside an expression of scalars
 
     def _tokens(self) -> int:
         """The dimension of the state's axis."""
@@ -79,9 +82,9 @@ class Lowering:
         assert instruction.width is not None
         neuron = self.fresh(self.number_of[instruction.width])
         axes = [self.fresh(self.dimension_of(a)) for a in instruction.axes]
-        outer, self._here = self._here, position
+        outer, self.here = self.here, position
         poly = self.value(position, neuron, tuple(axes))
-        self._here = outer
+        self.here = outer
         opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
         found: dict[tuple, Expr] = {}
         for t in poly.terms:
@@ -100,12 +103,12 @@ class Lowering:
 
     def fail(self, message: str) -> NoReturn:
         """Refuse at the instruction that is being lowered."""
-        raise NoLimitError(f"{self.program.where(self._here)}: {message}")
+        raise NoLimitError(f"{self.program.where(self.here)}: {message}")
 
     @property
     def where(self) -> str:
         """The instruction that is being lowered."""
-        return self.program.where(self._here)
+        return self.program.where(self.here)
 
     # -- instructions -------------------------------------------------------------------------
 
@@ -114,7 +117,7 @@ class Lowering:
         s = self.program[position]
         if position == self.program.state:
             assert neuron is not None
-            return self._one(("X", (axes[0], neuron), 0))
+            return self.one(("X", (axes[0], neuron), 0))
         if isinstance(s, (InitialVector, InitialMatrix)):
             self.fail(
                 f"the vector `{s.name}` is not the state; vectors beside the state are not covered: write it as a "
@@ -127,7 +130,7 @@ class Lowering:
         env: dict[Expr, int] = {axis_symbol(a): i for a, i in zip(s.axes, axes, strict=True)}
         if neuron is not None:
             env[OWN] = neuron
-        outer, self._here = self._here, position
+        outer, self.here = self.here, position
         if isinstance(s, MatMul):
             number = self.number(self.reading.operand(position)[0])
             found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
@@ -138,10 +141,11 @@ class Lowering:
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             found = self.lower(s.body, env)
-        self._here = outer
+        self.here = outer
         return found
 
-    def _one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
+    def one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
+        """A product of factors."""
         return Poly((Term(S.One, self.model.zero_powers, 0, factors),))
 
     def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
@@ -167,7 +171,7 @@ class Lowering:
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:
             self.model.operands[source] = self.template(source)
-        return self._one((layer.label, (*family, *tokens, env[OWN]), 0))
+        return self.one((layer.label, (*family, *tokens, env[OWN]), 0))
 
     def _average(self, s: Avg, env: Env) -> Poly:
         assert s.operand is not None
@@ -193,12 +197,29 @@ class Lowering:
 
     def number(self, expr: Expr) -> Poly:
         """A number of the program."""
-        expr = gaussian_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit).xreplace({EPS: N**-S.Half})
-        parts, cut = self.split(expr)
+        parts, cut = self.split(self._with_means(expr).xreplace({EPS: N**-S.Half}))
         return Poly(tuple(Term(p.coeff, p.powers, p.order, ()) for p in parts), cut)
 
+    def _with_means(self, expr: Expr) -> Expr:
+        """An expression in ε, its means over a standard normal in closed form where they have one."""
+        try:
+            return closed_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}))
+        except NoLimitError as error:
+            self.fail(str(error))
+
     def lower(self, expr: Expr, env: Env) -> Poly:
-        """A body at indices."""
+        """A body at indices; functions of scalars of order 1 are weights of their own."""
+        if self.in_scalar or not self.reading.is_scalar(expr):
+            return self.alone(expr, env)
+        return scalars(self, (expr,), env)[0]
+
+    def of_scalars(self, exprs: Sequence[Expr], env: Env) -> list[Poly]:
+        """Factors that are expressions of scalars; kinks of one scalar are one function of it."""
+        together = bent(self, sympy.Mul(*exprs), env) if len(exprs) > 1 else None
+        return [self.alone(a, env) for a in exprs] if together is None else [together]
+
+    def alone(self, expr: Expr, env: Env) -> Poly:
+        """The same, where functions of scalars have a series."""
         if not expr.has(Entry, ArrayEntry, AxisSum):
             return self.number(expr)
         if isinstance(expr, Entry):
@@ -241,12 +262,10 @@ class Lowering:
         found = self.number(sympy.Mul(*numbers))
         for entry, body in layers.items():
             found = multiplied(found, self._activation(entry, body, env), self.limit)
-        scalars = [a for a in rest if self.reading.is_scalar(a)]
-        together = bent(self, sympy.Mul(*scalars), env) if len(scalars) > 1 else None
-        if together is not None:  # kinks of one scalar are one function of it
-            found, rest = multiplied(found, together, self.limit), [a for a in rest if a not in scalars]
-        for a in rest:
-            found = multiplied(found, self.lower(a, env), self.limit)
+        of_scalars = [a for a in rest if self.reading.is_scalar(a)]
+        others = (self.lower(a, env) for a in rest if a not in of_scalars)
+        for poly in (*scalars(self, of_scalars, env), *others):
+            found = multiplied(found, poly, self.limit)
         return self.arranged(found)
 
     def _sum(self, expr: AxisSum, env: Env) -> Poly:
@@ -258,7 +277,7 @@ class Lowering:
             if bound not in indices(t.factors):
                 terms.append(t._replace(powers=times(t.powers, dimension, 2)))
                 continue
-            t = t._replace(factors=_identified(t.factors, bound))
+            t = t._replace(factors=identified(t.factors, bound))
             scale, factors = self.arrays.arranged(t.factors, {bound})
             terms.append(
                 t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
@@ -295,9 +314,9 @@ class Lowering:
         inside[OWN] = env[entry.neuron]
         if body == U:
             return self._dense(position, LINEAR, inside)
-        function = gaussian_means(body.xreplace(self._sizes).xreplace({N: EPS**-2}), self.limit)
+        function = self._with_means(body)
         try:
-            parts, cut = components(function, self.limit)
+            parts, cut = components(function, self.limit, mean_series)
         except NoLimitError as error:
             self.fail(str(error))
         if any(basis != LINEAR for _, basis in parts):
@@ -305,15 +324,6 @@ class Lowering:
         found = []
         for coefficient, basis in parts:
             number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
-            dense = self._one() if basis == CONSTANT else self._dense(position, basis, inside)
+            dense = self.one() if basis == CONSTANT else self._dense(position, basis, inside)
             found.append(multiplied(number, dense, self.limit))
         return total([*found, Poly((), cut)])
-
-
-def _identified(factors: Factors, bound: int) -> Factors:
-    """A product with a summed index replaced by the one that a diagonal array equates it with."""
-    for factor in factors:
-        if factor[0] == "I" and bound in factor[1] and factor[1][0] != factor[1][1]:
-            other = factor[1][0] if factor[1][1] == bound else factor[1][1]
-            return renamed((f for f in factors if f is not factor), {bound: other})
-    return factors

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sympy import Rational
 
 from tplimits.limit.depth.activations import Basis
 from tplimits.limit.depth.algebra import Dimension, Poly
+from tplimits.limit.depth.order_one import Weight
+
+if TYPE_CHECKING:
+    from tplimits.limit.depth.forms import Form
 
 
 class ColumnLabel(str):
@@ -73,6 +78,9 @@ class Model:
     """A block in the index algebra.
 
     `operands` holds vectors that matrices multiply, as templates: open indices are OPEN (neuron), OPEN − 1, … (axes).
+    `weights` are functions of scalars of order 1, the factors "Y|…", `averages` the scalars they read, at the open
+    indices OPEN − 1, ….
+    `expanded` are arguments of functions that were expanded, with n times their variance.
     `order` lists the matrices, outermost first: each is independent of all operands of the ones before it is read by.
     """
 
@@ -84,6 +92,9 @@ class Model:
     names: dict[int, str] = field(default_factory=dict)
     lines: dict[int, str] = field(default_factory=dict)
     scalars: list[Scalar] = field(default_factory=list)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    averages: dict[int, Poly] = field(default_factory=dict)
+    expanded: dict[str, Form] = field(default_factory=dict)
 
     @property
     def zero_powers(self) -> tuple[int, ...]:

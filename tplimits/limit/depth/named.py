@@ -12,6 +12,7 @@ from sympy import Dummy, Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.limit.depth.coefficients import EPS
 from tplimits.limit.depth.means import U
+from tplimits.program.entries import GaussMean
 from tplimits.program.functions import elementary, step
 
 _POLES = (sympy.tan, sympy.asin, sympy.acos, sympy.atanh, sympy.DiracDelta)
@@ -39,7 +40,7 @@ def separated(function: Expr) -> tuple[dict[Expr, Expr], Expr]:
 
 def in_powers(function: Expr) -> bool:
     """Whether a function is a sum of u^k and u^k·sgn(u), as far as its form tells."""
-    constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function) if not f.has(U)}
+    constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function, GaussMean) if not f.has(U)}
     body = elementary(function.xreplace(constants))
     for jump in body.atoms(step):
         (argument,) = jump.args

@@ -44,8 +44,8 @@ class Reading:
         return self._inlined[position]
 
     def is_scalar(self, expr: Expr) -> bool:
-        """Whether an expression holds no vectors."""
-        return all(self.program[e.source].width is None for e in expr.atoms(Entry))
+        """Whether an expression reads scalars, and no vectors."""
+        return expr.has(Entry) and all(self.program[e.source].width is None for e in expr.atoms(Entry))
 
     def renamed_source(self, entry: Entry) -> Entry:
         """The instruction behind an entry that only renames the axes of another."""

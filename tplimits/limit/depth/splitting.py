@@ -16,7 +16,8 @@ from tplimits.limit.depth.algebra import Factors, next_number, renamed
 from tplimits.limit.depth.canonical import canonical
 from tplimits.limit.depth.derivation import ALPHA, BETA
 from tplimits.limit.depth.forms import Form, collected
-from tplimits.limit.depth.roots import Response, Root
+from tplimits.limit.depth.responses import Response
+from tplimits.limit.depth.roots import Root
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,21 @@ of their terms, as conditions that data decide are judged everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy
-import sympy
 from sympy import Symbol
 
 from tplimits.limit.depth.algebra import Factors
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.means import LOCAL, definition_of, held_labels, held_symbols
+from tplimits.limit.depth.numbers import valued
 
 _TOLERANCE = 1e-11
 _DRAWS = 3
-#: tokens where the form does not tell
-_TOKENS = 5
+#: tokens where the arrays of a form leave their number open
+_ANY = 5
 
 
 def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
@@ -33,7 +33,7 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
     fixed = [label for label in held if label[0] in ARRAYS]
     if not form or not (fixed or any(definition_of(label) for label in held)):
         return not form
-    m = arrays[fixed[0]].shape[0] if fixed else _TOKENS
+    m = _tokens([form.terms], arrays)
     rng = numpy.random.default_rng(0)
     inside = {s for factors in form.terms for s in held_symbols(factors)}
     symbols = sorted(inside.union(*(c.free_symbols for c in form.terms.values())), key=str)
@@ -44,11 +44,26 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
         values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
         total, size = numpy.zeros(()), 0.0
         for factors, coefficient in form.terms.items():
-            term = float(sympy.N(coefficient.xreplace(values))) * _product(factors, tokens, V, arrays, values)
+            term = valued(coefficient, values).real * _product(factors, tokens, V, arrays, values)
             total, size = total + term, max(size, float(numpy.abs(term).max()))
         if float(numpy.abs(total).max()) > _TOLERANCE * size:
             return False
     return True
+
+
+def _tokens(sums: Sequence[Iterable[Factors]], arrays: Mapping[str, numpy.ndarray]) -> int:
+    """The number of tokens: the size of an array at an index that a covariance has too, or any."""
+    for factors in (product for products in sums for product in products):
+        tokens = {i for label, at, _ in factors if label[0] not in ARRAYS and definition_of(label) is None for i in at}
+        for label, at, _ in factors:
+            if label[0] in ARRAYS and tokens.intersection(at):
+                return int(arrays[label].shape[next(k for k, i in enumerate(at) if i in tokens)])
+            definition = definition_of(label)
+            if definition is not None and (held := [[f for f, _ in terms] for terms in definition.covariances]):
+                found = _tokens(held, arrays)
+                if found != _ANY:
+                    return found
+    return _ANY
 
 
 def _product(
@@ -68,7 +83,8 @@ def _product(
         operands += [value, [place.setdefault(i, len(place)) for i in at]]
     free = sorted({place[i] for _, at, _ in factors for i in at if i < 0})
     value = numpy.einsum(*operands, free)
-    return value.reshape(tuple(len(V) if k in free else 1 for k in range(len(tokens))))
+    shape = iter(value.shape)
+    return value.reshape([next(shape) if k in free else 1 for k in range(len(tokens))])
 
 
 def _generic(
@@ -78,11 +94,11 @@ def _generic(
     definition = definition_of(label)
     assert definition is not None
     tokens = [LOCAL + i for i in range(definition.rank)]
-    found = numpy.zeros((len(V),) * definition.rank)
+    found = numpy.zeros((1,) * definition.rank)
     ends = (0, len(definition.covariances) - 1)
     for k, terms in enumerate(definition.covariances):
         total = numpy.zeros((1,) * definition.rank)
         for factors, c in terms:
-            total = total + float(sympy.N(c.xreplace(values))) * _product(factors, tokens, V, arrays, values)
+            total = total + valued(c, values).real * _product(factors, tokens, V, arrays, values)
         found = found + numpy.sin((1 if k in ends else 2) * total) + 2
     return found

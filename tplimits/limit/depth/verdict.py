@@ -16,9 +16,12 @@ from sympy import Expr, S, Symbol
 
 from tplimits.limit.depth.forms import Form, Orders
 from tplimits.limit.depth.means import definition_of
+from tplimits.limit.depth.numbers import valued
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.limit.depth.writing import defined
 
+#: numbers smaller than this are zero
+_ZERO = 1e-12
 #: sizes of what stands at ε⁰ and ε¹, in words
 _ORDERS = {0: "1", 1: "n^(-1/2)"}
 
@@ -155,7 +158,9 @@ def _factors(expr: Expr) -> list[Expr]:
 
 
 def _nonzero(factor: Expr) -> bool:
-    return bool(factor.is_number or factor.is_Symbol or factor.is_positive or factor.is_negative)
+    if not factor.free_symbols:
+        return abs(valued(factor, {})) > _ZERO
+    return bool(factor.is_Symbol or factor.is_positive or factor.is_negative)
 
 
 def equation(condition: Expr) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy
 import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
-from tplimits.limit.depth.algebra import Factors, renamed
+from tplimits.limit.depth.algebra import SPAN, Factors, free_index, renamed
 from tplimits.limit.depth.arrays import ARRAYS
 from tplimits.limit.depth.forms import Form
 from tplimits.limit.depth.means import LOCAL, Deviation, U, definition_of, held_labels
 from tplimits.program.render import NumberPrinter
 
 #: names of free token indices and of summed ones
-FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω"}
+FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω", -5: "σ", -6: "τ", -7: "υ", -8: "ψ", -9: "χ", -10: "ϑ"}
 SUMMED = "νκμξηζθφ"
+#: names of summed indices of other axes, such as heads: h, h1, h2, …
+OTHERS = "h"
 M = Symbol("m", integer=True, positive=True)
 #: constant arrays with more entries are described
 _SHOWN = 64
@@ -28,7 +31,7 @@ def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[
     A summed index that stands once, in a V, is an average over tokens (x̄) and takes one factor 1/m.  `letters` are
     those of the free indices, α, β, δ, ω unless given.
     """
-    names = {(i - 4 if i < 4 else -10 - i): c for i, c in enumerate(letters)} or dict(FREE)
+    names = {free_index(i): c for i, c in enumerate(letters)} or dict(FREE)
     count: dict[int, int] = {}
     for _, at, _ in factors:
         for i in at:
@@ -36,7 +39,8 @@ def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[
                 count[i] = count.get(i, 0) + 1
     available = -int(_power_of_m(coefficient))
     left: list[str] = []
-    fresh = iter(c for c in SUMMED if c not in letters)
+    fresh = (c for c in numbered(SUMMED) if c not in letters)
+    others = numbered(OTHERS)
     inside_v = {i for label, at, _ in factors if label == "V" for i in at}
     for i in sorted(count):
         if count[i] == 1 and i in inside_v and available > 0:
@@ -44,9 +48,18 @@ def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[
             available -= 1
             coefficient = coefficient * M
         else:
-            names[i] = next(fresh)
+            names[i] = next(others if i >= SPAN else fresh)
             left.append(names[i])
     return names, coefficient, left
+
+
+def numbered(letters: str) -> Iterator[str]:
+    """The letters, then with numbers.
+
+    >>> list(itertools.islice(numbered("νκ"), 4))
+    ['ν', 'κ', 'ν1', 'κ1']
+    """
+    return (letter + (str(k) if k else "") for k in itertools.count() for letter in letters)
 
 
 def _power_of_m(coefficient: Expr) -> Expr:
@@ -71,13 +84,19 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40, le
         sign = "-" if number.could_extract_minus_sign() else "+"
         number = -number if sign == "-" else number
         total = f"Σ_{''.join(left)} " if left else ""
-        product = total + " ".join(_factor(f, names, arrays or {}) for f in factors)
+        product = total + " ".join(_with_mean([(f[0], _factor(f, names, arrays or {})) for f in factors]))
         shown = _bracketed(NumberPrinter().doprint(number))
         pieces.append(f"{sign} {shown if not product else product if number == 1 else f'{shown}·{product}'}")
     if len(form.terms) > most:
         pieces.append(f"+ … ({len(form.terms) - most} more terms)")
     line = " ".join(pieces) or "0"
     return line[2:] if line.startswith("+ ") else line.replace("- ", "-", 1) if line.startswith("- ") else line
+
+
+def _with_mean(factors: Sequence[tuple[str, str]]) -> list[str]:
+    """Factors as they are shown, those that are random under one mean."""
+    weights = [shown for label, shown in factors if label[0] == "Y"]
+    return [*([f"E[{' '.join(weights)}]"] if weights else []), *(shown for label, shown in factors if label[0] != "Y")]
 
 
 def _bracketed(shown: str) -> str:
@@ -89,18 +108,19 @@ def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) 
     inside = "".join(names[i] for i in at)
     if label == "s":
         return f"√V[{inside * 2}]"
-    known = "p" if label[0] in ARRAYS else "κ" if definition_of(label) else label
+    known = "p" if label[0] in ARRAYS else "φ" if label[0] == "Y" else "κ" if definition_of(label) else label
     return f"{arrays.get(label, known)}[{inside}]"
 
 
 def array_names(forms: Iterable[Form]) -> dict[str, str]:
-    """What constant arrays and Gaussian means in some forms are called in print: p, then p2, …; κ, then κ2, …"""
+    """What constant arrays, Gaussian means and weights of order 1 are called: p, then p2, …; κ, κ2, …; φ, φ2, …"""
     held = [f for form in forms for factors in form.terms for f in factors]
     inside = sorted(label for f in held for label in held_labels([f]) if label[0] in ARRAYS)
     found: dict[str, str] = {}
     for letter, labels in (
         ("p", dict.fromkeys([f[0] for f in held if f[0][0] in ARRAYS] + inside)),
         ("κ", dict.fromkeys(f[0] for f in held if definition_of(f[0]))),
+        ("φ", dict.fromkeys(f[0] for f in held if f[0][0] == "Y")),
     ):
         found |= {label: letter if i == 0 else f"{letter}{i + 1}" for i, label in enumerate(labels)}
     return found
@@ -120,7 +140,7 @@ def definitions(names: Mapping[str, str]) -> list[tuple[str, str]]:
         if definition is None:
             continue
         own = "αβδωνκμξ"[: definition.rank]
-        arguments = {LOCAL + i: i - 4 if i < 4 else -10 - i for i in range(definition.rank)}
+        arguments = {LOCAL + i: free_index(i) for i in range(definition.rank)}
         shown = [text(_renamed_form(c, arguments), names, letters=own) for c in definition.covariances]
         left = f"{name}[{own}]"
         if isinstance(definition, Deviation):
@@ -161,8 +181,14 @@ def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:
     return text(form, names), f", where {where}" if where else ""
 
 
-def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr = M, local: int = 0) -> Expr:
-    """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m.
+def expression(
+    form: Form,
+    arrays: Mapping[str, str] | None = None,
+    tokens: Expr = M,
+    known: Mapping[str, numpy.ndarray] | None = None,
+    local: int = 0,
+) -> Expr:
+    """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m, over other axes to the size of an array.
 
     >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
     Sum(V[α, ν], (ν, 1, m))/m
@@ -173,11 +199,17 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
         dummies = sorted({i for _, at, _ in factors for i in at if i >= 0})
         names = {i: Symbol(n, integer=True) for i, n in FREE.items()}
         names |= {-4 - i: Symbol(f"local {i}", integer=True) for i in range(local)}
-        names |= {i: Symbol(SUMMED[k + local], integer=True) for k, i in enumerate(dummies)}
-        product = S.One
+        others = [i for i in dummies if i >= SPAN]
+        summed = itertools.islice(numbered(SUMMED), local, None)
+        names |= {i: Symbol(n, integer=True) for n, i in zip(summed, (i for i in dummies if i < SPAN), strict=False)}
+        names |= {i: Symbol(n, integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
+        sizes = _sizes(factors, known or {})
+        product, random = S.One, S.One
         for label, at, _ in factors:
             inside = [names[i] for i in at]
-            if label == "V":
+            if label[0] == "Y":
+                random *= IndexedBase((arrays or {}).get(label, "φ"), real=True)[tuple(inside)]
+            elif label == "V":
                 product *= V[tuple(inside)]
             elif label == "s":
                 product *= sympy.sqrt(V[inside[0], inside[0]])
@@ -186,28 +218,48 @@ def expression(form: Form, arrays: Mapping[str, str] | None = None, tokens: Expr
             elif label == "I":
                 product *= sympy.KroneckerDelta(*inside)
             elif definition_of(label) is not None:
-                product *= _mean(label, inside, arrays or {}, tokens)
+                product *= _mean(label, inside, arrays or {}, tokens, known)
             elif label == "R":
                 product *= IndexedBase("R", real=True)[tuple(inside)]
             else:
                 product *= IndexedBase((arrays or {}).get(label, "p"), real=True)[tuple(inside)]
+        product = product if random == 1 else product * sympy.Function("E")(random)
         for i in dummies:
-            product = Sum(product, (names[i], 1, tokens))
+            product = Sum(product, (names[i], 1, sizes[i] if i in others else tokens))
         found += coefficient * product
     return found
 
 
-def _mean(label: str, inside: list[Symbol], arrays: Mapping[str, str], tokens: Expr) -> Expr:
+def _mean(
+    label: str,
+    inside: list[Symbol],
+    arrays: Mapping[str, str],
+    tokens: Expr,
+    known: Mapping[str, numpy.ndarray] | None,
+) -> Expr:
     """A Gaussian mean as a function of its covariances, a power of a variance as one."""
     definition = definition_of(label)
     assert definition is not None
-    locals_ = {LOCAL + i: -4 if i == 0 else -4 - i for i in range(definition.rank)}
+    locals_ = {LOCAL + i: -4 - i for i in range(definition.rank)}
     names = {Symbol(f"local {i}", integer=True): s for i, s in enumerate(inside)}
-    found = [expression(_renamed_form(c, locals_), arrays, tokens, len(inside)) for c in definition.covariances]
+    found = [expression(_renamed_form(c, locals_), arrays, tokens, known, len(inside)) for c in definition.covariances]
     at = [c.xreplace(names) for c in found]
     if isinstance(definition, Deviation):
         return at[0] ** (definition.power / 2)
     return sympy.Function(arrays.get(label, "κ"), real=True)(*at)
+
+
+def _sizes(factors: Factors, known: Mapping[str, numpy.ndarray]) -> dict[int, int]:
+    """The sizes of the indices that constant arrays have, those in definitions too."""
+    found: dict[int, int] = {}
+    for label, at, _ in factors:
+        if label in known:
+            found |= dict(zip(at, known[label].shape, strict=True))
+        definition = definition_of(label)
+        for terms in definition.covariances if definition else ():
+            for inner, _ in terms:
+                found |= {at[i - LOCAL]: n for i, n in _sizes(inner, known).items() if LOCAL <= i < 0}
+    return found
 
 
 def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:

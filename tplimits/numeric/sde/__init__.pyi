@@ -1,1 +1,3 @@
 from . import simulation as simulation
+from . import validity as validity
+from . import weights as weights

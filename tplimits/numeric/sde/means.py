@@ -14,6 +14,8 @@ from tplimits.numeric.covariance import mean_function
 from tplimits.numeric.moments.function import MomentFunction, closed_code
 from tplimits.numeric.sde.contraction import Plan, Product
 
+#: tokens of the means that are compiled
+MOST_TOKENS = 2
 _ARGUMENTS = ("c11", "c12", "c22", "det")
 
 
@@ -52,7 +54,7 @@ def planned(labels: Sequence[str], plan: Plan, names: Mapping[str, str]) -> list
     for label in labels:
         definition = definition_of(label)
         assert definition is not None
-        if definition.rank > 2:
+        if definition.rank > MOST_TOKENS:
             raise EvaluationError(
                 "a term of the drift or the noise is a Gaussian mean at more than two tokens at once, for which there "
                 "are no compiled steps; method='dense' computes it, slowly."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.limit.depth.algebra import SPAN
 from tplimits.limit.depth.block import BlockLimit
-from tplimits.limit.depth.forms import Form
+from tplimits.limit.depth.forms import Form, unrolled
+from tplimits.limit.depth.means import definition_of
+from tplimits.limit.depth.roots import Root
 from tplimits.limit.depth.splitting import splitting
 from tplimits.numeric import covariance, generated
 from tplimits.numeric.sde.dense import Dense
+from tplimits.numeric.sde.means import MOST_TOKENS
 from tplimits.numeric.sde.normals import streams
+from tplimits.numeric.sde.ordinary import Ordinary
 from tplimits.numeric.sde.paths import Paths, ended
 from tplimits.numeric.sde.settings import Settings, initial, settings
 from tplimits.numeric.sde.source import Generated, Outputs
@@ -46,6 +51,7 @@ class Simulator:
     source: Generated
     coefficients: Form
     isotropic: Expr
+    arrays: Mapping[str, Array]
 
     @property
     def functions(self) -> Mapping[str, Any]:
@@ -64,22 +70,39 @@ def simulator(limit: BlockLimit, method: str) -> Simulator:
             f"{limit.rootless}. method='dense' takes a root of Σ at every step, slowly."
         )
     noise = sympy.sqrt(_STEP)
+    drift, root, arrays = _written_out(limit, limit.root)
     if method == "euler":
-        added = [limit.drift.terms, *(_numbered(r.form, k) for k, r in enumerate(limit.root.responses))]
+        added = [drift.terms, *(_numbered(r.form, k) for k, r in enumerate(root.responses))]
         factor: list[Mapping] = []
     else:
-        split = splitting(limit.drift, limit.root)
+        split = splitting(drift, root)
         added = [split.drift.rest.terms, *(_numbered(r.rest, k) for k, r in enumerate(split.responses))]
         factor = [split.drift.factor.terms, *(_numbered(r.factor, k) for k, r in enumerate(split.responses))]
     outputs = Outputs(*(tuple(f for terms in part for f in terms) for part in (added, factor)))
     scaled = [
         (_STEP if k == 0 else noise) * c for part in (added, factor) for k, t in enumerate(part) for c in t.values()
     ]
-    source = generated_source(outputs, method, [r.symmetric for r in limit.root.responses])
+    source = generated_source(outputs, method, [r.symmetric for r in root.responses])
     scaled += [c for mean in source.means for c in mean.coefficients]
     # numbered so that equal products of both outputs stay apart
     coefficients = Form({(("c", (k,), 0),): c for k, c in enumerate(scaled)})
-    return Simulator(method, source, coefficients, limit.root.isotropic)
+    return Simulator(method, source, coefficients, root.isotropic, arrays)
+
+
+def _written_out(limit: BlockLimit, root: Root) -> tuple[Form, Root, dict[str, Array]]:
+    """Drift and root without sums over other axes than the tokens: loops run over tokens alone."""
+    arrays = dict(limit.arrays)
+    forms = []
+    for form in (limit.drift, *(r.form for r in root.responses)):
+        alone, arrays = unrolled(form, arrays)
+        if any(i >= SPAN for factors in alone.terms for _, at, _ in factors for i in at):
+            raise EvaluationError(
+                "a Gaussian mean differs between members of an axis other than the tokens, for which there are no "
+                "compiled steps; method='dense' computes it, slowly."
+            )
+        forms.append(alone)
+    responses = (replace(r, form=f) for r, f in zip(root.responses, forms[1:], strict=True))
+    return forms[0], replace(root, responses=tuple(responses)), arrays
 
 
 def _numbered(form: Form, k: int) -> dict:
@@ -100,7 +123,7 @@ class Compiled:
     isotropic: float
 
     @classmethod
-    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], arrays: Mapping[str, Array], m: int) -> Compiled:
+    def at(cls, simulator: Simulator, values: Mapping[Symbol, float], m: int) -> Compiled:
         """Numbers put in.
 
         Raises EvaluationError where a constant is missing, a coefficient is not real, or Σ is not positive.
@@ -111,7 +134,7 @@ class Compiled:
                 f"Σ is not positive: its isotropic part s·(V^αδ V^βω + V^αω V^βδ) has s = {simulator.isotropic} = "
                 f"{isotropic:.6g}; choose constants with s ≥ 0."
             )
-        chosen = [numpy.ascontiguousarray(arrays[label], dtype=float) for label in simulator.source.arrays]
+        chosen = [numpy.ascontiguousarray(simulator.arrays[label], dtype=float) for label in simulator.source.arrays]
         for array in chosen:
             if set(array.shape) != {m}:
                 raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
@@ -174,21 +197,34 @@ class Compiled:
 
 def engine(
     limit: BlockLimit, method: str, values: Mapping[Symbol, float], m: int, known: dict[str, Simulator]
-) -> Compiled | Dense:
+) -> Compiled | Dense | Ordinary:
     """What draws paths of a limit at given constants; `known` keeps the simulators that were made.
 
     Raises EvaluationError for an unknown method, and where no structured root of Σ was found or Σ is not positive.
     """
     if not isinstance(method, str) or method not in METHODS:
         raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
+    if limit.weights and limit.diffusion:
+        raise EvaluationError(
+            "the drift holds means over random weights of order 1, and there is noise beside them; paths of both are "
+            "not covered. Take drift_at and diffusion_at, or scale all branches by 1/sqrt(n)."
+        )
+    if limit.weights or (not limit.diffusion and method != "dense" and _of_many_tokens(limit.drift)):
+        return Ordinary(limit, values, method)
     if method == "dense":
         return Dense(limit, values)
     if method not in known:
         known[method] = simulator(limit, method)
-    return Compiled.at(known[method], values, limit.arrays, m)
+    return Compiled.at(known[method], values, m)
 
 
-def simulate(compiled: Compiled | Dense, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
+def _of_many_tokens(form: Form) -> bool:
+    """Whether a form holds Gaussian means at more tokens than compiled steps have."""
+    definitions = (definition_of(label) for factors in form.terms for label, _, _ in factors)
+    return any(d is not None and d.rank > MOST_TOKENS for d in definitions)
+
+
+def simulate(compiled: Compiled | Dense | Ordinary, V0: Array, settings: Settings, progress: Progress = None) -> Paths:
     """Paths from V0, with those of half the step where a step error is asked for."""
     run = partial(compiled.run, V0, settings)
     if not settings.halve:

@@ -9,7 +9,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.limit.training.norms import Norm, WholeNorm
-from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, Lookup
+from tplimits.program.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, Lookup
 from tplimits.program.program import Program
 from tplimits.program.render import BodyPrinter, number_text
 from tplimits.report.kernels.latex import label
@@ -208,9 +208,6 @@ class _TimedLatex(NamedLatex):
 
     def _print_Lookup(self, expr: Lookup) -> str:
         return rf"\pi_{{{expr.table}}}({','.join(self._print(i) for i in expr.indices)})"
-
-    def _print_GaussMean(self, expr: GaussMean) -> str:
-        return rf"\operatorname{{E}}\left[{self._print(expr.args[0])}\right]"
 
 
 class LatexNotation:

@@ -1,0 +1,165 @@
+"""Structured roots where logits share a matrix: one key for all heads, one for each group, rotated queries and keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import published
+import pytest
+import shaped
+
+import tplimits as tp
+
+γ, τ0 = 0.7, 0.8
+NUMBERS = {"γ": γ, "τ0": τ0}
+
+
+@tp.block
+def one_key(
+    x: tp.State["token"],
+    WQ: tp.Matrix["k", "n", "head"],
+    WK: tp.Matrix["k", "n"],
+    WV: tp.Matrix["k", "n"],
+    WO: tp.Matrix["n", "k", "head"],
+    *,
+    γ,
+    τ0,
+):
+    v = WV @ x
+    values = v.rename(token="key")
+    A = tp.softmax(shaped.logits(WQ @ x, (WK @ x).rename(token="key"), τ0), over="key")
+    o = v + tp.sum(A * values, over="key") - tp.mean(values, over="key")
+    return tp.sqrt(1 - γ**2) * x + γ * tp.sum(WO @ o, over="head") / tp.sqrt(tp.size("head"))
+
+
+@tp.block
+def grouped(
+    x: tp.State["token"],
+    WQ: tp.Matrix["k", "n", "group", "member"],
+    WK: tp.Matrix["k", "n", "group"],
+    WV: tp.Matrix["k", "n", "group"],
+    WO: tp.Matrix["n", "k", "group", "member"],
+    *,
+    γ,
+    τ0,
+):
+    v = WV @ x
+    values = v.rename(token="key")
+    A = tp.softmax(shaped.logits(WQ @ x, (WK @ x).rename(token="key"), τ0), over="key")
+    o = v + tp.sum(A * values, over="key") - tp.mean(values, over="key")
+    all_heads = tp.sum(tp.sum(WO @ o, over="group"), over="member")
+    return tp.sqrt(1 - γ**2) * x + γ * all_heads / tp.sqrt(tp.size("group") * tp.size("member"))
+
+
+@tp.block
+def written_out(
+    x: tp.State["token"],
+    Q1: tp.Matrix["k", "n"],
+    Q2: tp.Matrix["k", "n"],
+    WK: tp.Matrix["k", "n"],
+    WV: tp.Matrix,
+    WU: tp.Matrix,
+    *,
+    γ,
+    τ0,
+):
+    """Two heads with one key, each with a matrix of its own."""
+    k = (WK @ x).rename(token="key")
+    y = 0
+    for Q, V in ((Q1, WV), (Q2, WU)):
+        v = V @ x
+        A = tp.softmax(shaped.logits(Q @ x, k, τ0), over="key") - 1 / tp.size("key")
+        y = y + v + tp.sum(A * v.rename(token="key"), over="key")
+    return tp.sqrt(1 - γ**2) * x + γ * y / tp.sqrt(2)
+
+
+def rotary(tokens, angle):
+    """Queries and keys in two halves, turned by an angle that grows with the place of the token."""
+
+    @tp.block
+    def rotated(
+        x: tp.State["token"],
+        Q1: tp.Matrix["k", "n"],
+        Q2: tp.Matrix["k", "n"],
+        K1: tp.Matrix["k", "n"],
+        K2: tp.Matrix["k", "n"],
+        WV: tp.Matrix,
+        *,
+        γ,
+        τ0,
+    ):
+        c, s = (tp.constant(f(angle * np.arange(tokens)), axes=("token",)) for f in (np.cos, np.sin))
+        q, p, k, l = Q1 @ x, Q2 @ x, K1 @ x, K2 @ x  # noqa: E741
+        first = shaped.logits(c * q - s * p, (c * k - s * l).rename(token="key"), τ0)
+        second = shaped.logits(s * q + c * p, (s * k + c * l).rename(token="key"), τ0)
+        v = WV @ x
+        values = v.rename(token="key")
+        A = tp.softmax((first + second) / tp.sqrt(2), over="key")
+        return tp.sqrt(1 - γ**2) * x + γ * (v + tp.sum(A * values, over="key") - tp.mean(values, over="key"))
+
+    return rotated
+
+
+CASES = {
+    "one key": (one_key, {"head": 3}, 1),
+    "groups": (grouped, {"group": 2, "member": 2}, 1),
+    "written out": (written_out, {}, 1),
+    "rotary": (rotary(3, 0.7), {}, 2),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    block, sizes, count = CASES[request.param]
+    return tp.derive(block, tp.Proportional()), {**NUMBERS, **sizes}, count
+
+
+def noise_map(sde, V, numbers):
+    """J with dV = J g for all independent normals of a step."""
+    m, L = len(V), np.linalg.cholesky(V)
+    a, b = np.triu_indices(m)
+    values = sde.values(m, numbers)
+    isotropic = float(sde.root.isotropic.xreplace(values))
+    columns = []
+    for G in np.eye(m * m).reshape(-1, m, m):
+        columns.append((np.sqrt(isotropic / 2) * L @ (G + G.T) @ L.T)[a, b])
+        for response in sde.root.responses:
+            columns.append(applied(response.form, V, L @ G @ L.T, sde.arrays, values)[a, b])
+    return np.array(columns).T
+
+
+def applied(form, V, R, arrays, values):
+    total = 0
+    for factors, c in form.terms.items():
+        place, operands = {-4: 0, -3: 1}, []
+        for label, at, _ in factors:
+            operands += [{"V": V, "R": R, **arrays}[label], [place.setdefault(i, len(place)) for i in at]]
+        total = total + float(c.xreplace(values)) * np.einsum(*operands, [0, 1])
+    return total
+
+
+def test_the_root_is_that_of_the_diffusion(case):
+    sde, numbers, count = case
+    assert sde.root is not None and len(sde.root.responses) == count
+    V = published.random_covariance(3, 5)
+    sigma = sde.diffusion_at(V, **numbers)
+    J = noise_map(sde, V, numbers)
+    assert np.abs(J @ J.T - sigma).max() < 1e-12 * np.abs(sigma).max()
+    alone = published.packed(published.numpy_sigma_lin(V)) * float(sde.root.isotropic.xreplace(sde.values(3, numbers)))
+    assert np.abs(alone - sigma).max() > 1e-3 * np.abs(sigma).max()  # the responses are needed
+
+
+def test_shared_keys_of_heads_are_those_of_heads_apart():
+    """Logits of different heads are uncorrelated whether or not they share a key: the same SDE but for the values."""
+    sde = tp.derive(one_key, tp.Proportional())
+    apart = tp.derive(shaped.heads_attention, tp.Proportional())
+    assert not sde.drift_form - apart.drift_form
+
+
+def test_paths_have_the_law_of_the_dense_root():
+    sde = tp.derive(one_key, tp.Proportional())
+    V = published.random_covariance(2, 5)
+    given = {"T": 0.2, "dt": 0.02, "paths": 4000, "head": 3, **NUMBERS}
+    fast, dense = (sde.simulate(V, method=method, seed=i, **given) for i, method in enumerate(("psd", "dense")))
+    for statistic in ("mean", "std"):
+        (x, e), (y, f) = getattr(fast, statistic)(), getattr(dense, statistic)()
+        assert (np.abs(x - y) < 4.5 * np.hypot(e, f)).all()
