@@ -260,6 +260,7 @@ def _without(factors: Factors, mine: list[Factor]) -> Factors:
 
 
 def end(change: dict[int, int], index: int) -> int:
+    """The index that another has become."""
     while index in change:
         index = change[index]
     return index

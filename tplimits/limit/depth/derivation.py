@@ -26,10 +26,12 @@ from tplimits.limit.depth.arrays import Arrays
 from tplimits.limit.depth.coefficients import Ring
 from tplimits.limit.depth.contraction import MOST, Contraction, Sum
 from tplimits.limit.depth.forms import Orders, by_order, collected
-from tplimits.limit.depth.laws import Laws, differentiated, merged
+from tplimits.limit.depth.laws import Laws
 from tplimits.limit.depth.lowering import Lowering
 from tplimits.limit.depth.model import KinkLabel, Model
 from tplimits.limit.depth.reading import Reading
+from tplimits.limit.depth.scalar_means import ScalarMeans
+from tplimits.limit.depth.scalar_powers import differentiated, merged
 from tplimits.limit.depth.vanishing import vanishes
 from tplimits.program.entries import size_symbol, width_symbol
 from tplimits.program.program import Program
@@ -101,7 +103,7 @@ class OneLayer:
         return self._by_order(self.contraction.joined([*plain, *near, *left_moved, *right_moved]))
 
     def _by_order(self, found: Sum) -> Orders:
-        return by_order(found, self.model, self.ring, self.arrays, self.laws)
+        return by_order(found, self.model, self.ring, self.arrays, ScalarMeans(self.laws))
 
     # -- functions of scalars with a kink -------------------------------------------------------
 

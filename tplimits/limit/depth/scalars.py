@@ -71,8 +71,8 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
     """Refuse an argument that moves by more than n^(−1/2), judged by the mean and covariance of its sum."""
     if any(label[0] == "G" for t in small.terms for label, _, _ in t.factors):
         lowering.fail(
-            f"not perturbative: a function of scalars with a kink or jump stands at order 1 in `{expr.func}`, which makes "
-            "the noise of a layer one of order 1; divide it by sqrt(n)."
+            f"not perturbative: a function of scalars with a kink or jump stands at order 1 in `{expr.func}`, which "
+            "makes the noise of a layer one of order 1; divide it by sqrt(n)."
         )
     mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
     known = lowering.arrays.values
@@ -115,6 +115,7 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
 
 
 def size(order: int) -> str:
+    """n^(−order/2) in words."""
     return "1" if order == 0 else f"n^({sympy.Rational(-order, 2)})"
 
 
