@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bent
 import numpy as np
 import pytest
 
@@ -63,3 +64,17 @@ def test_either_root_gives_one_mean(seed, root):
     wanted = (1 - 1 / 32) ** -4
     error = found.std() / len(found) ** 0.5
     assert abs(found.mean() - wanted) < 5 * error < abs(found.mean() - 1.03 * wanted)
+
+
+@pytest.mark.parametrize(
+    ("weights", "series"),
+    [
+        (lambda Y: tp.relu(Y) ** 2, WHOLE),  # (Y² + Y|Y|)/2
+        (lambda Y: tp.relu(Y) / tp.n, HALVES),
+        (lambda Y: tp.abs(Y) / tp.sqrt(tp.n), WHOLE),  # |√n Y|/n
+        (lambda Y: tp.abs(Y), HALVES),
+        (lambda Y: tp.sqrt(Y**2) / tp.sqrt(tp.n), WHOLE),
+    ],
+)
+def test_the_sign_of_a_scalar_counts_as_a_root(weights, series):
+    assert layer_series(bent.attention(weights)) == series
