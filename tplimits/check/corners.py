@@ -14,7 +14,7 @@ from sympy import Expr, S
 
 from tplimits.program.entries import Entry
 from tplimits.program.functions import kinks
-from tplimits.program.nodes import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 
 
@@ -49,6 +49,14 @@ def has_kink(program: Program) -> bool:
 
 
 def _of_scalars(program: Program, argument: Expr) -> bool:
-    """Whether nothing but scalars is left of an argument where all scalars in it vanish."""
-    scalars = {e for e in argument.atoms(Entry) if program[e.source].width is None}
+    """Whether nothing but scalars that fluctuate is left of an argument where all of them vanish."""
+    scalars = {e for e in argument.atoms(Entry) if _fluctuates(program, e.source)}
     return bool(scalars) and not argument.xreplace(dict.fromkeys(scalars, S.Zero)).has(Entry)
+
+
+def _fluctuates(program: Program, position: int) -> bool:
+    """Whether a value is a scalar made of averages; data and given scalars are what they are at every width."""
+    s = program[position]
+    if isinstance(s, ScalarNonlin):
+        return any(_fluctuates(program, operand) for operand in s.operands)
+    return isinstance(s, Avg)

@@ -13,11 +13,7 @@ from bent import V
 from scipy.stats import chi2, norm
 
 import tplimits as tp
-<<<<<<< ours
 from tplimits.limit.depth.powers import normal_moment
-=======
-from tplimits.limit.depth.scalar_powers import normal_moment
->>>>>>> theirs
 
 GIVEN = {"γ": 0.7, "τ0": 0.8, "ratios": {"k": 1.0}}
 γ2, τ2 = 0.49, 0.64
