@@ -78,3 +78,19 @@ def test_either_root_gives_one_mean(seed, root):
 )
 def test_the_sign_of_a_scalar_counts_as_a_root(weights, series):
     assert layer_series(bent.attention(weights)) == series
+
+
+def test_kinks_that_data_reaches_bring_no_odd_powers():
+    """Data is what it is at every width: relu(Σ U ξ) is passed by Gaussian entries, not by a scalar that fluctuates."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
+
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * tp.relu(tp.avg(x * (W @ x)))
+
+    assert layer_series(net) == WHOLE
+    assert layer_series(gated) == HALVES
