@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.program.backward import Backward, backpropagation
+from tplimits.program.differentiate import almost_everywhere
 from tplimits.program.network import parameters
+from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 from tplimits.program.samples import dependent, with_samples
 
@@ -42,8 +44,9 @@ class TotalProgram:
 
     @cached_property
     def backward(self) -> Backward:
-        """The gradients for one input."""
-        return backpropagation(self.network, self.train)
+        """The gradients for one input, those of jumps being zero, as they are almost everywhere."""
+        found = backpropagation(self.network, self.train)
+        return replace(found, program=_differentiable(found.program))
 
     @cached_property
     def program(self) -> Program:
@@ -80,3 +83,13 @@ class TotalProgram:
     def readout_width(self) -> str:
         """The width that the output is summed over."""
         return self.network[self.network.returns[0]].width or "n"
+
+
+def _differentiable(program: Program) -> Program:
+    """A total program without the derivatives of jumps."""
+    return program.replace(
+        instructions=tuple(
+            replace(s, body=almost_everywhere(s.body)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s
+            for s in program
+        )
+    )
