@@ -66,7 +66,7 @@ def almost_everywhere(body: Expr) -> Expr:
     >>> almost_everywhere(x + 2 * DiracDelta(x))
     x
     """
-    return body.xreplace({delta: sympy.S.Zero for delta in body.atoms(DiracDelta)})
+    return body.xreplace(dict.fromkeys(body.atoms(DiracDelta), sympy.S.Zero))
 
 
 def _inside(total: AxisSum, slope: Expr, fresh: Fresh) -> Iterator[Partial]:

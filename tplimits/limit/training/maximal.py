@@ -23,7 +23,7 @@ from typing import Any
 
 import networkx
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.state import in_widths_of_n
@@ -106,9 +106,9 @@ def _refuse_jumps(network: Program) -> None:
         for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
             for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):
                 if any(e.neuron != NO_NEURON for e in entries(delta)):
-                    names = {e: sympy.Symbol(network[e.source].name) for e in entries(delta)}
+                    crossing = delta.args[0].xreplace({e: Symbol(network[e.source].name) for e in entries(delta)})
                     raise NoLimitError(
-                        f"{network.where(position)} jumps where `{delta.args[0].xreplace(names)}` crosses 0, at neurons "
+                        f"{network.where(position)} jumps where `{crossing}` crosses 0, at neurons "
                         "of which some are close to it at any width: its derivative is a delta, and features behind "
                         "it have no gradient (hypothesis of Thm 2.9.25: activations with derivatives that are "
                         "pseudo-Lipschitz). Use a continuous function, such as tanh in place of sign."
