@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import networkx
 import numpy
 from numpy.typing import NDArray
 
@@ -52,6 +53,16 @@ class TotalProgram:
     def program(self) -> Program:
         """Everything, on many inputs; the instructions of the network come first."""
         return with_samples(self.backward.program)[0]
+
+    @cached_property
+    def needed(self) -> frozenset[int]:
+        """What the output and the gradients rest on: code that neither uses need not be run."""
+        back = self.backward
+        uses = [use for found in (back.gradients, back.shift_gradients) for one in found.values() for use in one]
+        ends = {e.source for use in uses for e in (use.gradient, use.operand) if e is not None}
+        ends.update(self.network.returns, self.network.initial_names.values())
+        graph = back.program.graph
+        return frozenset(ends.union(*(networkx.ancestors(graph, position) for position in ends)))
 
     def sized(self, X: Mapping[str, NDArray[numpy.float64]]) -> Program:
         """The total program with the sizes that data have."""
