@@ -143,7 +143,8 @@ class _Evaluation:
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        self.budget = Budget(AUTO if self.method == "auto" else QUADRATURE)
+        others = self.method == "auto" and not self.state.fluctuations  # whose variance particles do not give
+        self.budget = Budget(AUTO if others else QUADRATURE)
 
     @cached_property
     def opened(self) -> State:
@@ -189,6 +190,12 @@ class _Evaluation:
         except TooManyNodes:
             if len(observables) > 1:
                 raise
+            if self.state.fluctuations:
+                raise EvaluationError(
+                    f"the integrals of {observables[0].label} cost too many evaluations, and particles do not give the "
+                    f"variance of the fluctuation scalars √n·Avg that `{self.program.name}` contains: ask for fewer "
+                    "entries, or derive the part of the program without fluctuations alone."
+                ) from None
             return self.by_particles(observables)
         coarse = [o for o in observables if _coarse(result[o.label])]
         if not coarse or self.state.fluctuations:

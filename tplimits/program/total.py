@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+import networkx
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.program.backward import Backward, backpropagation
+from tplimits.program.differentiate import almost_everywhere
 from tplimits.program.network import parameters
+from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 from tplimits.program.program import Program
 from tplimits.program.samples import dependent, with_samples
 
@@ -42,13 +45,24 @@ class TotalProgram:
 
     @cached_property
     def backward(self) -> Backward:
-        """The gradients for one input."""
-        return backpropagation(self.network, self.train)
+        """The gradients for one input, those of jumps being zero, as they are almost everywhere."""
+        found = backpropagation(self.network, self.train)
+        return replace(found, program=_differentiable(found.program))
 
     @cached_property
     def program(self) -> Program:
         """Everything, on many inputs; the instructions of the network come first."""
         return with_samples(self.backward.program)[0]
+
+    @cached_property
+    def needed(self) -> frozenset[int]:
+        """What the output and the gradients rest on: code that neither uses need not be run."""
+        back = self.backward
+        uses = [use for found in (back.gradients, back.shift_gradients) for one in found.values() for use in one]
+        ends = {e.source for use in uses for e in (use.gradient, use.operand) if e is not None}
+        ends.update(self.network.returns, self.network.initial_names.values())
+        graph = back.program.graph
+        return frozenset(ends.union(*(networkx.ancestors(graph, position) for position in ends)))
 
     def sized(self, X: Mapping[str, NDArray[numpy.float64]]) -> Program:
         """The total program with the sizes that data have."""
@@ -80,3 +94,13 @@ class TotalProgram:
     def readout_width(self) -> str:
         """The width that the output is summed over."""
         return self.network[self.network.returns[0]].width or "n"
+
+
+def _differentiable(program: Program) -> Program:
+    """A total program without the derivatives of jumps."""
+    return program.replace(
+        instructions=tuple(
+            replace(s, body=almost_everywhere(s.body)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s
+            for s in program
+        )
+    )

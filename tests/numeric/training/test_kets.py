@@ -92,3 +92,23 @@ def test_errors_are_smaller_than_without(monkeypatch):
     assert np.sqrt((plain.stderr[1:] ** 2).mean() / (found.stderr[1:] ** 2).mean()) > 2
     z = (plain.f - found.f)[1:] / np.hypot(plain.stderr, found.stderr)[1:]
     assert np.sqrt((z**2).mean()) < 3
+
+
+def test_what_nobody_uses_is_not_drawn():
+    @tp.network
+    def plain(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * tp.tanh(x)
+
+    @tp.network
+    def with_unused(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        unused = tp.exp(tp.sqrt(tp.n) * tp.avg((W @ x) * x)) * x  # noqa: F841 (has no ket)
+        return v * tp.tanh(x)
+
+    asked = {"X": [[0.3, -0.4], [-1.1, 0.1]], "error": tp.squared_error([1.0, -0.8]), "lr": 0.1, "steps": 1}
+    asked |= {"f0": [0.2, -0.1], "particles": 256, "replicates": 2}
+    found, same = (
+        tp.derive(net, tp.NeuralTangent(tp.NAdam(eps=0.1))).evaluate(**asked).f for net in (with_unused, plain)
+    )
+    assert found == pytest.approx(same, abs=1e-12)

@@ -9,6 +9,8 @@ import numpy as np
 import tplimits as tp
 from tplimits.program.nodes import InitialMatrix
 
+#: what has no square in floating point is as good as infinite
+LARGEST = 1e150
 WIDTHS, DRAWS = (32, 512), (48, 24)
 NOT_FINITE, RESTLESS, VANISHING, SETTLED = "not finite", "does not settle", "something vanishes", "settles"
 
@@ -28,10 +30,10 @@ def measured(program: tp.Program, options: dict[str, Any]) -> frozenset[str]:
     for name, values in wide.items():
         if isinstance(program[program.position(name)], InitialMatrix):  # entries of order n^(-1/2)
             continue
-        if not np.isfinite(values).all():
+        if not (np.abs(values) < LARGEST).all():
             found.add(NOT_FINITE)
             continue
-        sizes = [np.sqrt(np.mean(np.where(np.isfinite(v[name]), v[name], 0) ** 2)) for v in (narrow, wide)]
+        sizes = [np.sqrt(np.mean(np.where(np.abs(v[name]) < LARGEST, v[name], 0) ** 2)) for v in (narrow, wide)]
         if sizes[1] < 0.5 * sizes[0] or sizes[1] < 1e-9:
             found.add(VANISHING)
         if name.startswith("return") and values.ndim - 1 < 2 and np.isfinite(narrow[name]).all():

@@ -18,6 +18,7 @@ from tplimits.limit.kernels.leaves import DrawMean, Given, Kron, Of, TableEntry,
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kernels.recursion import Recursion
 from tplimits.limit.kernels.safety import KernelSources
+from tplimits.limit.rules.dots import NotAFunction
 from tplimits.program.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.network import parameters
 from tplimits.program.nodes import InitialScalar, ScalarNonlin
@@ -75,6 +76,13 @@ class KernelTables:
         return tuple(a for a in self.axes if _independent(self, a))
 
 
+_TWO_JUMPS = (
+    "the tangent kernel holds the derivative of a jump where the mean of it is not offered: at the zeros of a function "
+    "that is not linear in Gaussian vectors, or where another jump stands. Train only the parameters behind the jump "
+    "(train=…), or smooth it."
+)
+
+
 def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
     infinite = tuple(infinite)
@@ -99,6 +107,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
             ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
         except NoTangentKernel as error:
             refusal = str(error)
+        except NotAFunction:
+            refusal = _TWO_JUMPS
     shift = _shift(network, trained, free)
     state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(

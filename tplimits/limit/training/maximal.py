@@ -15,17 +15,23 @@ anywhere; Q is pseudo-Lipschitz (what an optimizer loses of this is remarked).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sympy import Expr
+import networkx
+import sympy
+from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.state import in_widths_of_n
 from tplimits.limit.training import by_parameter
+from tplimits.program.differentiate import partials
+from tplimits.program.entries import NO_NEURON, axis_symbol, entries
 from tplimits.program.frozen import FrozenDict
+from tplimits.program.functions import JUMPS
 from tplimits.program.network import parameters
 from tplimits.program.nodes import OuterNonlin, ScalarNonlin
 from tplimits.program.optimizers.recursion import Optimizer
@@ -61,7 +67,8 @@ class MaximalRecursion:
 def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> MaximalRecursion:
     """The recursion of a network, its hypotheses checked.
 
-    Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network.
+    Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network, and
+    where gradients cross a jump of a vector.
     """
     names = parameters(network)
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
@@ -69,6 +76,7 @@ def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> Maxim
     for position, s in enumerate(network):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)
+    _refuse_jumps(network)
     return MaximalRecursion(network, optimizers, exact)
 
 
@@ -82,3 +90,26 @@ def _refuse_growth(network: Program, position: int, body: Expr) -> None:
             "of order 1, and gradients through fluctuations such as √n ⟨q k⟩ diverge. Average without the power, as "
             "attention with logits q·k/d does."
         ) from None
+
+
+def _refuse_jumps(network: Program) -> None:
+    """NoLimitError where a gradient has to pass a jump that some neurons stand close to at any width.
+
+    Jumps of scalars are passed at their limits, where their derivative is zero or the limit lands on them.
+    """
+    axes = map("jump{}".format, itertools.count())
+    used = set(network.returns).union(*(networkx.ancestors(network.graph, p) for p in network.returns))
+    for position in sorted(used):
+        s = network[position]
+        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and s.body.has(*JUMPS)):
+            continue
+        for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
+            for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):
+                if any(e.neuron != NO_NEURON for e in entries(delta)):
+                    crossing = delta.args[0].xreplace({e: Symbol(network[e.source].name) for e in entries(delta)})
+                    raise NoLimitError(
+                        f"{network.where(position)} jumps where `{crossing}` crosses 0, at neurons "
+                        "of which some are close to it at any width: its derivative is a delta, and features behind "
+                        "it have no gradient (hypothesis of Thm 2.9.25: activations with derivatives that are "
+                        "pseudo-Lipschitz). Use a continuous function, such as tanh in place of sign."
+                    )

@@ -75,6 +75,8 @@ class PrecisePair:
             return self.value(table.definition, *(place[s] for s in expr.sides))
         if expr in self.constants:
             return mpmath.mpf(self.constants[expr])
+        if isinstance(expr, Data) and not expr.indices:  # an input without axes, as the ages of decayed weights are
+            return self.data[place[expr.side]][expr.source][0]
         if isinstance(expr, AxisSum):
             return self._gram(expr, place)
         if isinstance(expr, Moment):
@@ -89,8 +91,10 @@ class PrecisePair:
             return mpmath.fsum(values)
         if isinstance(expr, sympy.Mul):
             return mpmath.fprod(values)
-        assert isinstance(expr, sympy.Pow), expr
-        return mpmath.power(*values)
+        if isinstance(expr, sympy.Pow):
+            return mpmath.power(*values)
+        digits = expr.func(*(sympy.Float(v, _DIGITS) for v in values)).evalf(_DIGITS)
+        return mpmath.mpf(sympy.Float(digits, _DIGITS)._mpf_)
 
     def _gram(self, expr: Expr, place: Mapping[int, int]) -> Any:
         body = expr

@@ -16,6 +16,7 @@ from sympy import Integer
 
 from tplimits.errors import EvaluationError
 from tplimits.numeric.particles import ParticleExecution
+from tplimits.numeric.training import gates
 from tplimits.numeric.training.columns import Array, Population, State, rng_state, set_rng_state
 from tplimits.numeric.training.divisors import inverse
 from tplimits.numeric.training.parameters import EntrywiseParameter, MatrixParameter
@@ -64,6 +65,7 @@ class TrainingExecution(ParticleExecution):
         draws, columns = rng.spawn(2)
         super().__init__(program, particles, draws, white, ratios, {**(given or {}), **X})
         self.total = total
+        self.gates, self.seen = gates.gates(program), dict[str, Array]()
         self._set_widths(particles, block, ratios)
         streams = columns.spawn(len(self.width))
         self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
@@ -157,11 +159,13 @@ class TrainingExecution(ParticleExecution):
         """f at the parameters of now, (inputs, *outputs): the forward instructions are run."""
         self.arrays = []
         self.run_some(len(self.total.network))
+        self.seen = gates.seen(self.gates, self, len(self.total.network))
         return network_outputs(self.total, self)
 
     def step(self, t: int, χ: Array, lr: Mapping[str, float], decay: Mapping[str, float]) -> None:
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
         self.run_some(len(self.program))
+        self.seen = gates.seen(self.gates, self, len(self.program))
         signal = χ.reshape(len(χ), -1)
         shares = self._shares(signal)
         for name, parameter in self.parameters.items():

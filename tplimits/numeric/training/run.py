@@ -14,13 +14,14 @@ import numpy
 import threadpoolctl
 
 from tplimits.errors import EvaluationError
-from tplimits.numeric.training import checkpoint
+from tplimits.numeric.training import checkpoint, gates
 from tplimits.numeric.training.columns import Array, State
 from tplimits.numeric.training.columns_needed import refuse_too_few
 from tplimits.numeric.training.execution import TrainingExecution
 from tplimits.numeric.training.request import Request
 from tplimits.program.loss import error_signal
 from tplimits.program.serial import to_json
+from tplimits.program.total import TotalProgram
 from tplimits.progress import Progress, reporting
 
 
@@ -31,16 +32,17 @@ class Trajectory:
     f: Array
     grams: dict[str, Array]
     kets: dict[str, Array]
+    gates: dict[str, Array]
 
 
 class Replicate:
     """One training run on one draw of particles, which can be left and taken up again after every step."""
 
-    def __init__(self, asked: Request, number: int) -> None:
+    def __init__(self, asked: Request, number: int, total: TotalProgram | None = None) -> None:
         self.asked, self.number = asked, number
         seed = numpy.random.SeedSequence(asked.seed, spawn_key=(number,))
         self.execution = TrainingExecution(
-            asked.recursion.total,
+            asked.recursion.total if total is None else total,
             asked.recursion.optimizers,
             asked.X,
             asked.particles,
@@ -54,6 +56,7 @@ class Replicate:
         self.f: list[Array] = []
         self.grams: dict[str, list[Array]] = {name: [] for name in asked.record}
         self.kets: dict[str, list[Array]] = {name: [] for name in asked.record}
+        self.gates: dict[str, list[Array]] = {}
 
     def advance(self) -> None:
         """The outputs at the next time, and a step of training unless it was the last."""
@@ -75,6 +78,8 @@ class Replicate:
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
             self.execution.step(t, self.signal(f, t), self.asked.rates_at(t), self.asked.kept)
+        for name, value in self.execution.seen.items():
+            self.gates.setdefault(name, []).append(value)
 
     def _ket(self, name: str) -> Array:
         """A vector of the network at the parameters of now: (*axes, inputs, particles)."""
@@ -99,17 +104,20 @@ class Replicate:
             "f": numpy.array(self.f),
             "grams": {name: numpy.array(g) for name, g in self.grams.items()},
             "kets": kets,
+            "gates": {name: numpy.array(values) for name, values in self.gates.items()},
         }
 
     def state(self) -> State:
         """What a checkpoint holds."""
         held: State = {"f": numpy.array(self.f), "execution": self.execution.state()}
+        held["gates"] = {name: numpy.array(values) for name, values in self.gates.items()}
         held |= {f"gram {name}": numpy.array(g) for name, g in self.grams.items()}
         return held | {f"ket {name}": numpy.array(k) for name, k in self.kets.items()}
 
     def restore(self, state: State) -> None:
         """Back to what a checkpoint holds."""
         self.f = list(state["f"])
+        self.gates = {name: list(values) for name, values in state["gates"].items()}
         for name in self.asked.record:
             self.grams[name], self.kets[name] = list(state[f"gram {name}"]), list(state[f"ket {name}"])
         self.execution.restore(state["execution"])
@@ -125,10 +133,30 @@ def _whole(asked: Request, number: int, told: Callable[[int], None] = lambda don
     return Trajectory(**replicate.result())
 
 
+def _outputs(asked: Request, total: TotalProgram) -> Array:
+    """The outputs of all replicates with another total program."""
+    found = []
+    for number in range(asked.replicates):
+        replicate = Replicate(asked, number, total)
+        while not replicate.finished():
+            replicate.advance()
+        found.append(numpy.array(replicate.f))
+    return numpy.array(found)
+
+
 def trajectories(asked: Request, executor: Executor | None, progress: Progress) -> list[Trajectory]:
-    """All replicates; the same numbers whoever runs them."""
+    """All replicates; the same numbers whoever runs them.
+
+    Raises EvaluationError where training lands on a jump of a scalar (`tplimits.numeric.training.gates`).
+    """
     with _quietly():
         refuse_too_few(asked)
+        found = _all(asked, executor, progress)
+        gates.judge(asked.recursion.total, [one.gates for one in found], partial(_outputs, asked))
+    return found
+
+
+def _all(asked: Request, executor: Executor | None, progress: Progress) -> list[Trajectory]:
     with reporting(progress) as report:
         times = asked.steps + 1
         report.plan(asked.replicates * times, "training")

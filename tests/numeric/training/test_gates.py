@@ -1,0 +1,52 @@
+"""Jumps of scalars that vanish in training: refused where outputs depend on their sign, and only there."""
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+X = np.array([[1.0, 0.5], [-0.3, 0.8]])
+ASKED = {"X": X, "error": tp.squared_error([2.0, -2.0]), "lr": 0.8, "particles": 256, "replicates": 4}
+
+
+@tp.network
+def bent(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, a: tp.Vector, v: tp.Vector):
+    h = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+    s = tp.avg(a * h)
+    return v * tp.tanh(h) * (1 + 2 * tp.relu(s))
+
+
+@tp.network
+def smooth(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, a: tp.Vector, v: tp.Vector):
+    h = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+    s = tp.avg(a * h)
+    return v * tp.tanh(h) * (1 + 2 * s)
+
+
+@tp.network
+def plain(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return v * tp.tanh(W @ tp.tanh(tp.sum(U * ξ, over="d")))
+
+
+@tp.network
+def switched(ξ: tp.Input["d"], U: tp.Vector["d"], a: tp.Vector, v: tp.Vector):
+    x = tp.tanh(tp.sum(U * ξ, over="d"))
+    return v * x * (1 + tp.step(tp.avg(a * x)))
+
+
+# ∂f/∂s = ⟨v tanh h⟩ is 0 at the start, so the kink of relu at s = 0 acts from the second step on
+def test_a_kink_is_refused_from_the_step_on_at_which_it_acts(tmp_path):
+    limit, without, same = (tp.derive(net, tp.MaximalUpdate(tp.SGD())) for net in (bent, plain, smooth))
+    first, expected = (one.evaluate(**ASKED, steps=1) for one in (limit, without))
+    assert (abs(first.f - expected.f) <= 5 * np.hypot(first.stderr, expected.stderr) + 1e-12).all()
+    message = r"jump of the derivative of a function of scalars .*`s` at step 0 is 0 within its error"
+    for steps, file in ((2, None), (2, tmp_path / "run.npz")):
+        with pytest.raises(tp.EvaluationError, match=message):
+            limit.evaluate(**ASKED, steps=steps, checkpoint=file)
+    assert abs(same.evaluate(**ASKED, steps=2).f[2]).max() > 0.5
+
+
+def test_a_jump_at_zero_is_refused_at_the_start():
+    limit = tp.derive(switched, tp.MaximalUpdate(tp.SGD()))
+    with pytest.raises(tp.EvaluationError, match="lands on a jump of a function of scalars"):
+        limit.evaluate(**ASKED, steps=1)
