@@ -18,12 +18,19 @@ from tplimits.limit.kernels.leaves import DrawMean, Given, Kron, Of, TableEntry,
 from tplimits.limit.kernels.nodes import Table
 from tplimits.limit.kernels.recursion import Recursion
 from tplimits.limit.kernels.safety import KernelSources
+from tplimits.limit.rules.dots import NotAFunction
 from tplimits.program.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.network import parameters
 from tplimits.program.nodes import InitialScalar, ScalarNonlin
 from tplimits.program.preactivations import with_preactivations
 from tplimits.program.program import Program
 from tplimits.program.tangent import tangent
+
+#: where a delta stands beside another jump at its place
+_JUMP_IN_TANGENT = (
+    "the tangent kernel holds E of the derivative of a jump beside another jump at the same place, or of a jump of a "
+    "nonlinear function, which is no number. Train only the parameters behind the jump (train=…), or smooth it."
+)
 
 
 @dataclass(frozen=True)
@@ -97,8 +104,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
         refusal = state.judged.why_infinite(p)
         try:
             ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
-        except NoTangentKernel as error:
-            refusal = str(error)
+        except (NoTangentKernel, NotAFunction) as error:
+            refusal = str(error) or _JUMP_IN_TANGENT
     shift = _shift(network, trained, free)
     state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(
