@@ -92,6 +92,7 @@ STAY = {
     "0/0 of where": lambda x, y: ratio(tp.tanh)(tp.where(x - 0.3, x, 0)),
     "0/0 of two relus": lambda x, y: share(tp.relu(x), tp.relu(y)),
     "two poles, one numerator": lambda x, y: tp.sin(x) / (x * tp.tanh(x)),
+    "(exp x − 0.9)/x": lambda x, y: (tp.exp(x) - 0.9) / x,
     "semidefinite": lambda x, y: y / (x**2 + 2 * x * y + y**2),
     "indefinite": lambda x, y: x**2 / (x**2 + 3 * x * y + y**2),
     "1/clip": lambda x, y: 1 / tp.clip(x, -1, 1),

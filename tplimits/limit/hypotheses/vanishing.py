@@ -118,9 +118,6 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     same = [1 / a for f, a in at.others if factor in (f, -f)]
     if same:
         return max(same)
-    turned = _from_cosine(factor)
-    if turned is not None:
-        return 2 * order(turned, at, gaussians)
     if isinstance(factor, sympy.Mul):
         return sympy.Add(*(order(f, at, gaussians) for f in factor.args))
     if isinstance(factor, sympy.Pow) and factor.exp.is_Rational and factor.exp.is_positive:
@@ -131,12 +128,6 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     if span is not None:
         return span
     return min((order(a, at, gaussians) for a in factor.args), default=S.Zero) if factor.is_Add else S.Zero
-
-
-def _from_cosine(factor: Expr) -> Expr | None:
-    """The f of ±(1 − cos f) ≤ f²/2."""
-    cosines = [a for a in factor.atoms(sympy.cos) if factor in (1 - a, a - 1)] if factor.is_Add else []
-    return cosines[0].args[0] if cosines else None
 
 
 def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
