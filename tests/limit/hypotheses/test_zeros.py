@@ -211,3 +211,13 @@ def test_a_gram_that_is_singular_in_disguise_adds_no_direction():
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(ROOT, abs=1e-12)
     assert tp.derive(apart).evaluate()["return"].value == pytest.approx(ROOT, abs=1e-7)  # a small direction is one
+
+
+def test_a_refused_root_is_shown_as_it_was_written():
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        s = tp.avg(x * y)
+        return x * tp.sqrt(s)
+
+    with pytest.raises(tp.NoLimitError, match=r"under the root in `sqrt\(s\)` tends to 0 and is negative"):
+        tp.derive(program)

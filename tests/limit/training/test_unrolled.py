@@ -48,6 +48,24 @@ def test_a_deep_linear_network_moves_to_three_halves():
     assert found.ravel().tolist() == [0, sympy.Rational(3, 2)]
 
 
+@tp.network
+def linear_matrix_first(ξ: tp.Input["d"], W: tp.Matrix, v: tp.Vector, U: tp.Vector["d"]):
+    return v * (W @ tp.sum(U * ξ, over="d"))
+
+
+@tp.network
+def linear_matrix_second(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return (W.T @ v) * tp.sum(U * ξ, over="d")
+
+
+@pytest.mark.parametrize("permuted", [linear_matrix_first, linear_matrix_second])
+def test_the_order_of_the_arguments_does_not_matter(permuted):
+    asked = {"error": tp.squared_error([1.0]), "lr": 0.5, "steps": 2}
+    found = [tp.derive(n, tp.MaximalUpdate(tp.SGD())).exact([[1.0]], **asked).ravel() for n in (linear, permuted)]
+    assert found[0].tolist() == found[1].tolist()
+    assert found[1][1:].tolist() == [sympy.Rational(3, 2), sympy.Rational(103, 256)]
+
+
 def test_particles_repeat_the_exact_values_of_a_linear_network():
     """White particles have exact second moments, and a linear network knows nothing else."""
     limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD(momentum=0.5), weight_decay=0.25))

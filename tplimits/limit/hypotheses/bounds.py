@@ -68,6 +68,9 @@ def bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, functions.minimum):
         left, right = bounds(expr.args[0]), bounds(expr.args[1])
         return min(left[0], right[0]), min(left[1], right[1])
+    if isinstance(expr, functions.where):
+        left, right = bounds(expr.args[1]), bounds(expr.args[2])
+        return min(left[0], right[0]), max(left[1], right[1])
     if isinstance(expr, BoxMean):
         return bounds(expr.integrand)
     return -sympy.oo, sympy.oo

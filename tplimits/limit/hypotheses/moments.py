@@ -23,7 +23,7 @@ from tplimits.limit.hypotheses.exponents import exponential
 from tplimits.limit.hypotheses.reader import Doubt, Randomness
 from tplimits.limit.hypotheses.signs import Signs
 from tplimits.limit.hypotheses.tails import Growth, Tail, of_product, of_sum
-from tplimits.limit.hypotheses.vanishing import integrable, locus, order
+from tplimits.limit.hypotheses.vanishing import integrable, locus, order, vanishing
 from tplimits.limit.hypotheses.zero import has_flat
 from tplimits.limit.moments import BoxMean
 from tplimits.program import functions
@@ -159,12 +159,26 @@ class _Analysis:
                 return self.growth(sympy.Mul(*(f for f in beside if not isinstance(f, sympy.exp))))
         free = list(others)  # a numerator makes up for one pole
         tails = [(f, self.growth(f)) for f in others]
-        for pole in poles:
-            found = self._power(pole.base, pole.exp, [f for f in expr.args if f is not pole], free)
-            tails.append((pole, found))
-            zeros = locus(pole.base, self.gaussians) if len(poles) > 1 else None
+        for base, power, own in self._merged(poles):
+            found = self._power(base, power, [f for f in expr.args if f not in own], free)
+            tails.append((sympy.Mul(*own), found))
+            zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
             free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
         return of_product(tails, self.gaussians)
+
+    def _merged(self, poles: Sequence[sympy.Pow]) -> list[tuple[Expr, Expr, list[sympy.Pow]]]:
+        """(base, power, what it is made of): poles at one form as one pole, for 1/(x tanh x) is as x^(−2)."""
+        merged: dict[Expr, list[tuple[sympy.Pow, Expr]]] = {}
+        for pole in poles:
+            zeros = locus(pole.base, self.gaussians)
+            form, exponent = zeros.forms[0] if zeros is not None and len(zeros.forms) == 1 else (pole, S.Zero)
+            merged.setdefault(form, []).append((pole, exponent * pole.exp))
+        return [
+            (g[0][0].base, g[0][0].exp, [g[0][0]])
+            if len(g) == 1
+            else (sympy.Abs(form), sympy.Add(*(p for _, p in g)), [pole for pole, _ in g])
+            for form, g in merged.items()
+        ]
 
     def _is_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> bool:
         """t / (t + non-negative terms) with t ≥ 0: at most 1 (softmax weights)."""

@@ -19,7 +19,7 @@ from tplimits.limit.hypotheses.zero import Kind, zero
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
     doubts = []
-    for what, argument in _ends(body):
+    for what, argument in _ends(reader, body):
         if not reader.moves(argument) or reader.bounds(argument)[0] >= 0:
             continue
         found = zero(reader, argument)
@@ -35,9 +35,9 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     return doubts
 
 
-def _ends(body: Expr) -> list[tuple[str, Expr]]:
+def _ends(reader: Reader, body: Expr) -> list[tuple[str, Expr]]:
     powers = [p for p in body.atoms(sympy.Pow) if p.exp.is_Rational and not p.exp.is_Integer]
-    found = [(f"the root of `{p.exp}`", p.base) for p in powers]
+    found = [(f"the root in `{reader.shown(p)}`", p.base) for p in powers]
     for node in body.atoms(sympy.asin, sympy.acos, sympy.atanh):
         found.append((f"the root at the end of the domain of `{type(node).__name__}`", 1 - node.args[0] ** 2))
     return sorted(found, key=str)

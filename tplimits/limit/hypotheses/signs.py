@@ -70,5 +70,7 @@ class Signs:
     def nonzero_at(self, expr: Expr, point: dict[Symbol, float]) -> bool:
         """Whether a factor stays away from zero at a pole, so that it cannot cancel it."""
         missing = {v: 0.7 for v in self.gaussians.of(expr) if v not in point}
+        if any(self.gaussians.covariance(v, x) != 0 for v in missing for x in point):
+            return False  # it may be a multiple of what vanishes there
         value = expr.xreplace({v: sympy.Float(x) for v, x in {**point, **missing}.items()}).evalf()
         return bool(value.is_comparable and abs(value) > 1e-6) or not expr.free_symbols & set(point)

@@ -9,7 +9,9 @@ has P(D < ε) ~ ε^w with w = Σ 1/a_i for linearly independent forms.  With a n
 
     N · D^(−p)   is in L^q near the set  ⇔   q · (p − μ) < w.
 
-So tanh(x)/x has no pole at all, x/√(x² + y²) is bounded there, (x² + y²)^(−1/4) is in L^q for q < 4.
+So tanh(x)/x has no pole at all, x/√(x² + y²) is bounded there, (x² + y²)^(−1/4) is in L^q for q < 4.  Any other
+function f may stand for a form if it is almost never zero: then w is not known, but what is O(D^p) is bounded beside
+D^(−p), so tanh(f)/f and f²/(f² + y²) have no pole.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ _REGULAR = 1e-9
 _SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh)
 #: |f(x)| ≤ C |x|
 _VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
+#: positive everywhere
+_POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
+#: real analytic, as sums, products and powers of such are
+_ANALYTIC = (*_POSITIVE, *(sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sin, sympy.cos))
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class Locus:
     """Where a denominator vanishes: linear forms and the exponents a_i with which it leaves zero."""
 
     forms: tuple[tuple[Expr, Expr], ...]
+    #: other functions that vanish with it, and their exponents
+    others: tuple[tuple[Expr, Expr], ...] = ()
 
     @property
     def weight(self) -> Expr:
@@ -47,13 +55,58 @@ class Locus:
 
 def locus(base: Expr, gaussians: Randomness) -> Locus | None:
     """The zero set of a denominator; None where it is not of this kind."""
-    forms = _forms(base, gaussians)
+    found = _forms(base, gaussians)
+    forms = [pair for pair in found if _linear(pair[0], gaussians) is not None]
     return Locus(tuple(_independent(forms, gaussians))) if forms else None
+
+
+def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
+    """The same with functions that are no forms; None where the base may vanish with positive probability."""
+    found = _forms(base, gaussians)
+    forms = [pair for pair in found if _linear(pair[0], gaussians) is not None]
+    others = [pair for pair in found if pair not in forms]
+    if not forms and not any(almost_never_zero(f, gaussians) for f, _ in others):
+        return None
+    return Locus(tuple(_independent(forms, gaussians)), tuple(others))
+
+
+def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
+    """Whether a function of Gaussian variables is seen to vanish with probability 0."""
+    if not gaussians.of(expr):
+        return bool(expr.is_number and expr != 0)
+    if isinstance(expr, _POSITIVE) or locus(expr, gaussians) is not None:
+        return True
+    if isinstance(expr, (*_SIMPLE_ZERO, functions.leaky_relu)):
+        return almost_never_zero(expr.args[0], gaussians)
+    if isinstance(expr, functions.where):
+        return all(almost_never_zero(a, gaussians) for a in expr.args[1:])
+    if isinstance(expr, (sympy.Mul, functions.maximum, functions.minimum)):
+        return all(almost_never_zero(a, gaussians) for a in expr.args)
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Rational and expr.exp.is_positive:
+        return almost_never_zero(expr.base, gaussians)
+    return _is_analytic(expr) and _is_seen(expr, gaussians)
+
+
+def _is_analytic(expr: Expr) -> bool:
+    if isinstance(expr, sympy.Pow):
+        return bool(expr.exp.is_Integer and expr.exp.is_positive) and _is_analytic(expr.base)
+    known = expr.is_number or expr.is_Symbol or isinstance(expr, (sympy.Add, sympy.Mul, *_ANALYTIC))
+    return bool(known) and all(_is_analytic(a) for a in expr.args)
+
+
+def _is_seen(expr: Expr, gaussians: Randomness) -> bool:
+    """Whether a function of independent variables, and of nothing else, is not zero at some point."""
+    variables = variables_in(expr, gaussians)
+    pairs: list[tuple[Expr, Expr]] = [(v, S.One) for v in variables]
+    if set(variables) != expr.free_symbols or len(_independent(pairs, gaussians)) < len(variables):
+        return False
+    value = expr.xreplace({v: sympy.Float(0.7 + 0.31 * i) for i, v in enumerate(variables)}).evalf()
+    return bool(value.is_comparable and abs(value) > _REGULAR)
 
 
 def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Randomness) -> Expr | None:
     """The q up to which (numerator · base^(−power)) is in L^q near the zeros of the base; None if not known."""
-    found = locus(base, gaussians)
+    found = vanishing(base, gaussians)
     if found is None:
         return None
     left = power - sympy.Add(*(order(f, found, gaussians) for f in numerator))
@@ -62,6 +115,9 @@ def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Ra
 
 def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     """A μ with |factor| ≤ C ε^μ near the zeros of a denominator that is ε there (0 where nothing is known)."""
+    same = [1 / a for f, a in at.others if factor in (f, -f)]
+    if same:
+        return max(same)
     if isinstance(factor, sympy.Mul):
         return sympy.Add(*(order(f, at, gaussians) for f in factor.args))
     if isinstance(factor, sympy.Pow) and factor.exp.is_Rational and factor.exp.is_positive:
@@ -75,7 +131,7 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
 
 
 def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
-    """(form, exponent) of a denominator that is not zero elsewhere; empty where that is not seen."""
+    """(function, exponent) of a denominator that is not zero elsewhere, linear forms where they are; or empty."""
     if isinstance(base, sympy.Pow) and base.exp.is_Rational and base.exp.is_positive:
         return [(f, a * base.exp) for f, a in _forms(base.base, gaussians)]
     if isinstance(base, _SIMPLE_ZERO):
@@ -89,7 +145,18 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         return [(base, S.One)]
     if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
         return [pair for t in base.args for pair in _forms(t, gaussians)]
-    return []
+    return _squares(base, gaussians) or ([(base, S.One)] if gaussians.of(base) else [])
+
+
+def _squares(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
+    """The variables of a positive definite quadratic form, which is at least a multiple of the sum of their squares."""
+    variables = variables_in(base, gaussians)
+    if not base.is_Add or set(variables) != base.free_symbols or not base.is_polynomial(*variables):
+        return []
+    half = sympy.hessian(base, variables) / 2
+    definite = half.is_Matrix and all(c.is_number for c in half) and half.is_positive_definite
+    is_form = definite and sympy.expand(base - (sympy.Matrix([variables]) * half * sympy.Matrix(variables))[0]) == 0
+    return [(v, sympy.Integer(2)) for v in variables] if is_form else []
 
 
 def _linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
@@ -118,7 +185,7 @@ def _covariance(a: dict[Symbol, Expr], b: dict[Symbol, Expr], gaussians: Randomn
 
 def _in_span(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
     """The order of a linear combination of the forms; None for what is none."""
-    if not gaussians.of(factor) or _linear(factor, gaussians) is None:
+    if not at.forms or not gaussians.of(factor) or _linear(factor, gaussians) is None:
         return None
     unknowns = sympy.symbols(f"c:{len(at.forms)}", real=True)
     rest = sympy.expand(factor - sympy.Add(*(c * f for c, (f, _) in zip(unknowns, at.forms, strict=True))))

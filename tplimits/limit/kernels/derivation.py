@@ -26,7 +26,7 @@ from tplimits.program.preactivations import with_preactivations
 from tplimits.program.program import Program
 from tplimits.program.tangent import tangent
 
-
+#: where a delta stands beside another jump at its place
 @dataclass(frozen=True)
 class KernelTables:
     """The recursion: tables in the order they are needed, and the two kernels in terms of them."""

@@ -95,12 +95,13 @@ class _Unrolling:
             for axis, size in zip(source[source.initial_names[name]].axes, array.shape, strict=True):
                 sizes[source.root_axis(axis)] = Integer(size)
         trained = [source.initial_names[name] for name in recursion.optimizers]
+        shown = next((i for i, p in enumerate(trained) if not isinstance(source[p], InitialMatrix)), 0)
         base = source.replace(
             name=f"{recursion.network.name} trained",
             instructions=tuple(source[p] for p in trained),
             names={source[p].name: i for i, p in enumerate(trained)},
             sizes=sizes,
-            returns=(0,),
+            returns=(shown,),  # until there are outputs; no program returns a matrix
             arguments=tuple(range(len(trained))),
             inputs=(),
         )

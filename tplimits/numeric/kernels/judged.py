@@ -107,11 +107,13 @@ class _Points:
             numbers = {places[e]: self._interval(value) for e, value in limits.items()}
             here = self._at(body, {s: v for s, (v, _) in numbers.items()})
             spread = numpy.zeros(1)
-            for sign in (1.0, -1.0):
-                around = self._at(
-                    body, {s: mapped(lambda v, e, sign=sign: v + sign * e, pair) for s, pair in numbers.items()}
-                )
-                spread = numpy.maximum(spread, abs(around - here))
+            for symbol, pair in numbers.items():  # one at a time: errors moved together cancel in a difference
+                others = {s: v for s, (v, _) in numbers.items()}
+                around = [
+                    self._at(body, {**others, symbol: mapped(lambda v, e, sign=sign: v + sign * e, pair)})
+                    for sign in (1.0, -1.0)
+                ]
+                spread = spread + numpy.maximum(*(abs(a - here) for a in around))
             moved = {
                 s: mapped(lambda v, i=i: v + _MOVE * (1.3 + 0.1 * (i % 7)), [v])
                 for i, (s, (v, _)) in enumerate(numbers.items())
