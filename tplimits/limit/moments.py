@@ -134,7 +134,9 @@ class Moments:
 
     def named(self, value: Expr, positive: bool = False) -> Expr:
         """The value itself when it is short, otherwise a name for it (expressions must not swell)."""
-        if value.is_Atom or (len(value.args) <= 8 and sympy.count_ops(value) <= _INLINE_OPERATIONS):
+        if value.is_Atom or (
+            len(value.args) <= 8 and not _has_many(value) and sympy.count_ops(value) <= _INLINE_OPERATIONS
+        ):
             return value
         key = sympy.Tuple(value)
         if key not in self._by_integrand:
@@ -217,6 +219,12 @@ class Moments:
         """The moments another one is computed from."""
         found = {s for e in self.parts(moment) for s in e.free_symbols if s in self.moments}
         return sorted(found, key=lambda s: s.name)
+
+
+def _has_many(value: Expr) -> bool:
+    """Whether a factor, or what it is a power of, is a sum of too many terms: seen without counting operations."""
+    bases = (f.base if f.is_Pow else f for f in sympy.Mul.make_args(value))
+    return any(b.is_Add and len(b.args) > _INLINE_OPERATIONS + 1 for b in bases)
 
 
 def covariances(moment: OpenMoment) -> list[tuple[Symbol, Symbol, Expr]]:
