@@ -31,6 +31,12 @@ def is_long(expr: Expr) -> bool:
     return longer(expr, _LONG)
 
 
+def is_flat(expr: Expr) -> bool:
+    """Whether an expression is a sum of products of symbols and whole numbers, which nothing expands."""
+    factors = (f for term in sympy.Add.make_args(expr) for f in sympy.Mul.make_args(term))
+    return all(f.is_Symbol or f.is_Integer for f in factors)
+
+
 def with_sech(expr: Expr) -> Expr:
     """1 − tanh² as sech²: one factor instead of two terms."""
     if not expr.has(sympy.tanh):

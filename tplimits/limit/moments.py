@@ -134,9 +134,7 @@ class Moments:
 
     def named(self, value: Expr, positive: bool = False) -> Expr:
         """The value itself when it is short, otherwise a name for it (expressions must not swell)."""
-        if value.is_Atom or (
-            len(value.args) <= 8 and not _has_many(value) and sympy.count_ops(value) <= _INLINE_OPERATIONS
-        ):
+        if value.is_Atom or (len(value.args) <= 8 and _operations(value) <= _INLINE_OPERATIONS):
             return value
         key = sympy.Tuple(value)
         if key not in self._by_integrand:
@@ -221,10 +219,14 @@ class Moments:
         return sorted(found, key=lambda s: s.name)
 
 
-def _has_many(value: Expr) -> bool:
-    """Whether a factor, or what it is a power of, is a sum of too many terms: seen without counting operations."""
+def _operations(value: Expr) -> int:
+    """What `sympy.count_ops` counts, read off where that is easy; of long sums a lower bound."""
+    products = [sympy.Mul.make_args(term) for term in sympy.Add.make_args(value)]
+    if all(f.is_Symbol for product in products for f in product):
+        return sum(map(len, products)) - 1
     bases = (f.base if f.is_Pow else f for f in sympy.Mul.make_args(value))
-    return any(b.is_Add and len(b.args) > _INLINE_OPERATIONS + 1 for b in bases)
+    longest = max((len(b.args) for b in bases if b.is_Add), default=0)
+    return longest - 1 if longest > _INLINE_OPERATIONS + 1 else int(sympy.count_ops(value))
 
 
 def covariances(moment: OpenMoment) -> list[tuple[Symbol, Symbol, Expr]]:

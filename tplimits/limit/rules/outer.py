@@ -13,6 +13,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.closed_forms.integrand import longer
+from tplimits.limit.hypotheses.bounds import bounds
 from tplimits.limit.hypotheses.jump import jumps
 from tplimits.limit.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.limit.hypotheses.pole import poles
@@ -125,7 +126,7 @@ def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> 
         state.judge(hypothesis, reader, body, key)
     if all(key_of(e) in state.exact for e in entries(body)):
         state.exact.add(key)
-    if reader.bounds(body)[0] >= 0:
+    if bounds(body)[0] >= 0 or reader.bounds(body)[0] >= 0:
         state.nonnegative.add(key)
     value = reader.limit(body)
     if found(value, *_NOT_FINITE):
