@@ -32,9 +32,13 @@ def is_long(expr: Expr) -> bool:
 
 
 def is_flat(expr: Expr) -> bool:
-    """Whether an expression is a sum of products of symbols and whole numbers, which nothing expands."""
+    """Whether an expression is a sum of products of symbols, their powers and whole numbers, which nothing expands."""
     factors = (f for term in sympy.Add.make_args(expr) for f in sympy.Mul.make_args(term))
-    return all(f.is_Symbol or f.is_Integer for f in factors)
+    return all(f.is_Symbol or f.is_Integer or _is_power(f) for f in factors)
+
+
+def _is_power(factor: Expr) -> bool:
+    return bool(factor.is_Pow and factor.base.is_Symbol and factor.exp.is_Integer)
 
 
 def with_sech(expr: Expr) -> Expr:

@@ -222,8 +222,10 @@ class Moments:
 def _operations(value: Expr) -> int:
     """What `sympy.count_ops` counts, read off where that is easy; of long sums a lower bound."""
     products = [sympy.Mul.make_args(term) for term in sympy.Add.make_args(value)]
-    if all(f.is_Symbol for product in products for f in product):
-        return sum(map(len, products)) - 1
+    squares = [f for product in products for f in product if f.is_Pow and f.exp == 2 and f.base.is_Symbol]
+    symbols = sum(f.is_Symbol for product in products for f in product)
+    if len(squares) + symbols == sum(map(len, products)):
+        return symbols + 2 * len(squares) - 1
     bases = (f.base if f.is_Pow else f for f in sympy.Mul.make_args(value))
     longest = max((len(b.args) for b in bases if b.is_Add), default=0)
     return longest - 1 if longest > _INLINE_OPERATIONS + 1 else int(sympy.count_ops(value))
