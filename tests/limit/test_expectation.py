@@ -6,6 +6,7 @@ import sympy
 
 from tplimits.limit.expectation import Expectations
 from tplimits.limit.gaussians import Gaussians
+from tplimits.limit.moments import _operations
 from tplimits.program.functions import relu
 
 x, y = sympy.symbols("x y", real=True)
@@ -30,3 +31,12 @@ def test_signs_of_factors_give_the_sign_of_their_product():
             else:  # not decided: no factor-wise reason
                 assert product.xreplace({v: -v for v in turned}) not in (product, -product), (product, turned)
     assert signs == {-1, 0, 1}
+
+
+def test_operations_are_counted_as_sympy_counts_them():
+    """Whether a value gets a name hangs on the count; beyond the bound it may be any larger number."""
+    a, b, c = sympy.symbols("a b c", real=True)
+    long = sum(sympy.Symbol(f"d{i}") ** 2 for i in range(20))
+    for value in (a * b + c, a * b * c + a * c + b, 2 * a - b, a**2 * b, sympy.sqrt(a) - c / b, sympy.exp(a) / (a + b)):
+        assert _operations(value) == sympy.count_ops(value)
+    assert 14 < _operations(sympy.exp(a) / long) <= sympy.count_ops(sympy.exp(a) / long)

@@ -76,7 +76,7 @@ def test_derivatives_go_inside():
 
 def test_entries_in_a_reproducible_order():
     first, second = Entry(Integer(0), OWN), Entry(Integer(1), OWN)
-    assert entries(second * sympy.tanh(first) + first) == [first, second]
+    assert entries(second * sympy.tanh(first) + first) == (first, second)
 
 
 def test_equal_sums_have_equal_canonical_forms():

@@ -11,6 +11,7 @@ from sympy import Expr, S, Symbol
 from tplimits.limit.expanding import expanded, is_long, times, with_sech
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, Moments
+from tplimits.program.parts import found
 
 #: a sum of more products has too many operations to stand for itself
 _MANY_PRODUCTS = 8
@@ -27,11 +28,11 @@ class Combinations(Moments):
 
     def terms(self, expr: Expr) -> dict[Expr, Expr]:
         """The expression as Σ coefficient · product of random factors; the key 1 is the constant."""
-        found = self._terms.get(expr)
-        if found is None:
+        split = self._terms.get(expr)
+        if split is None:
             alone = expr.is_Symbol and self.gaussians.is_random(expr)
-            found = self._terms[expr] = {expr: S.One} if alone else self._split(expr, None)
-        return found
+            split = self._terms[expr] = {expr: S.One} if alone else self._split(expr, None)
+        return split
 
     def _split(self, expr: Expr, over: frozenset[Symbol] | None) -> dict[Expr, Expr]:
         collected: dict[Expr, list[Expr]] = {}
@@ -46,9 +47,11 @@ class Combinations(Moments):
 
     def _random(self, expr: Expr) -> bool:
         """Whether an expression holds a random variable at all, boxed ones included."""
-        return not expr.is_number and any(self.gaussians.is_random(s) for s in expr.atoms(Symbol))
+        return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
 
     def _is_random(self, expr: Expr, over: frozenset[Symbol] | None) -> bool:
+        if expr.is_Symbol and over is None:
+            return self.gaussians.is_random(expr)
         if expr.is_number:
             return False
         free = expr.free_symbols

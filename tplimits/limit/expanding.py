@@ -31,6 +31,16 @@ def is_long(expr: Expr) -> bool:
     return longer(expr, _LONG)
 
 
+def is_flat(expr: Expr) -> bool:
+    """Whether an expression is a sum of products of symbols, their powers and whole numbers, which nothing expands."""
+    factors = (f for term in sympy.Add.make_args(expr) for f in sympy.Mul.make_args(term))
+    return all(f.is_Symbol or f.is_Integer or _is_power(f) for f in factors)
+
+
+def _is_power(factor: Expr) -> bool:
+    return bool(factor.is_Pow and factor.base.is_Symbol and factor.exp.is_Integer)
+
+
 def with_sech(expr: Expr) -> Expr:
     """1 − tanh² as sech²: one factor instead of two terms."""
     if not expr.has(sympy.tanh):

@@ -21,6 +21,7 @@ from tplimits.limit.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, tim
 from tplimits.limit.gaussians import Gaussians
 from tplimits.limit.moments import BoxMean, Moment, OpenMoment
 from tplimits.program.functions import elementary
+from tplimits.program.parts import found, put_in
 
 #: more pairs of terms than this are summed through means and covariances
 _MANY_PAIRS = 400
@@ -201,7 +202,7 @@ class Expectations(Combinations):
 
     def _odd(self, product: Expr, variables: list[Symbol]) -> bool:
         """Whether the product changes sign with some variables whose law does not notice."""
-        if any(s in self.gaussians.long for s in product.atoms(Symbol)):
+        if any(s in self.gaussians.long for s in found(product, Symbol)):
             return False  # the signs inside a named factor are not visible
         return any(self._parity(product, g) == -1 for g in self._free_signs(tuple(variables)))
 
@@ -236,9 +237,9 @@ class Expectations(Combinations):
         return sign if value == kept else -sign if value == -kept else 0
 
     def _turned(self, factor: Expr, turned: frozenset[Symbol]) -> Expr:
-        key = (factor, turned)
+        key = (factor, turned & found(factor, Symbol))
         if key not in self._turns:
-            self._turns[key] = factor.xreplace({v: -v for v in turned})
+            self._turns[key] = put_in(factor, {v: -v for v in key[1]}, {})
         return self._turns[key]
 
     def _closed(self, product: Expr, scope: frozenset[Symbol] | None) -> Expr:
@@ -262,7 +263,7 @@ class Expectations(Combinations):
 
     def _may_close(self, product: Expr) -> bool:
         """False where no row can apply, seen before nested functions are multiplied out, which costs 2^depth."""
-        if not self.gaussians.long.keys().isdisjoint(product.atoms(Symbol)):
+        if not self.gaussians.long.keys().isdisjoint(found(product, Symbol)):
             return False
         for head in product.atoms(sympy.Function):
             if self._random(head):

@@ -16,6 +16,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.functions import JUMPS
+from tplimits.program.parts import found
 
 #: (position of the matrix, indices along its finite axes, transposed)
 View = tuple[int, tuple[int, ...], bool]
@@ -72,7 +73,7 @@ class Gaussians:
     def __init__(self) -> None:
         self.source: dict[Symbol, Source] = {}
         self.long: dict[Symbol, LongAtom] = {}
-        self.growths: dict[Symbol, Any] = {}  # of long factors, once they are known
+        self.growths: dict[Expr, Any] = {}  # of long factors and of bounded functions, once they are known
         self._copies: dict[tuple[Symbol, int], Symbol] = {}
         self._boxes = 0
         self.hat_covariance: Callable[[HatSource, HatSource], Expr] = lambda a, b: S.Zero
@@ -93,16 +94,16 @@ class Gaussians:
 
     def everywhere(self, expr: Expr) -> set[Symbol]:
         """The same, boxed variables included."""
-        return self._reached(expr.atoms(Symbol))
+        return self._reached(found(expr, Symbol))
 
     def _reached(self, symbols: Iterable[Symbol]) -> set[Symbol]:
-        found: set[Symbol] = set()
+        reached: set[Symbol] = set()
         for s in symbols:
             if s in self.source:
-                found.add(s)
+                reached.add(s)
             elif s in self.long:
-                found |= self.long[s].variables
-        return found
+                reached |= self.long[s].variables
+        return reached
 
     def is_random(self, symbol: Symbol) -> bool:
         return symbol in self.source or symbol in self.long
@@ -135,9 +136,9 @@ class Gaussians:
 
     def has_delta(self, expr: Expr) -> bool:
         """Whether a delta stands in an expression, or in the definition of a long factor of it."""
-        if expr.has(sympy.DiracDelta, sympy.Derivative):
+        if found(expr, sympy.DiracDelta, sympy.Derivative):
             return True
-        return any(self.long[s].has_delta for s in expr.atoms(Symbol) if s in self.long)
+        return any(self.long[s].has_delta for s in found(expr, Symbol) if s in self.long)
 
     def copied(self, expr: Expr, box: int) -> tuple[Expr, set[Symbol]]:
         """The expression with its free variables replaced by their copies in a box, and those copies."""

@@ -134,7 +134,7 @@ class Moments:
 
     def named(self, value: Expr, positive: bool = False) -> Expr:
         """The value itself when it is short, otherwise a name for it (expressions must not swell)."""
-        if value.is_Atom or (len(value.args) <= 8 and sympy.count_ops(value) <= _INLINE_OPERATIONS):
+        if value.is_Atom or (len(value.args) <= 8 and _operations(value) <= _INLINE_OPERATIONS):
             return value
         key = sympy.Tuple(value)
         if key not in self._by_integrand:
@@ -217,6 +217,18 @@ class Moments:
         """The moments another one is computed from."""
         found = {s for e in self.parts(moment) for s in e.free_symbols if s in self.moments}
         return sorted(found, key=lambda s: s.name)
+
+
+def _operations(value: Expr) -> int:
+    """What `sympy.count_ops` counts, read off where that is easy; of long sums a lower bound."""
+    products = [sympy.Mul.make_args(term) for term in sympy.Add.make_args(value)]
+    squares = [f for product in products for f in product if f.is_Pow and f.exp == 2 and f.base.is_Symbol]
+    symbols = sum(f.is_Symbol for product in products for f in product)
+    if len(squares) + symbols == sum(map(len, products)):
+        return symbols + 2 * len(squares) - 1
+    bases = (f.base if f.is_Pow else f for f in sympy.Mul.make_args(value))
+    longest = max((len(b.args) for b in bases if b.is_Add), default=0)
+    return longest - 1 if longest > _INLINE_OPERATIONS + 1 else int(sympy.count_ops(value))
 
 
 def covariances(moment: OpenMoment) -> list[tuple[Symbol, Symbol, Expr]]:

@@ -85,6 +85,9 @@ class State:
     nonnegative: set[Key] = field(default_factory=set)
     #: for kets with a mean closed inside: the form from which tails of later kets are judged (its own is known)
     judged: dict[Expr, Expr] = field(default_factory=dict)
+    #: parts of bodies with the limits of their entries put in, and with signs for those that are never negative
+    limits: dict[Expr, Expr] = field(default_factory=dict, repr=False)
+    least: dict[Expr, Expr] = field(default_factory=dict, repr=False)
     #: names of doubts that the user takes on himself
     assumed: tuple[str, ...] = ()
     #: values with intervals, while the numerical stage asks for them

@@ -10,6 +10,7 @@ from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
+from tplimits.program.parts import rebuilt
 from tplimits.program.program import Program
 
 
@@ -69,7 +70,9 @@ class Unroller:
         if not expr.args or not expr.has(Entry, ArrayEntry, AxisSum):
             return expr
         return (
-            self._shared(expr, given) if expr.has(AxisSum) else expr.func(*(self._resolve(a, given) for a in expr.args))
+            self._shared(expr, given)
+            if expr.has(AxisSum)
+            else rebuilt(expr, [self._resolve(a, given) for a in expr.args])
         )
 
     def _shared(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
@@ -83,6 +86,6 @@ class Unroller:
 
     def _write(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
         if not isinstance(expr, AxisSum):
-            return expr.func(*(self._resolve(a, given) for a in expr.args))
+            return rebuilt(expr, [self._resolve(a, given) for a in expr.args])
         size = size_of(self.program, expr.axis)
         return sympy.Add(*(self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size)))

@@ -20,6 +20,8 @@ from typing import Any
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.program.parts import found
+
 #: the neuron index of the instruction itself, and the mark of "no neuron index" on a scalar
 OWN = Symbol("α", integer=True)
 NO_NEURON = Symbol("·", integer=True)
@@ -172,12 +174,13 @@ class GaussMean(_Leaf):
         return shown if exp is None else rf"{shown}^{{{exp}}}"
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1 << 12)
 def entries(expr: Expr) -> tuple[Entry, ...]:
     """The entries an expression reads, in a reproducible order; the rule of one body asks several times."""
-    return tuple(sorted(expr.atoms(Entry), key=_place))
+    return tuple(sorted(found(expr, Entry), key=_place))
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _place(entry: Entry) -> tuple[Any, ...]:
     """What `sympy.default_sort_key` orders entries by, read off directly where all indices are numbers."""
     if all(i.is_Integer for i in entry.indices):

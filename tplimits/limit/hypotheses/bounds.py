@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import sympy
 from sympy import Expr, S
 
@@ -31,6 +33,11 @@ def bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_number:
         value = expr.evalf(20) if not expr.is_Rational else expr
         return value, value
+    return _bounds(expr)
+
+
+@functools.lru_cache(1 << 14)
+def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_Symbol:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):

@@ -14,24 +14,25 @@ from tplimits.errors import NoLimitError
 from tplimits.limit.hypotheses.reader import Doubt, Reader
 from tplimits.limit.hypotheses.zero import Kind, zero
 from tplimits.program.functions import JUMPS
+from tplimits.program.parts import found
 
 
 def jumps(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a jump of a body; the doubts where that cannot be told."""
     doubts = []
-    for node in sorted(body.atoms(*JUMPS), key=str):
+    for node in sorted(found(body, *JUMPS), key=str):
         argument, head = node.args[0], type(node).__name__
         if not reader.moves(argument):
             continue
-        found = zero(reader, argument)
-        if found.kind is Kind.ZERO:
+        seen = zero(reader, argument)
+        if seen.kind is Kind.ZERO:
             raise NoLimitError(
-                f"{where}: the limit lands on a jump of `{head}`; the argument of {head} is {found}: "
+                f"{where}: the limit lands on a jump of `{head}`; the argument of {head} is {seen}: "
                 f"`{reader.shown(argument)}` tends to `{reader.written(argument)}`, where the function is not "
                 "continuous (hypothesis of Def. 2.6.5: ψ continuous at the limits of its arguments), so the value "
                 "keeps fluctuating. Use a continuous function, or multiply the argument by tp.sqrt(tp.n)."
             )
-        if found.kind is Kind.OPEN:
-            reason = f"whether the argument `{reader.shown(argument)}` tends to 0 is not decided: {found.reason}"
-            doubts.append(Doubt("jump", reader.shown(node), where, reason, found.later))
+        if seen.kind is Kind.OPEN:
+            reason = f"whether the argument `{reader.shown(argument)}` tends to 0 is not decided: {seen.reason}"
+            doubts.append(Doubt("jump", reader.shown(node), where, reason, seen.later))
     return doubts

@@ -27,6 +27,7 @@ from tplimits.limit.hypotheses.vanishing import integrable, locus, order, vanish
 from tplimits.limit.hypotheses.zero import has_flat
 from tplimits.limit.moments import BoxMean
 from tplimits.program import functions
+from tplimits.program.parts import found
 
 _BOUNDED_HEADS = (
     sympy.tanh,
@@ -55,10 +56,10 @@ _JUMPING = (*functions.JUMPS, BoxMean)
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
-    found = _Analysis(gaussians).growth(_with_single_abs(expr))
-    if found.established and found.power <= 2:
-        return replace(found, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {found.power}")
-    return found
+    growth = _Analysis(gaussians).growth(_with_single_abs(expr))
+    if growth.established and growth.power <= 2:
+        return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
+    return growth
 
 
 def infinite_moment(where: str, ket: str, reason: str) -> str:
@@ -88,7 +89,7 @@ def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness)
 def _with_single_abs(expr: Expr) -> Expr:
     """|x y| as |x||y|, and |f| as f where f is never negative."""
     swap: dict[Expr, Expr] = {}
-    for node in expr.atoms(sympy.Abs):
+    for node in found(expr, sympy.Abs):
         inner = node.args[0]
         if bounds(inner)[0] >= 0:
             swap[node] = inner
@@ -103,7 +104,7 @@ class _Analysis:
         self.signs = Signs(gaussians)
 
     def random(self, expr: Expr) -> bool:
-        return any(self.gaussians.is_random(s) for s in expr.atoms(Symbol))
+        return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
 
     def growth(self, expr: Expr) -> Tail:
         if not self.random(expr):
@@ -117,8 +118,10 @@ class _Analysis:
         if isinstance(expr, BoxMean):
             return self.growth(expr.integrand)
         if isinstance(expr, _BOUNDED_HEADS):
-            inner = self._arguments(expr)
-            return inner if inner.unreal else Tail(Growth.BOUNDED)
+            if expr not in self.gaussians.growths:
+                inner = self._arguments(expr)
+                self.gaussians.growths[expr] = inner if inner.unreal else Tail(Growth.BOUNDED)
+            return self.gaussians.growths[expr]
         if isinstance(expr, _LINEAR_HEADS):
             return self._arguments(expr)
         if isinstance(expr, functions.where):
@@ -147,6 +150,9 @@ class _Analysis:
         return of_sum([self.growth(a) for a in expr.args])
 
     def _product(self, expr: sympy.Mul) -> Tail:
+        factors = [f for f in expr.args if self.random(f)]
+        if len(factors) == 1 and factors[0].is_Symbol:
+            return self._symbol(factors[0])
         exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
         if len(exponentials) > 1:  # their exponents add: one may tame another
             together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))

@@ -16,6 +16,7 @@ from sympy import Expr
 from tplimits.errors import NoLimitError
 from tplimits.limit.hypotheses.reader import Doubt, Reader
 from tplimits.limit.hypotheses.zero import Kind, zero
+from tplimits.program.parts import found
 
 
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
@@ -24,21 +25,22 @@ def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     for node, argument in _singular(body):
         if not reader.moves(argument):
             continue
-        found = zero(reader, argument)
-        if found.kind is Kind.ZERO:
+        seen = zero(reader, argument)
+        if seen.kind is Kind.ZERO:
             raise NoLimitError(
                 f"{where}: `{reader.shown(node)}` is not finite at the limit of its arguments: "
-                f"`{reader.shown(argument)}` tends to {found} (hypothesis: ψ continuous at "
+                f"`{reader.shown(argument)}` tends to {seen} (hypothesis: ψ continuous at "
                 f"the limits of its scalars). Keep the denominator or the logarithm away from zero."
             )
-        if found.kind is Kind.OPEN:
-            reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {found.reason}"
-            doubts.append(Doubt("pole", reader.shown(argument), where, reason, found.later))
+        if seen.kind is Kind.OPEN:
+            reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {seen.reason}"
+            doubts.append(Doubt("pole", reader.shown(argument), where, reason, seen.later))
     return doubts
 
 
 def _singular(body: Expr) -> list[tuple[Expr, Expr]]:
-    found = [(node, node.args[0]) for node in body.atoms(sympy.log)]
-    found += [(node, sympy.cos(node.args[0])) for node in body.atoms(sympy.tan)]
-    found += [(p, p.base) for p in body.atoms(sympy.Pow) if p.exp.could_extract_minus_sign() and not p.base.is_number]
-    return sorted(found, key=str)
+    places = [(node, node.args[0]) for node in found(body, sympy.log)]
+    places += [(node, sympy.cos(node.args[0])) for node in found(body, sympy.tan)]
+    powers = found(body, sympy.Pow)
+    places += [(p, p.base) for p in powers if p.exp.could_extract_minus_sign() and not p.base.is_number]
+    return sorted(places, key=str) if len(places) > 1 else places

@@ -122,8 +122,8 @@ class Reader(Protocol):
 class Randomness(Protocol):
     """Centred Gaussian variables, and names for long functions of them: for the hypothesis on moments."""
 
-    #: how fast the named functions grow, once it is known
-    growths: dict[Symbol, Any]
+    #: how fast named functions, and bounded ones, grow, once it is known
+    growths: dict[Expr, Any]
 
     def is_random(self, symbol: Symbol) -> bool:
         """Whether a symbol is a variable or the name of a function of variables."""

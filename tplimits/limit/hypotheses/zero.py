@@ -7,6 +7,7 @@ with intervals do: a value whose interval holds 0 cannot be told from 0.
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 
 import sympy
@@ -56,6 +57,8 @@ def zero(reader: Reader, expr: Expr) -> Zero:
 
     What is zero at every width near its limit, as relu(h) for h < 0, does not count.
     """
+    if _positive(expr):
+        return Zero(Kind.NEVER)
     low, high = reader.bounds(expr)
     if low > 0 or high < 0:
         return Zero(Kind.NEVER)
@@ -72,6 +75,16 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
     hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= reader.tolerance)), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
+
+
+@functools.lru_cache(1 << 12)
+def _positive(expr: Expr) -> bool:
+    """Whether it is an exponential or a sum of such: positive at every finite argument, the limit among them."""
+    if isinstance(expr, sympy.exp):
+        return True
+    return isinstance(expr, (sympy.Add, sympy.Mul)) and all(
+        a.is_positive if a.is_number else _positive(a) for a in expr.args
+    )
 
 
 def _of_number(limit: Expr, tolerance: float) -> Zero:

@@ -26,6 +26,7 @@ from tplimits.program.preactivations import with_preactivations
 from tplimits.program.program import Program
 from tplimits.program.tangent import tangent
 
+
 #: where a delta stands beside another jump at its place
 @dataclass(frozen=True)
 class KernelTables:

@@ -28,7 +28,7 @@ class Kets:
 
     def __init__(self, state: Recursion, number: Callable[[Expr], Expr | None] = lambda expr: None) -> None:
         self.state, self.number = state, number
-        self.growths: dict[Symbol, Any] = {}
+        self.growths: dict[Expr, Any] = {}
         self._leaf: dict[Symbol, Of] = {}
         self._symbol: dict[Expr, Symbol] = {}
 

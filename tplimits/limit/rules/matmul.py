@@ -23,7 +23,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.limit.closed_forms.integrand import NotClosed, step_products, tidy
-from tplimits.limit.expanding import OPEN_HEADS
+from tplimits.limit.expanding import OPEN_HEADS, is_flat
 from tplimits.limit.gaussians import HatSource, View
 from tplimits.limit.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.limit.moments import OpenMoment
@@ -125,7 +125,7 @@ def _dot_terms(state: State, view: View, x: Ket) -> tuple[DotTerm, ...]:
         derivative = state.engine.derivative(x.expr, use.hat)
         coefficient, form = _coefficient(state, use.hat, partners, x.expr, derivative)
         coefficient = coefficient if factor == 1 else factor * coefficient
-        coefficient = state.engine.named(coefficient if coefficient.is_Symbol else sympy.expand(coefficient))
+        coefficient = state.engine.named(coefficient if is_flat(coefficient) else sympy.expand(coefficient))
         terms.append(DotTerm(use.operand, use.operand_ket, use.hat, x.label, coefficient, derivative, factor, form))
     return tuple(terms)
 

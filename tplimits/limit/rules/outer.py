@@ -6,13 +6,14 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.limit.closed_forms.integrand import longer
+from tplimits.limit.hypotheses.bounds import bounds
 from tplimits.limit.hypotheses.jump import jumps
 from tplimits.limit.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.limit.hypotheses.pole import poles
@@ -25,10 +26,13 @@ from tplimits.limit.rules.reading import BodyReader, key_of
 from tplimits.limit.state import State
 from tplimits.program.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.nodes import OuterNonlin, ScalarNonlin
+from tplimits.program.parts import found, put_in
 
 REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
 #: nodes of what the tail of a later ket is judged from; a longer one gets a name
 _LONG = 100
+#: what SymPy puts where a value is not finite, or not real
+_NOT_FINITE: tuple[Hashable, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
 SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 
@@ -41,7 +45,7 @@ def outer(state: State, key: Key, instruction: OuterNonlin) -> None:
     value, scalars = _substituted(state, key, body, kets)
     state.engine.effort.read(value)
     judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
-    inner = value if judged == kets else body.xreplace({**scalars, **judged})
+    inner = value if judged == kets else put_in(body, {**scalars, **judged}, {})
     growth = _tail(state, inner, value)
     if boxed:
         value = state.engine.mean(value, over=boxed)
@@ -75,11 +79,11 @@ def scalar(state: State, key: Key, instruction: ScalarNonlin) -> None:
 
 def _tail(state: State, inner: Expr, value: Expr) -> Tail:
     """The tail of a ket: from the tails of what its body reads, or else from its closed form."""
-    found = tail(inner, state.gaussians)
-    if found.established or inner == value:
-        return found
+    first = tail(inner, state.gaussians)
+    if first.established or inner == value:
+        return first
     closed = tail(value, state.gaussians)
-    return closed if closed.established else found
+    return closed if closed.established else first
 
 
 def _judged(state: State, key: Key, inner: Expr, value: Expr, growth: Tail) -> Expr:
@@ -113,17 +117,19 @@ def _kets(
 def _substituted(state: State, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
     """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
     scalars = {e: state.scalars[key_of(e)] for e in entries(body) if key_of(e) in state.scalars}
-    scalars |= {node: _constant_mean(state, key, node) for node in body.atoms(GaussMean)}
+    means = found(body, GaussMean)
+    scalars |= {node: _constant_mean(state, key, node) for node in means}
     swap = {**scalars, **kets}
-    reader = BodyReader(state, swap)
+    boxed = any(e.neuron != OWN for e in kets)
+    reader = BodyReader(state, swap, {} if means or boxed else state.limits)
     for hypothesis in (jumps, poles, roots):
         state.judge(hypothesis, reader, body, key)
     if all(key_of(e) in state.exact for e in entries(body)):
         state.exact.add(key)
-    if reader.bounds(body)[0] >= 0:
+    if bounds(body)[0] >= 0 or reader.bounds(body)[0] >= 0:
         state.nonnegative.add(key)
-    value = body.xreplace(swap)
-    if value.has(sympy.zoo, sympy.nan, sympy.oo, -sympy.oo, sympy.I):
+    value = reader.limit(body)
+    if found(value, *_NOT_FINITE):
         limits = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(
             f"{state.program.where(key[0])}: `{reader.shown(body)}` is not finite at the limit of its arguments "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import sympy
@@ -17,11 +18,19 @@ from tplimits.limit.kets import Key
 from tplimits.limit.moments import NamedValue
 from tplimits.limit.state import State
 from tplimits.program.entries import Entry, entries
+from tplimits.program.parts import put_in
 
 
+@functools.lru_cache(1 << 14)
 def key_of(entry: Entry) -> Key:
     """The instruction and the index an entry reads."""
     return entry.source, tuple(int(i) for i in entry.indices)
+
+
+@functools.lru_cache(1 << 14)
+def nonnegative(entry: Entry) -> sympy.Dummy:
+    """What stands for an entry that is negative at no width."""
+    return sympy.Dummy(nonnegative=True)
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,8 @@ class BodyReader:
 
     state: State
     swap: Mapping[Expr, Expr]
+    #: parts with these limits put in, as far as they are known
+    done: dict[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def tolerance(self) -> float:
@@ -38,7 +49,7 @@ class BodyReader:
 
     def limit(self, expr: Expr) -> Expr:
         """The value of a part of the body."""
-        return expr.xreplace(dict(self.swap))
+        return put_in(expr, self.swap, self.done)
 
     def moves(self, expr: Expr) -> bool:
         """Whether it reads what is not at its limit at finite width: no given scalars, nor functions of them."""
@@ -72,8 +83,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width."""
-        least = {e: sympy.Dummy(nonnegative=True) for e in entries(expr) if key_of(e) in self.state.nonnegative}
-        return bounds(expr.xreplace(least))
+        return bounds(put_in(expr, self._least, self.state.least))
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
@@ -95,6 +105,11 @@ class BodyReader:
                 if variable not in others and gaussians.family(variable) not in map(gaussians.family, others):
                     return True
         return limit.is_Mul and all(f.is_Rational or self._has_free_part(f) for f in limit.args)
+
+    @cached_property
+    def _least(self) -> dict[Expr, Expr]:
+        known = self.state.nonnegative
+        return {e: nonnegative(e) for e in self.swap if isinstance(e, Entry) and key_of(e) in known}
 
     @cached_property
     def _fluctuations(self) -> set[Symbol]:

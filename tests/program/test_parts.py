@@ -1,0 +1,49 @@
+"""Parts of long bodies, against SymPy, which walks through all of a body every time."""
+
+import pytest
+import sympy
+
+from tplimits.program.entries import Entry
+from tplimits.program.functions import relu, step
+from tplimits.program.parts import found, put_in
+
+X = sympy.symbols("x:12", real=True)
+LINEAR = sum((i - 3) * x for i, x in enumerate(X))
+SOFTMAX = sympy.exp(X[0]) / sum(map(sympy.exp, X))
+BODIES = [
+    SOFTMAX,
+    sympy.tanh(LINEAR) * relu(X[3] - X[4]) + step(X[1]) ** 2,
+    sympy.log(1 + sympy.exp(LINEAR)) + sympy.erf(X[0] - X[1]),
+    Entry(sympy.Integer(2), X[0], sympy.Integer(1)) + X[1],
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("kinds", [(sympy.Pow,), (sympy.Symbol,), (relu, step), (Entry,), (sympy.exp, sympy.log)])
+def test_parts_are_the_atoms_of_sympy(body, kinds):
+    assert found(body, *kinds) == body.atoms(*kinds)
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("head", [sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sin, relu])
+def test_values_are_put_in_as_sympy_does_it(body, head):
+    """Long sums of either sign, sums that vanish, numbers."""
+    over = head(X[0]) + body
+    for value in (LINEAR, -LINEAR, LINEAR - X[2], sympy.Integer(0), sympy.Rational(1, 3), sympy.pi):
+        values = {X[0]: value, X[5]: -X[6]}
+        assert put_in(over, values, {}) == over.xreplace(values)
+    several = head(LINEAR + 2 * X[1])
+    signs = {x: -x for x in X}
+    assert put_in(several, signs, {}) == several.xreplace(signs)
+    assert put_in(several, dict.fromkeys(X, sympy.Integer(0)), {}) == several.xreplace(
+        dict.fromkeys(X, sympy.Integer(0))
+    )
+
+
+def test_what_was_put_into_a_part_serves_the_next_body():
+    done: dict[sympy.Expr, sympy.Expr] = {}
+    values = {x: x**2 for x in X}
+    first = put_in(SOFTMAX, values, done)
+    denominator = SOFTMAX.subs(X[0], X[0]).as_numer_denom()[1]
+    assert put_in(denominator, values, done) is done[denominator]
+    assert first == SOFTMAX.xreplace(values)

@@ -1,0 +1,70 @@
+"""Long bodies part by part: what is looked for or put in is done once for all bodies that share a part.
+
+The T² weights of a softmax over T tokens share T denominators of T terms each.  SymPy walks through all of a body at
+every question, T³ nodes; here the answer of a part is remembered.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import sympy
+from sympy import Expr
+
+#: answers that are remembered
+_MOST = 1 << 14
+#: sums of more terms are not put to SymPy's assumptions, which take long and know nothing of them
+_MANY_TERMS = 8
+#: odd heads that would ask these assumptions for the sign of their argument
+_ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh)
+#: what they rewrite inside a sum: multiples of iπ, and numbers
+_SPECIAL = (type(sympy.I), sympy.Float, *(type(x) for x in (sympy.oo, -sympy.oo, sympy.zoo, sympy.nan)))
+
+
+@functools.lru_cache(_MOST)
+def found(expr: Expr, *kinds: type) -> frozenset[Expr]:
+    """All parts of these kinds, as `atoms` finds them.
+
+    >>> x = sympy.Symbol("x")
+    >>> sorted(map(str, found(sympy.exp(x) / (1 + sympy.exp(x)), sympy.exp, sympy.Pow)))
+    ['1/(exp(x) + 1)', 'exp(x)']
+    """
+    inside = [found(a, *kinds) for a in expr.args if a.args or isinstance(a, kinds)]
+    mine = [frozenset([expr])] if isinstance(expr, kinds) else []
+    filled = [part for part in (*mine, *inside) if part]
+    return filled[0].union(*filled[1:]) if filled else frozenset()
+
+
+def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
+    """The expression with values put in, as `xreplace` does it; `done` remembers parts, for the same values.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> put_in(sympy.tanh(x) + y, {x: -y}, {})
+    y - tanh(y)
+    """
+    value = values.get(expr)
+    if value is not None:
+        return value
+    if not expr.args:
+        return expr
+    value = done.get(expr)
+    if value is None:
+        args = [put_in(a, values, done) for a in expr.args]
+        changed = any(a is not b for a, b in zip(args, expr.args, strict=True))
+        value = done[expr] = rebuilt(expr, args) if changed else expr
+    return value
+
+
+def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
+    """The head of an expression over other arguments; of a long sum of real terms an odd head is f(x) or −f(−x)."""
+    if (
+        isinstance(expr, _ODD)
+        and (inner := args[0]).is_Add
+        and len(inner.args) > _MANY_TERMS
+        and not found(inner, *_SPECIAL)
+    ):
+        turned = inner.could_extract_minus_sign()
+        value = type(expr)(-inner if turned else inner, evaluate=False)
+        return -value if turned else value
+    return expr.func(*args)
