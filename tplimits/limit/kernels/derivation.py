@@ -27,7 +27,6 @@ from tplimits.program.program import Program
 from tplimits.program.tangent import tangent
 
 
-#: where a delta stands beside another jump at its place
 @dataclass(frozen=True)
 class KernelTables:
     """The recursion: tables in the order they are needed, and the two kernels in terms of them."""
