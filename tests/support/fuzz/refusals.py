@@ -17,7 +17,7 @@ REASONS = {
     "second moment": r"finite second moment|square integrable",
     "fluctuation class": r"outside the class whose covariance",
     "readout not fresh": r"fresh",
-    "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|DiracDelta",
+    "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|derivative is a delta",
     "two neurons": r"mixes two neurons|neurons inseparably",
     "sum of nonlinear functions": r"nonlinear function of a sum",
     "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
