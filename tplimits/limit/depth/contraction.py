@@ -263,6 +263,7 @@ def _without(factors: Factors, mine: list[Factor]) -> Factors:
 
 
 def end(change: dict[int, int], index: int) -> int:
+    """The index that a chain of changes ends at."""
     while index in change:
         index = change[index]
     return index

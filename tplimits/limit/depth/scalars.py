@@ -156,6 +156,7 @@ def _has_kinks(poly: Poly) -> bool:
 
 
 def size(order: int) -> str:
+    """n to the power −order/2, as a message writes it."""
     return "1" if order == 0 else f"n^({sympy.Rational(-order, 2)})"
 
 

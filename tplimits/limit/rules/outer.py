@@ -7,6 +7,7 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
@@ -32,7 +33,7 @@ REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
 #: nodes of what the tail of a later ket is judged from; a longer one gets a name
 _LONG = 100
 #: what SymPy puts where a value is not finite, or not real
-_NOT_FINITE = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
+_NOT_FINITE: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
 SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 

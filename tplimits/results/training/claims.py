@@ -86,7 +86,7 @@ def _sampler(result: Trained, how: TrainedAs, asked: CheckAsked) -> OutputSample
 
 
 def _run(result: Trained, asked: CheckAsked, lr: Any, steps: Any, f0: Any) -> TrainingRun:
-    """The limit itself; only a limit with a random start takes one."""
+    """The limit itself; only a limit with a random start takes one.  What does not train is quick: done here."""
     given, sampling = asked.given, asked.sampling
     settings = {name: asked.own[name] for name in _OF_PARTICLES if asked.own.get(name) is not None}
     if f0 is not None:
@@ -99,7 +99,7 @@ def _run(result: Trained, asked: CheckAsked, lr: Any, steps: Any, f0: Any) -> Tr
         seed=sampling.seed,
         ratios=given.ratios,
         constants=given.constants,
-        executor=sampling.executor,
+        executor=None if isinstance(lr, float) and lr == 0 else sampling.executor,
         progress=sampling.progress,
         **settings,
     )
