@@ -25,9 +25,9 @@ import numpy
 import record
 
 import tplimits as tp
-from tplimits.check.sampling import Sampling
-from tplimits.check.verdict import Claim, run_check
-from tplimits.program.program import Program
+from tplimits.program.nodes.program import Program
+from tplimits.sampling.sampling import Sampling
+from tplimits.sampling.verdict import Claim, run_check
 
 LEVEL = 0.01
 MOST_REJECTED, LEAST_FOUND = 0.03, 0.95

@@ -9,7 +9,7 @@ import kernel_clock as clock
 import record
 
 import tplimits as tp
-from tplimits.numeric.moments.hermite import forget_rows
+from tplimits.numbers.moments.hermite import forget_rows
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": lambda x: tp.relu(x), "tanh": lambda x: tp.tanh(x)}
 

@@ -27,8 +27,8 @@ import record
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.check.sample import Sampler
-from tplimits.check.work import width_cap
+from tplimits.sampling.sample import Sampler
+from tplimits.sampling.work import width_cap
 
 CONDITIONINGS = ("white", "lazy")
 SEEDS = 200

@@ -35,7 +35,7 @@ import record
 import threadpoolctl
 
 import tplimits as tp
-from tplimits.check.training import train
+from tplimits.regimes.training.finite.networks import train
 
 #: samples, and how many times less CPU time than networks of width 4096 is asked for
 RATIOS = {12: 10.0, 100: 3.0}
@@ -249,7 +249,7 @@ def main(arguments: list[str]) -> int:
     quick = "--quick" in arguments
     begun, torch = time.time(), torch_or_nothing()
     if torch is None:
-        print("PyTorch is not installed: networks are trained by tplimits.check.training alone")
+        print("PyTorch is not installed: networks are trained by tplimits.regimes.training.finite.networks alone")
     content: dict[str, Any] = {"steps": STEPS, "at": AT, "unit": "CPU seconds of all steps", "torch": torch is not None}
     rows, within = [], True
     if torch is not None:

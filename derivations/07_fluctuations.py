@@ -28,8 +28,8 @@ import sympy
 from worked import LEVEL, SEED, Worked
 
 import tplimits as tp
-from tplimits.check.sampling import Sampling
-from tplimits.check.verdict import Claim, run_check
+from tplimits.sampling.sampling import Sampling
+from tplimits.sampling.verdict import Claim, run_check
 
 work = Worked(__doc__)
 

@@ -17,8 +17,8 @@ from pictures import Pictures, correlation, histogram, start
 from worked import SEED, Worked
 
 import tplimits as tp
-from tplimits.check.trajectories import covariances_of_networks
-from tplimits.numeric.sde.influence import of_quantile
+from tplimits.regimes.depth.finite.trajectories import covariances_of_networks
+from tplimits.regimes.depth.numbers.influence import of_quantile
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
 MANY = 4096 if pictures.full else 320

@@ -17,7 +17,7 @@ from pictures import Pictures, correlation, start
 from worked import SEED, Worked
 
 import tplimits as tp
-from tplimits.check.trajectories import covariances_of_networks
+from tplimits.regimes.depth.finite.trajectories import covariances_of_networks
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
 WIDTH, DEPTH = 300, 150

@@ -21,8 +21,8 @@ from pictures import Pictures, start
 from worked import APART, SEED, Worked
 
 import tplimits as tp
-from tplimits.check.trajectories import covariances_of_networks
-from tplimits.numeric.sde.influence import of_quantile
+from tplimits.regimes.depth.finite.trajectories import covariances_of_networks
+from tplimits.regimes.depth.numbers.influence import of_quantile
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
 NETWORKS, JUDGED, PATHS = (100, 1000, 1000) if pictures.full else (24, 200, 128)

@@ -16,7 +16,7 @@ from trained import ERROR, SETTINGS, X, Y, compare, fall, networks, reject, thre
 from worked import SEED, Worked
 
 import tplimits as tp
-from tplimits.check.training import train
+from tplimits.regimes.training.finite.networks import train
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
 zero = np.zeros(len(X))

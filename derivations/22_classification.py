@@ -15,7 +15,7 @@ from pictures import Pictures
 from worked import SEED, Worked
 
 import tplimits as tp
-from tplimits.check.training import train
+from tplimits.regimes.training.finite.networks import train
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
 WIDTHS = (128, 2048) if pictures.full else (64, 512)

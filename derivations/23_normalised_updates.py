@@ -12,7 +12,7 @@ import numpy as np
 from worked import SEED, Worked
 
 import tplimits as tp
-from tplimits.check.training import train
+from tplimits.regimes.training.finite.networks import train
 
 work = Worked(__doc__)
 

@@ -18,7 +18,7 @@ from pictures import Pictures
 from worked import SEED, Worked
 
 import tplimits as tp
-from tplimits.check.training import train
+from tplimits.regimes.training.finite.networks import train
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
 B, STEPS, TRIALS = (100, 20, 20) if pictures.full else (12, 10, 20)

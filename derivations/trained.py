@@ -15,7 +15,7 @@ import numpy as np
 from worked import SEED, Worked
 
 import tplimits as tp
-from tplimits.check.training import train
+from tplimits.regimes.training.finite.networks import train
 
 #: ε of the smooth setting, and its learning rate: at 1e-4 and 0.2, as in Chapter 5, Adam is nearly a sign
 EPS = RATE = 0.05

@@ -15,12 +15,12 @@ import numpy as np
 import sympy
 
 import tplimits as tp
-from tplimits.check.ends import end_claims, end_values, statistic_labels, statistics
-from tplimits.check.kernels import check_kernels
-from tplimits.check.sampling import Given, Sampling
-from tplimits.check.verdict import Verdict
-from tplimits.limit.width import derive_width
-from tplimits.numeric.sde.paths import Paths
+from tplimits.regimes.depth.finite.ends import end_claims, end_values, statistic_labels, statistics
+from tplimits.regimes.depth.numbers.paths import Paths
+from tplimits.regimes.kernels.finite.judged import check_kernels
+from tplimits.regimes.width.derivation import derive_width
+from tplimits.sampling.sampling import Given, Sampling
+from tplimits.sampling.verdict import Verdict
 
 #: agreement asked of numbers, relative to max(1, |value|)
 TOLERANCE = 1e-8

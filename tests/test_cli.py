@@ -16,7 +16,7 @@ import pytest
 import tplimits as tp
 from tplimits import cli, zoo
 from tplimits.commands import limits
-from tplimits.loading import load
+from tplimits.commands.loading import load
 
 FILE = """
 import tplimits as tp

@@ -5,26 +5,25 @@ import re
 import types
 
 import tplimits as tp
-from tplimits.check.coordinates import Coordinate, CoordinateCheck
-from tplimits.check.rows import Row
-from tplimits.check.verdict import Verdict
-from tplimits.limit.classification.activations import Finding
-from tplimits.limit.classification.inequalities import Inequality
-from tplimits.limit.depth.responses import Response
-from tplimits.limit.depth.roots import Root
-from tplimits.limit.kets import Step
-from tplimits.numeric.inference.regression import Prediction
-from tplimits.numeric.kernels.mixture import KernelSample, Kurtosis
-from tplimits.numeric.kernels.request import KernelPair
-from tplimits.numeric.number import Number
-from tplimits.numeric.sde.paths import Paths
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.optimizers.recursion import State as OptimizerState
+from tplimits.law.kets import Step
+from tplimits.numbers.number import Number
+from tplimits.program.optimizers.recursion import Optimizer, OptimizerState
 from tplimits.program.optimizers.stepping import Stepper
 from tplimits.program.parametrization.script import Script
 from tplimits.program.parametrization.table import Parametrization
-from tplimits.results.kernel_inference import Inference
-from tplimits.results.kernel_mixture import Mixture
+from tplimits.regimes.classification.derivation.activations import Finding
+from tplimits.regimes.classification.derivation.inequalities import Inequality
+from tplimits.regimes.classification.finite.coordinates import Coordinate, CoordinateCheck
+from tplimits.regimes.depth.derivation.responses import Response
+from tplimits.regimes.depth.derivation.roots import Root
+from tplimits.regimes.depth.numbers.paths import Paths
+from tplimits.regimes.kernels.inference import Inference
+from tplimits.regimes.kernels.mixture import Mixture
+from tplimits.regimes.kernels.numbers.mixture import KernelSample, Kurtosis
+from tplimits.regimes.kernels.numbers.request import KernelPair
+from tplimits.regimes.kernels.regression.regression import Prediction
+from tplimits.sampling.rows import Row
+from tplimits.sampling.verdict import Verdict
 from tplimits.zoo import ZooEntry
 
 TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")

@@ -3,8 +3,8 @@
 import pytest
 import sympy
 
-from tplimits.program.entries import Entry
-from tplimits.program.functions import relu, step
+from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.functions import relu, step
 from tplimits.program.parts import found, put_in
 
 X = sympy.symbols("x:12", real=True)

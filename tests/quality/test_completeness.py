@@ -9,9 +9,9 @@ from source import ROOT
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.limit.closed_forms.table import CLOSED_FORMS
-from tplimits.program import nodes
-from tplimits.program.refusals import ENTRYWISE
+from tplimits.law.closed_forms.table import CLOSED_FORMS
+from tplimits.program.language.refusals import ENTRYWISE
+from tplimits.program.nodes import kinds as nodes
 from tplimits.program.walk import METHODS, Walker
 from tplimits.report.citations import ENTRIES
 
@@ -40,7 +40,7 @@ def test_public_functions_have_an_example_or_a_reason():
 
 @pytest.mark.parametrize("row", [pytest.param(r, id=r.name) for r in CLOSED_FORMS])
 def test_closed_forms_have_a_test_against_mpmath_and_a_citation(row):
-    tests = [p.read_text(encoding="utf-8") for p in (ROOT / "tests" / "limit" / "closed_forms").glob("test_*.py")]
+    tests = [p.read_text(encoding="utf-8") for p in (ROOT / "tests" / "law" / "closed_forms").glob("test_*.py")]
     assert any(row.name in text and "mpmath" in text for text in tests), f"no test of the row {row.name!r}"
     assert row.citation in ENTRIES
 

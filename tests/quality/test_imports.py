@@ -12,11 +12,13 @@ from source import MODULES, ROOT
 
 #: a stage may import itself and what stands before it
 ORDER = (
-    *("version", "errors", "progress", "pictures", "program", "limit", "numeric"),
-    *("check", "report", "results", "zoo", "loading", "assignments", "terminal", "output", "commands", "cli"),
+    *("version", "errors", "progress", "pictures", "program", "law", "numbers", "sampling", "report"),
+    *("regimes", "derive", "check", "zoo", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
 ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program")}
+#: what a wing of `regimes/` may import of others; all read `protocol`, and `known` reads all
+WINGS = {"training": {"kernels", "width"}, "classification": {"training", "kernels", "width"}}
 #: the map of the package, and programs that use it from outside
 FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
 #: imports inside a function: where, and why
@@ -40,12 +42,27 @@ def test_imports_come_from_earlier_stages(module):
             assert stage(imported) in allowed, f"{module.place} imports {imported}"
 
 
+def test_wings_know_each_other_along_one_list():
+    crossed = {}
+    for module in MODULES:
+        if module.name.startswith("tplimits.regimes.") and stage_of_wing(module.name) not in ("protocol", "known"):
+            own = stage_of_wing(module.name)
+            allowed = {own, "protocol"} | WINGS.get(own, set())
+            inside = [i for i, _ in module.imports() if i.startswith("tplimits.regimes.")]
+            crossed[module.place] = [i for i in inside if stage_of_wing(i) not in allowed]
+    assert {place: found for place, found in crossed.items() if found} == {}
+
+
+def stage_of_wing(name: str) -> str:
+    return name.split(".")[2]
+
+
 def test_packages_import_lazily_what_is_in_them_alone():
-    """`from tplimits import numeric` stands for its modules: they come later, but from no higher stage."""
+    """`from tplimits import sampling` stands for its modules: they come later, but from no higher stage."""
     lazy = {m.place: list(m.lazy_imports()) for m in MODULES}
     names = {m.name for m in MODULES}
     assert [name for found in lazy.values() for name in found if name not in names] == []
-    assert sum(map(len, lazy.values())) > 15
+    assert sum(map(len, lazy.values())) > 12
 
 
 def test_modules_are_imported_and_never_handed_over():
@@ -63,7 +80,7 @@ def test_late_imports_are_listed_with_their_reason():
 
 def test_derivations_need_no_numbers():
     heavy = re.compile(r"^(numba|scipy|matplotlib)\b")
-    derivations = [m for m in MODULES if m.place.startswith("tplimits/limit/")]
+    derivations = [m for m in MODULES if m.place.startswith("tplimits/law/") or "/derivation/" in m.place]
     assert [(m.place, i) for m in derivations for i, _ in m.imports() if heavy.match(i)] == []
 
 

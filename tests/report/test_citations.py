@@ -6,7 +6,7 @@ import re
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.limit.closed_forms.table import CLOSED_FORMS
+from tplimits.law.closed_forms.table import CLOSED_FORMS
 from tplimits.report.citations import ENTRIES, bibtex
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from tplimits.check import depth, kernels, verdict
-from tplimits.check.sampling import Given, Sampling
+from tplimits.regimes.depth.finite import judged as depth
+from tplimits.regimes.kernels.finite import judged as kernels
+from tplimits.sampling import verdict
+from tplimits.sampling.sampling import Given, Sampling
 
 SAMPLING = [f.name for f in fields(Sampling)]
 
@@ -21,16 +23,16 @@ def _asked(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_check(program, claims, **named):
-    """`tplimits.check.verdict.run_check`."""
+    """`tplimits.sampling.verdict.run_check`."""
     return verdict.run_check(program, claims, **_asked(named))
 
 
 def check_kernels(program, X1, X2=None, nngp=None, ntk=None, claims=None, **named):
-    """`tplimits.check.kernels.check_kernels`, kernels by position."""
+    """`tplimits.regimes.kernels.finite.judged.check_kernels`, kernels by position."""
     stated = {name: value for name, value in (("nngp", nngp), ("ntk", ntk)) if value is not None}
     return kernels.check_kernels(program, X1, X2, stated=stated if claims is None else claims, **_asked(named))
 
 
 def run_layers(request, claims, **sampling):
-    """`tplimits.check.depth.run_layers`."""
+    """`tplimits.regimes.depth.finite.judged.run_layers`."""
     return depth.run_layers(request, claims, Sampling(**sampling))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.check.training import train
-from tplimits.numeric.training.divisors import MatrixDivisor
-from tplimits.numeric.training.updates import BlockUpdate
+from tplimits.regimes.training.finite.networks import train
+from tplimits.regimes.training.numbers.divisors import MatrixDivisor
+from tplimits.regimes.training.numbers.updates import BlockUpdate
 
 pytestmark = pytest.mark.sampling
 

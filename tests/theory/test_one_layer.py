@@ -15,7 +15,7 @@ import shaped
 from scipy.stats import norm
 
 import tplimits as tp
-from tplimits.program.run import Execution
+from tplimits.program.nodes.execution import Execution
 
 LEVEL = 1e-3
 WIDTHS = {100: 12000, 300: 3000, 1000: 240}

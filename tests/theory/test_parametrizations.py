@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.check.training import train
+from tplimits.regimes.training.finite.networks import train
 
 X = np.random.default_rng(1).standard_normal((2, 3))
 NARROW, WIDE, DRAWS = 128, 1024, 6

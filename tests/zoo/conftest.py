@@ -15,9 +15,9 @@ import pytest
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.check.verdict import Verdict
-from tplimits.check.work import affordable, work
-from tplimits.limit.width import derive_width
+from tplimits.regimes.width.derivation import derive_width
+from tplimits.sampling.verdict import Verdict
+from tplimits.sampling.work import affordable, work
 
 #: agreement asked of closed forms and of quadrature, relative to max(1, |value|)
 TOLERANCE = 1e-8

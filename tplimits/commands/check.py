@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tplimits.assignments import assigned, wholes
+from tplimits.check import check as check_limit
 from tplimits.commands import limits
+from tplimits.commands.assignments import assigned, wholes
 from tplimits.commands.options import (
     AskedRegime,
     Data,
@@ -29,8 +30,7 @@ from tplimits.commands.options import (
     Times,
     Train,
 )
-from tplimits.output import drawable, picture, write
-from tplimits.results.check import check as check_limit
+from tplimits.commands.output import drawable, picture, write
 from tplimits.terminal import show
 
 REJECTED = 1

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from tplimits.assignments import assigned, optimizer_named, parametrization_named
 from tplimits.commands import limits
+from tplimits.commands.assignments import assigned, optimizer_named, parametrization_named
 from tplimits.commands.options import Sets, Sizes
 from tplimits.errors import NoLimitError
-from tplimits.results.classification import Classification
-from tplimits.results.classification import classify as classified
+from tplimits.regimes.classification.classification import Classification
+from tplimits.regimes.classification.classification import classify as classified
 from tplimits.terminal import show
 
 _TARGET = "a network: a zoo name, file.py:name, or a .json program; or the number of hidden layers of a perceptron"

@@ -9,8 +9,8 @@ import typer
 
 from tplimits.commands import limits
 from tplimits.commands.options import Decay, Infinite, Optimizer, Sets, Sizes, Target, Train
-from tplimits.output import writable, write
-from tplimits.results.protocol import Limit
+from tplimits.commands.output import writable, write
+from tplimits.regimes.protocol import Limit
 from tplimits.terminal import show
 
 _HELP = "width; depth: it grows with width, for a block; of a network: kernels, feature, operator"

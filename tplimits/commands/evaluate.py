@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tplimits.assignments import assigned
 from tplimits.commands import limits
+from tplimits.commands.assignments import assigned
 from tplimits.commands.options import (
     AskedRegime,
     Data,
@@ -29,8 +29,8 @@ from tplimits.commands.options import (
     Times,
     Train,
 )
-from tplimits.output import writable, write
-from tplimits.results.protocol import Numbered
+from tplimits.commands.output import writable, write
+from tplimits.regimes.protocol import Numbered
 from tplimits.terminal import show, table, working
 
 

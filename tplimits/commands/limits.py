@@ -9,12 +9,12 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
-from tplimits.assignments import assigned, optimizer_named
-from tplimits.loading import array, batch, complete, infinite_axes, load, targets_in
-from tplimits.program.program import Program
-from tplimits.results.derive import derive as derive_limit
-from tplimits.results.protocol import Regime
-from tplimits.results.regimes import REGIMES
+from tplimits.commands.assignments import assigned, optimizer_named
+from tplimits.commands.loading import array, batch, complete, infinite_axes, load, targets_in
+from tplimits.derive import derive as derive_limit
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.known import REGIMES
+from tplimits.regimes.protocol import Regime
 from tplimits.terminal import working
 
 #: the regimes by the names they have on the command line

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from tplimits.program.nodes import (
+from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
     InitialScalar,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sympy import Expr
 
-from tplimits.limit.kets import Ket
-from tplimits.limit.state import State
+from tplimits.law.kets import Ket
+from tplimits.law.state import Derivation
 from tplimits.report.text import shown
 from tplimits.report.writing import MOST_NODES
 
@@ -26,14 +26,14 @@ class GramTable:
     left_out: int = 0
 
 
-def gram_tables(state: State) -> list[GramTable]:
+def gram_tables(state: Derivation) -> list[GramTable]:
     """One table a width."""
     kets = [k for key, k in state.kets.items() if not state.program[key[0]].name.startswith("_")]
     widths = dict.fromkeys(k.width for k in kets)
     return [_table(state, width, [k for k in kets if k.width == width]) for width in widths]
 
 
-def _table(state: State, width: str, kets: list[Ket]) -> GramTable:
+def _table(state: Derivation, width: str, kets: list[Ket]) -> GramTable:
     chosen = [k for k in kets if k.expr.count_ops() <= _OPERATIONS_UP_TO][:_KETS_UP_TO]
     engine = state.engine
     upper = {

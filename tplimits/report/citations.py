@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tplimits.limit.closed_forms.table import CLOSED_FORMS
+from tplimits.law.closed_forms.table import CLOSED_FORMS
 
 ENTRIES = {
     "yang2023tensor": """@article{yang2023tensor,

@@ -9,8 +9,8 @@ import jinja2
 import latex2mathml.converter
 import markupsafe
 
-from tplimits.limit.state import State
-from tplimits.program.program import Program
+from tplimits.law.state import Derivation
+from tplimits.program.nodes.program import Program
 from tplimits.report import latex
 from tplimits.report.brackets import GramTable, gram_tables
 from tplimits.report.latex_formulas import Formula
@@ -49,7 +49,7 @@ def mathml(formula: str) -> markupsafe.Markup:
     return markupsafe.Markup(made)
 
 
-def width_limit(program: Program, state: State, citation: str) -> str:
+def width_limit(program: Program, state: Derivation, citation: str) -> str:
     """The page of a width limit: program, limits, kets, brackets, steps, LaTeX, BibTeX."""
     rows = latex.formulas(program, state)
     limits = [row for row in rows if row.relation == r"\to"]
@@ -70,7 +70,7 @@ def cells(row: Formula) -> tuple[markupsafe.Markup, markupsafe.Markup, markupsaf
     return mathml(row.left), mathml(row.relation), mathml(" ".join(row.right))
 
 
-def _gram(state: State, table: GramTable) -> dict[str, Any]:
+def _gram(state: Derivation, table: GramTable) -> dict[str, Any]:
     return {
         "width": table.width,
         "bras": [mathml(rf"\langle {name(label)}|") for label in table.labels],

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.limit.kets import Ket, Step
-from tplimits.limit.state import State
-from tplimits.program.nodes import InitialScalar
-from tplimits.program.program import Program
-from tplimits.program.serial import to_json
+from tplimits.law.kets import Ket, Step
+from tplimits.law.state import Derivation
+from tplimits.program.files.serial import to_json
+from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.program.nodes.program import Program
 from tplimits.report import latex
 from tplimits.report.writing import MOST_NODES, Writer
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
-    from tplimits.numeric.number import Number
+    from tplimits.numbers.number import Number
 
 #: what the files say they are
 LIMIT, NUMBERS = "tplimits width limit", "tplimits numbers"
 
 
-def width_limit(program: Program, state: State, citation: str) -> str:
+def width_limit(program: Program, state: Derivation, citation: str) -> str:
     """Program, kets, scalars and steps; expressions as SymPy text and as LaTeX.
 
     The field "program" holds what `tplimits.to_json` writes, so the file can stand for the program again.
@@ -88,12 +88,12 @@ def written_document(document: Mapping[str, Any]) -> str:
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def _expression(state: State, expr: Expr) -> dict[str, str]:
+def _expression(state: Derivation, expr: Expr) -> dict[str, str]:
     written = state.engine.written_out(expr, MOST_NODES)
     return {"sympy": sympy.sstr(written), "latex": latex.expression(state, written)}
 
 
-def _constants(state: State) -> list[dict[str, Any]]:
+def _constants(state: Derivation) -> list[dict[str, Any]]:
     """What stands in the formulas by its name."""
     writer = Writer(state)
     for expr in (*state.scalars.values(), *state.covariances.values(), *(k.expr for k in state.kets.values())):
@@ -101,7 +101,7 @@ def _constants(state: State) -> list[dict[str, Any]]:
     return [{"name": s.name, "value": _expression(state, value)} for s, value in writer.definitions()]
 
 
-def _ket(state: State, ket: Ket) -> dict[str, Any]:
+def _ket(state: Derivation, ket: Ket) -> dict[str, Any]:
     found: dict[str, Any] = {"name": ket.label, "width": ket.width, "ket": _expression(state, ket.expr)}
     if ket.hat is not None:
         found["hat"] = _expression(state, ket.hat)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.limit.gaussians import CopySource, HatSource, InitialSource
-from tplimits.limit.kets import DotTerm, Ket, Key
-from tplimits.limit.moments import BoxMean, Expectation
-from tplimits.limit.state import State
-from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.program import Program
+from tplimits.law.gaussians import CopySource, HatSource, InitialSource
+from tplimits.law.kets import DotTerm, Ket, Key
+from tplimits.law.moments import BoxMean, Expectation
+from tplimits.law.state import Derivation
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.program import Program
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
 from tplimits.report.latex_names import name
 from tplimits.report.text import shown
@@ -23,7 +23,7 @@ from tplimits.report.writing import Writer
 class Printer(FormulaPrinter):
     """SymPy's LaTeX with Gaussian variables as kets and means as brackets."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Derivation) -> None:
         super().__init__()
         self._state = state
         self._boxes: dict[tuple[int, ...], int] = {}
@@ -90,7 +90,7 @@ def _factor(printer: Printer, term: DotTerm) -> str:
     return "" if term.factor == 1 else printer.doprint(term.factor) + r"\,"
 
 
-def _image(printer: Printer, state: State, written: Writer, ket: Ket) -> list[Formula]:
+def _image(printer: Printer, state: Derivation, written: Writer, ket: Ket) -> list[Formula]:
     """Hat, covariance row and dot of an image W x."""
     label = name(ket.label)
     hat, dot = rf"|{label}\hat{{\rangle}}", rf"|{label}\dot{{\rangle}}"
@@ -121,7 +121,7 @@ def _coefficient(printer: Printer, written: Writer, term: DotTerm, alone: bool) 
     return Formula(factor + _derivative(printer, term), "=", (first, *others))
 
 
-def _rows(program: Program, state: State, printer: Printer, written: Writer, key: Key) -> list[Formula]:
+def _rows(program: Program, state: Derivation, printer: Printer, written: Writer, key: Key) -> list[Formula]:
     """What there is to say about one entry of one instruction."""
     instruction, label = program[key[0]], state.label(key)
     if isinstance(instruction, (InitialMatrix, InitialScalar)):
@@ -137,7 +137,7 @@ def _rows(program: Program, state: State, printer: Printer, written: Writer, key
     return [Formula(_named_ket(label), "=", printer.addends(written(state.kets[key].expr)))]
 
 
-def formulas(program: Program, state: State) -> list[Formula]:
+def formulas(program: Program, state: Derivation) -> list[Formula]:
     """The whole limit, one instruction after the other, then the variances of what stays random."""
     printer, written = Printer(state), Writer(state)
     keys = sorted([*state.kets, *state.scalars])
@@ -152,16 +152,16 @@ def formulas(program: Program, state: State) -> list[Formula]:
     return rows
 
 
-def width_limit(program: Program, state: State) -> str:
+def width_limit(program: Program, state: Derivation) -> str:
     """The limit as an align* environment."""
     return environment(formulas(program, state), "align*")
 
 
-def notebook(program: Program, state: State) -> str:
+def notebook(program: Program, state: Derivation) -> str:
     """The limit for MathJax and KaTeX, which want dollars around an aligned environment."""
     return f"$$\n{environment(formulas(program, state), 'aligned')}\n$$"
 
 
-def expression(state: State, expr: Expr) -> str:
+def expression(state: Derivation, expr: Expr) -> str:
     """One expression of a limit, such as a bracket, as math."""
     return Printer(state).doprint(expr)

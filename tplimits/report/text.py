@@ -9,12 +9,12 @@ import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
-from tplimits.limit.kets import Ket
-from tplimits.limit.moments import BoxMean, Expectation
-from tplimits.limit.state import State
-from tplimits.program.nodes import InitialMatrix
-from tplimits.program.program import Program
-from tplimits.program.render import decimal
+from tplimits.law.kets import Ket
+from tplimits.law.moments import BoxMean, Expectation
+from tplimits.law.state import Derivation
+from tplimits.program.language.render import decimal
+from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.program import Program
 from tplimits.report.writing import Writer
 
 #: expressions larger than this are not simplified for show
@@ -100,7 +100,7 @@ def _ket_line(written: Writer, ket: Ket) -> str:
     return f"{formula(ket.hat)} + {dots}" if dots else formula(ket.hat)
 
 
-def width_limit(program: Program, state: State) -> str:
+def width_limit(program: Program, state: Derivation) -> str:
     """Kets with hat and dot parts, then scalars."""
     rows: list[tuple[str, str]] = []
     written = Writer(state)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sympy import Expr, Symbol
 
-from tplimits.limit.state import State
+from tplimits.law.state import Derivation
 
 #: a mean with more nodes than this is written by its name
 MOST_NODES = 250
@@ -17,7 +17,7 @@ MOST_DEFINITIONS = 60
 class Writer:
     """Writes expressions out and remembers the names it left standing."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Derivation) -> None:
         self._state = state
         self._left: dict[Symbol, None] = {}
 

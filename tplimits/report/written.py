@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tplimits.limit.kets import Step
-from tplimits.program.program import Program
-from tplimits.program.serial import to_json
+from tplimits.law.kets import Step
+from tplimits.program.files.serial import to_json
+from tplimits.program.nodes.program import Program
 from tplimits.report.html import TEMPLATES, cells
 from tplimits.report.json_report import step_document, written_document
 from tplimits.report.latex_formulas import Formula

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
 from tplimits.errors import ProgramError
-from tplimits.program.program import Program
+from tplimits.program.nodes.program import Program
 from tplimits.zoo import (
     arcsine_kernel,
     attention,

@@ -8,9 +8,9 @@ with C₁₁ = C₁₂ = 1 and C₂₂ = 2.
 Reference: Williams 1996, Computing with infinite networks, NIPS
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, erf
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, erf
+from tplimits.program.language.trace import program
 
 
 @program

@@ -12,9 +12,9 @@ Euler's number.
 Reference: Vaswani et al. 2017, Attention is all you need, NIPS; Yang 2019, Tensor Programs I, NeurIPS, for 1/n logits
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, softmax, sum
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, softmax, sum
+from tplimits.program.language.trace import program
 
 
 @program

@@ -11,9 +11,9 @@ them, y = x + c, all with entries N(0, 1); s = return.
 Reference: Hron et al. 2020, Infinite attention, ICML
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, n, sqrt
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, n, sqrt
+from tplimits.program.language.trace import program
 
 
 @program

@@ -10,9 +10,9 @@ Symbols: W is n × n with entries N(0, 1/n); x and v have entries N(0, 1); h = W
 Reference: Schoenholz et al. 2017, Deep information propagation, ICLR; Yang 2020, Tensor Programs II, arXiv:2006.14548
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, step
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, step
+from tplimits.program.language.trace import program
 
 
 @program

@@ -13,9 +13,9 @@ Reference: Ioffe & Szegedy 2015, ICML; Yang et al. 2019, A mean field theory of 
 
 from fractions import Fraction
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import mean, sqrt
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import mean, sqrt
+from tplimits.program.language.trace import program
 
 
 @program

@@ -14,9 +14,9 @@ Reference: Garriga-Alonso, Rasmussen & Aitchison 2019; Novak et al. 2019, both I
 
 import numpy
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import relu, sum
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import relu, sum
+from tplimits.program.language.trace import program
 
 #: for each tap (rows) and position (columns) the position that is read
 TAPS = numpy.array([[3, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 0]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tplimits.program.program import Program
+from tplimits.program.nodes.program import Program
 
 #: the parts of a docstring after its first line, each a paragraph that starts with its name and a colon
 PARTS = ("Limit", "Symbols", "Reference")

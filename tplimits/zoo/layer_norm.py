@@ -10,9 +10,9 @@ Symbols: W is n × n with entries N(0, 1/n); x has entries N(0, 1).
 Reference: Ba, Kiros & Hinton 2016, arXiv:1607.06450; Yang & Littwin 2023, Def. 2.6.1 for scalars in programs
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, relu, sqrt
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, relu, sqrt
+from tplimits.program.language.trace import program
 
 
 @program

@@ -7,9 +7,9 @@ Symbols: x has entries N(0, 1); x′ and x″ are independent copies.
 Reference: Yang & Littwin 2023, Def. 2.6.5 (OuterNonlin); Jones 1948, Ann. Math. Statist. 19, 270, for the value
 """
 
-from tplimits.program.annotations import Vector
-from tplimits.program.operations import avg, maximum, neuron
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Vector
+from tplimits.program.language.operations import avg, maximum, neuron
+from tplimits.program.language.trace import program
 
 
 @program

@@ -9,9 +9,9 @@ Symbols: x has entries N(0, 1); x′ is an independent copy.
 Reference: Yang & Littwin 2023, Def. 2.6.5 (OuterNonlin); Nair 1936, Biometrika 28, 428, for the value
 """
 
-from tplimits.program.annotations import Vector
-from tplimits.program.operations import abs, avg, neuron
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Vector
+from tplimits.program.language.operations import abs, avg, neuron
+from tplimits.program.language.trace import program
 
 
 @program

@@ -9,8 +9,8 @@ Symbols: W is n × n with entries N(0, 1/n); x has entries N(0, 1).
 Reference: Yang & Littwin 2023, Eq. (2.18)
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.trace import program
 
 
 @program

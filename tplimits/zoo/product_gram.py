@@ -10,10 +10,10 @@ Symbols: W and U are n × n, independent, with entries N(0, 1/n); x has entries 
 Reference: Penson & Życzkowski 2011, Phys. Rev. E 83, 061118
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg
-from tplimits.program.program import Program
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg
+from tplimits.program.language.trace import program
+from tplimits.program.nodes.program import Program
 
 
 def product_gram(k: int) -> Program:

@@ -9,9 +9,9 @@ matrix of a and a + b, with C₁₁ = C₁₂ = 1 and C₂₂ = 2.
 Reference: Cho & Saul 2009, Kernel methods for deep learning, NIPS
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, relu
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, relu
+from tplimits.program.language.trace import program
 
 
 @program

@@ -9,9 +9,9 @@ Symbols: W are three independent n × n matrices with entries N(0, 1/n); x has e
 Reference: Yang & Schoenholz 2017, Mean field residual networks, NIPS
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, relu
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, relu
+from tplimits.program.language.trace import program
 
 
 @program

@@ -10,9 +10,9 @@ Symbols: W is n × n with entries N(0, 1/n); x has entries N(0, 1); g is a stand
 Reference: Hu, Shen & Sun 2018, Squeeze-and-excitation networks, CVPR
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, relu, sigmoid, tanh
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, relu, sigmoid, tanh
+from tplimits.program.language.trace import program
 
 
 @program

@@ -9,9 +9,9 @@ Symbols: W is n × n with entries N(0, 1/n); x has entries N(0, 1); g is a stand
 Reference: Yang & Littwin 2023, Def. 2.6.1 (OuterNonlin) and Sec. 2.1 on sign updates
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, neuron, sign
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, neuron, sign
+from tplimits.program.language.trace import program
 
 
 @program

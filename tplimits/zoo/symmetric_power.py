@@ -10,10 +10,10 @@ Symbols: W is n × n with entries N(0, 1/n); x has entries N(0, 1).
 Reference: Wigner 1955, Ann. Math. 62, 548
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg
-from tplimits.program.program import Program
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg
+from tplimits.program.language.trace import program
+from tplimits.program.nodes.program import Program
 
 
 def symmetric_power(k: int) -> Program:

@@ -10,9 +10,9 @@ function Φ.
 Reference: Hendrycks & Gimpel 2016, arXiv:1606.08415; Tsuchida et al. 2021, AAAI
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, gelu
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, gelu
+from tplimits.program.language.trace import program
 
 
 @program

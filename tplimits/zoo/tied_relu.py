@@ -9,9 +9,9 @@ Symbols: W is n × n with entries N(0, 1/n); x has entries N(0, 1); g is a stand
 Reference: Li & Nguyen 2019, On random deep weight-tied autoencoders, ICLR
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import relu
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import relu
+from tplimits.program.language.trace import program
 
 
 @program

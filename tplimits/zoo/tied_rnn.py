@@ -11,9 +11,9 @@ Symbols: W is n × n with entries N(0, 1/n); x0 and b have entries N(0, 1); h_t 
 Reference: Williams 1996, NIPS, for the kernel; Yang 2019, Tensor Programs I, NeurIPS, for recurrent networks
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, erf
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, erf
+from tplimits.program.language.trace import program
 
 
 @program

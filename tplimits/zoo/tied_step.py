@@ -11,9 +11,9 @@ h > 0 and 0 otherwise.
 Reference: Yang & Littwin 2023, Eq. (2.19); Stein 1981, Ann. Statist. 9, 1135
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, step
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, step
+from tplimits.program.language.trace import program
 
 
 @program

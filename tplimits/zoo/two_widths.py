@@ -10,9 +10,9 @@ Symbols: W is k × n with entries N(0, 1/n); x has entries N(0, 1) over width n.
 Reference: Yang & Littwin 2023, Eqs. (2.18) and (2.19), with one factor for each change of width
 """
 
-from tplimits.program.annotations import Matrix, Vector
-from tplimits.program.operations import avg, relu
-from tplimits.program.trace import program
+from tplimits.program.language.annotations import Matrix, Vector
+from tplimits.program.language.operations import avg, relu
+from tplimits.program.language.trace import program
 
 
 @program

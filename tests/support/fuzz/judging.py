@@ -26,8 +26,8 @@ import tplimits as tp
 from fuzz.draft import Case
 from fuzz.measuring import NOT_FINITE, measured
 from fuzz.refusals import judged, reason_of
-from tplimits.check.estimate import Series, fit
-from tplimits.check.verdict import Verdict
+from tplimits.sampling.estimate import Series, fit
+from tplimits.sampling.verdict import Verdict
 
 #: p-values below this are looked at again
 SCREEN = 1e-2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import tplimits as tp
-from tplimits.program.nodes import InitialMatrix
+from tplimits.program.nodes.kinds import InitialMatrix
 
 #: what has no square in floating point is as good as infinite
 LARGEST = 1e150

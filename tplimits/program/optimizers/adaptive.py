@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import sympy
 from sympy import Expr
 
-from tplimits.program.functions import where
+from tplimits.program.nodes.functions import where
 from tplimits.program.optimizers.recursion import (
     TIME,
     G,
     Optimizer,
-    State,
+    OptimizerState,
     exact_of,
     need_range,
     state_symbol,
@@ -71,7 +71,7 @@ class Adam(_Adaptive):
     symbols_of: ClassVar[dict[str, str]] = {"β1": "β1", "β2": "β2", "eps": "ε"}
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         return _means(), self._quotient(m / (1 - β1 ** (TIME + 1)), v / (1 - β2 ** (TIME + 1)))
 
 
@@ -93,7 +93,7 @@ class NAdam(_Adaptive):
     symbols_of: ClassVar[dict[str, str]] = {"β1": "β1", "β2": "β2", "eps": "ε"}
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         ahead = β1 * m / (1 - β1 ** (TIME + 2)) + (1 - β1) * G / (1 - β1 ** (TIME + 1))
         return _means(), self._quotient(ahead, v / (1 - β2 ** (TIME + 1)))
 
@@ -113,8 +113,8 @@ class RMSProp(_Adaptive):
     symbols_of: ClassVar[dict[str, str]] = {"decay": "ρ", "eps": "ε"}
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
-        return (State("v", sympy.S.Zero, ρ * v + (1 - ρ) * G**2),), self._quotient(G, v)
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
+        return (OptimizerState("v", sympy.S.Zero, ρ * v + (1 - ρ) * G**2),), self._quotient(G, v)
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,15 @@ class Adagrad(_Adaptive):
     symbols_of: ClassVar[dict[str, str]] = {"eps": "ε"}
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
-        return (State("v", sympy.S.Zero, v + G**2),), self._quotient(G, v)
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
+        return (OptimizerState("v", sympy.S.Zero, v + G**2),), self._quotient(G, v)
 
 
-def _means() -> tuple[State, State]:
+def _means() -> tuple[OptimizerState, OptimizerState]:
     """The running means of g and g²."""
     return (
-        State("m", sympy.S.Zero, β1 * m + (1 - β1) * G),
-        State("v", sympy.S.Zero, β2 * v + (1 - β2) * G**2),
+        OptimizerState("m", sympy.S.Zero, β1 * m + (1 - β1) * G),
+        OptimizerState("v", sympy.S.Zero, β2 * v + (1 - β2) * G**2),
     )
 
 

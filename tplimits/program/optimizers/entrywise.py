@@ -12,10 +12,18 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.frozen import FrozenDict
+from tplimits.program.language.tracing import exact, plain
+from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.optimizers import regularity
-from tplimits.program.optimizers.recursion import TIME, G, Optimizer, State, exact_of, state_symbol, warn_of_lost
-from tplimits.program.tracing import exact, plain
+from tplimits.program.optimizers.recursion import (
+    TIME,
+    G,
+    Optimizer,
+    OptimizerState,
+    exact_of,
+    state_symbol,
+    warn_of_lost,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Entrywise(Optimizer):
     Q: Callable[..., Any]
     states_by: Mapping[str, Callable[..., Any]] = field(default_factory=dict, hash=False)
     initial: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    _text: tuple[tuple[State, ...], Expr] = field(init=False, repr=False)
+    _text: tuple[tuple[OptimizerState, ...], Expr] = field(init=False, repr=False)
 
     def __init__(
         self,
@@ -59,7 +67,7 @@ class Entrywise(Optimizer):
                 raise ProgramError(f"Entrywise(initial={{{name!r}: …}}): there is no such state.")
         known = {"g": G, "t": TIME, **{name: state_symbol(name) for name in names}}
         text = tuple(
-            State(name, exact_of(starts.get(name, 0)), _expression(update, known, f"the update of {name}"))
+            OptimizerState(name, exact_of(starts.get(name, 0)), _expression(update, known, f"the update of {name}"))
             for name, update in names.items()
         )
         output = _expression(Q, known, "Q")
@@ -72,7 +80,7 @@ class Entrywise(Optimizer):
         warn_of_lost(self, stacklevel=3)
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         return self._text
 
     @cached_property

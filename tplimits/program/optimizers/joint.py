@@ -25,10 +25,10 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.given import positive_number
+from tplimits.program.nodes.given import positive_number
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
 from tplimits.program.optimizers.joint_stepping import NORM_POWER, FactoredStepper, NormStepper
-from tplimits.program.optimizers.recursion import Optimizer, State, exact_of
+from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of
 from tplimits.program.parametrization.exponents import Exponents
 
 
@@ -47,7 +47,7 @@ class _Around(Optimizer):
         return False
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         raise ProgramError(f"{self!r} looks at all entries of a parameter at once; no update of one entry exists.")
 
     def entry_by_entry(self, kind: str) -> Optimizer | None:
@@ -202,7 +202,7 @@ class Adafactor(_Adaptive):
         return False
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         raise ProgramError(f"{self!r} looks at all entries of a matrix at once; no update of one entry exists.")
 
     def entry_by_entry(self, kind: str) -> Optimizer | None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.optimizers.recursion import G, Optimizer, State, exact_of, need_range, state_symbol
+from tplimits.program.optimizers.recursion import G, Optimizer, OptimizerState, exact_of, need_range, state_symbol
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class SGD(Optimizer):
         need_range("SGD", "momentum", self.momentum, below=1)
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         if exact_of(self.momentum) == 0:
             return (), G
         m = state_symbol("m")
-        return (State("m", sympy.S.Zero, Symbol("μ", real=True) * m + G),), m
+        return (OptimizerState("m", sympy.S.Zero, Symbol("μ", real=True) * m + G),), m
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SignSGD(Optimizer):
         need_range("SignSGD", "eps", self.eps)
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         if exact_of(self.eps) == 0:
             return (), sympy.sign(G)
         return (), G / sympy.sqrt(G**2 + Symbol("ε", real=True) ** 2)
@@ -75,5 +75,5 @@ class Frozen(Optimizer):
     """
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         return (), sympy.S.Zero

@@ -20,7 +20,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.given import exact_number
+from tplimits.program.nodes.given import exact_number
 from tplimits.program.optimizers.stepping import Stepper
 from tplimits.program.optimizers.symbols import TIME as TIME
 from tplimits.program.optimizers.symbols import G as G
@@ -36,7 +36,7 @@ def state_symbol(name: str) -> Symbol:
 
 
 @dataclass(frozen=True)
-class State:
+class OptimizerState:
     """What an optimizer remembers of one entry: its value before the first step, and how a step changes it."""
 
     name: str
@@ -59,7 +59,7 @@ class Optimizer:
     # -- what subclasses give -----------------------------------------------------------------
 
     @property
-    def formula(self) -> tuple[tuple[State, ...], Expr]:
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
         """States and output with hyperparameters as symbols; `hyperparameters` has their values."""
         raise ProgramError(f"{type(self).__name__} is no entrywise optimizer with a recursion.")
 
@@ -130,9 +130,11 @@ class Optimizer:
         return {Symbol(s, real=True): exact_of(getattr(self, f)) for f, s in self.symbols_of.items()}
 
     @cached_property
-    def states(self) -> tuple[State, ...]:
+    def states(self) -> tuple[OptimizerState, ...]:
         """The states, with numbers for the hyperparameters."""
-        return tuple(State(s.name, s.initial, s.update.xreplace(self.hyperparameters)) for s in self.formula[0])
+        return tuple(
+            OptimizerState(s.name, s.initial, s.update.xreplace(self.hyperparameters)) for s in self.formula[0]
+        )
 
     @cached_property
     def output(self) -> Expr:

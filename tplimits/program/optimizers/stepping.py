@@ -9,7 +9,7 @@ import numpy
 import sympy
 from numpy.typing import NDArray
 
-from tplimits.program.evaluate import ARRAY_FUNCTIONS, Array
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array
 from tplimits.program.optimizers.symbols import TIME, G
 
 if TYPE_CHECKING:

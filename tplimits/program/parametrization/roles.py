@@ -13,10 +13,10 @@ import networkx
 import sympy
 from sympy import Expr
 
-from tplimits.program.entries import OWN, AxisSum, Entry
-from tplimits.program.frozen import FrozenDict
-from tplimits.program.nodes import InitialMatrix, InitialScalar, InitialVector, OuterNonlin
-from tplimits.program.program import Program
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry
+from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin
+from tplimits.program.nodes.program import Program
 
 KINDS = ("matrix", "vector", "scalar", "readout")
 

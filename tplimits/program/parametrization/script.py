@@ -18,13 +18,13 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError
-from tplimits.program.entries import N
-from tplimits.program.given import positive_number
+from tplimits.program.nodes.entries import N
+from tplimits.program.nodes.given import positive_number
+from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
 from tplimits.program.parametrization.table import Parametrization
-from tplimits.program.program import Program
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError
-from tplimits.program.frozen import FrozenDict
-from tplimits.program.network import parameters
+from tplimits.program.network.network import parameters
+from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.exponents import Exponents, exponent
 from tplimits.program.parametrization.roles import KINDS, roles
-from tplimits.program.program import Program
 
 #: what the layers of a perceptron are in the general table
 LAYERS = {"hidden": "matrix", "input": "vector", "output": "readout"}

@@ -11,9 +11,9 @@ NeurIPS
 
 import numpy
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import mean, relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import mean, relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 #: the position that each tap (rows) reads at each place (columns); −1 is outside
 TAPS = numpy.array([[-1, 0, 1, 2, 3], [0, 1, 2, 3, 4], [1, 2, 3, 4, -1]])

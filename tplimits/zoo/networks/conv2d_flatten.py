@@ -12,9 +12,9 @@ NeurIPS
 
 import numpy
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 #: the position that each tap (rows) reads at each place (columns); −1 is outside
 _PADDED = numpy.pad(numpy.arange(9).reshape(3, 3), 1, constant_values=-1)

@@ -9,9 +9,9 @@ N(0, 1/n), vectors N(0, 1).
 Reference: Dauphin et al. 2017, Language modeling with gated convolutional networks, ICML
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import sigmoid, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import sigmoid, size, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

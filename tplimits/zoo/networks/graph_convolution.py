@@ -10,9 +10,9 @@ Reference: Du et al. 2019, Graph neural tangent kernel, NeurIPS
 
 import numpy
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import constant, relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import constant, relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 _LINKS = numpy.eye(4) + numpy.eye(4, k=1) + numpy.eye(4, k=-1)
 #: the weight of a neighbour (columns) at a node (rows)

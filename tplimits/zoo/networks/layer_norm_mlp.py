@@ -12,9 +12,9 @@ at 1 and β at 0.
 Reference: Ba, Kiros & Hinton 2016, arXiv:1607.06450; Yang 2020, Tensor Programs II, arXiv:2006.14548
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import avg, relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import avg, relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

@@ -13,9 +13,9 @@ vectors N(0, 1).
 Reference: Hron et al. 2020, Infinite attention, ICML
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import avg, mean, size, sqrt, sum, width
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import avg, mean, size, sqrt, sum, width
+from tplimits.program.network.network import network
 
 
 @network

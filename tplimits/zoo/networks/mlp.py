@@ -8,9 +8,9 @@ Symbols: ξ and ξ′ are inputs with d entries; matrices W have entries N(0, 1/
 Reference: Lee et al. 2018, ICLR; Jacot, Gabriel & Hongler 2018, NeurIPS
 """
 
-from tplimits.program.annotations import Input, Matrix, Scalar, Vector
-from tplimits.program.network import network, readout
-from tplimits.program.operations import relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Scalar, Vector
+from tplimits.program.language.operations import relu, size, sqrt, sum
+from tplimits.program.network.network import network, readout
 
 
 @network

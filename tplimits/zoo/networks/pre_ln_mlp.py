@@ -9,9 +9,9 @@ over neurons and divides by the standard deviation.
 Reference: Xiong et al. 2020, On layer normalization in the transformer architecture, ICML
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import avg, relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import avg, relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

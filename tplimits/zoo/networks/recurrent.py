@@ -10,9 +10,9 @@ Symbols: ξ and ξ′ are inputs of three steps with d entries; W has entries N(
 Reference: Alemohammad et al. 2021, The recurrent neural tangent kernel, ICLR
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import erf, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import erf, size, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

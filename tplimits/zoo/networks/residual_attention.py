@@ -10,9 +10,9 @@ Reference: Hron et al. 2020, Infinite attention, ICML, with its Table 1 correcte
 
 import numpy
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import avg, constant, mean, relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import avg, constant, mean, relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 _AT = numpy.arange(4) / 4
 #: covariance of the encodings of two positions

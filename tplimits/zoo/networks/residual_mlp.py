@@ -8,9 +8,9 @@ Symbols: ξ and ξ′ are inputs with d entries; matrices have entries N(0, 1/n)
 Reference: Yang & Schoenholz 2017, Mean field residual networks, NeurIPS
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import erf, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import erf, size, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

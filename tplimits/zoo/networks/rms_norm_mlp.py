@@ -8,9 +8,9 @@ Symbols: ξ and ξ′ are inputs with d entries; U and v have entries N(0, 1), g
 Reference: Zhang & Sennrich 2019, Root mean square layer normalization, NeurIPS
 """
 
-from tplimits.program.annotations import Input, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import avg, relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Vector
+from tplimits.program.language.operations import avg, relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

@@ -10,9 +10,9 @@ Symbols: ξ and ξ′ are inputs with d entries; W has entries N(0, 1/n), U and 
 Reference: Williams 1996, NIPS, and Cho & Saul 2009, NIPS, for the two kernels
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import erf, relu, size, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import erf, relu, size, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

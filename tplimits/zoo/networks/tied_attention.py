@@ -11,9 +11,9 @@ Symbols: ξ and ξ′ are inputs of four tokens with d entries; matrices have en
 Reference: Yang 2019, Tensor Programs I, NeurIPS; Hron et al. 2020, Infinite attention, ICML
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import avg, mean, relu, size, softmax, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import avg, mean, relu, size, softmax, sqrt, sum
+from tplimits.program.network.network import network
 
 
 @network

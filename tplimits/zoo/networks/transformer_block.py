@@ -9,9 +9,9 @@ LayerNorm over neurons.
 Reference: Vaswani et al. 2017, NIPS; Xiong et al. 2020, ICML; Hron et al. 2020, ICML, for the kernel
 """
 
-from tplimits.program.annotations import Input, Matrix, Vector
-from tplimits.program.network import network
-from tplimits.program.operations import avg, gelu, mean, size, softmax, sqrt, sum
+from tplimits.program.language.annotations import Input, Matrix, Vector
+from tplimits.program.language.operations import avg, gelu, mean, size, softmax, sqrt, sum
+from tplimits.program.network.network import network
 
 
 def _normalised(x):

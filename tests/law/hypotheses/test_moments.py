@@ -1,0 +1,231 @@
+"""Second moments: radial and removable poles, means over boxes, numbers too large; and what stays in doubt."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy
+import pytest
+import sympy
+from sympy import Rational, sqrt
+
+import tplimits as tp
+from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.tails import Growth
+from tplimits.program.nodes import functions as tp_functions
+
+
+def radial(power):
+    """E r^power for two standard normals."""
+    return float(2 ** (mpmath.mpf(power) / 2) * mpmath.gamma(1 + mpmath.mpf(power) / 2))
+
+
+def normal(f):
+    return float(mpmath.quad(lambda g: f(g) * mpmath.npdf(g), [-30, -1, 0, 1, 30]))
+
+
+SLOPE = normal(lambda g: mpmath.tanh(g) / g if g else 1)
+POLES = {
+    "x²/r": (lambda x, y: x**2 / sqrt(x**2 + y**2), radial(1) / 2),
+    "|x|/r": (lambda x, y: sympy.Abs(x) / sqrt(x**2 + y**2), 2 / mpmath.pi),
+    "y²/r²": (lambda x, y: y**2 / (y**2 + x**2), 0.5),
+    "r^(−1/2)": (lambda x, y: (x**2 + y**2) ** Rational(-1, 4), radial(-0.5)),
+    "tanh(x)/x": (lambda x, y: sympy.tanh(x) / x + y, SLOPE),
+    "sin(3x)/x": (lambda x, y: sympy.sin(3 * x) / x, normal(lambda g: mpmath.sin(3 * g) / g if g else 3)),
+    "(x+y)²/(…)": (lambda x, y: (x + y) ** 2 / (2 * x**2 + 2 * y**2), 0.5),
+    "|x|^(−1/3)": (
+        lambda x, y: sympy.Abs(x) ** Rational(-1, 3),
+        normal(lambda g: abs(g) ** mpmath.mpf(-1 / 3) if g else 0),
+    ),
+    "product": (
+        lambda x, y: sympy.tanh(x) * sympy.tanh(y) / (x * y),
+        normal(lambda g: mpmath.tanh(g) / g if g else 1) ** 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", POLES)
+def test_radial_and_removable_poles_are_seen(case):
+    function, expected = POLES[case]
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg(tp.elementwise(function)(x, y))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(float(expected), abs=1e-6)
+
+
+x, y = (sympy.Symbol(name, real=True) for name in "xy")
+
+
+@pytest.fixture
+def law():
+    gaussians = Gaussians()
+    for position, symbol in enumerate((x, y)):
+        assert gaussians.add(symbol.name, InitialSource(position, ())) == symbol
+    return gaussians
+
+
+@pytest.mark.parametrize(
+    "ket",
+    [
+        1 / sqrt(x**2 + y**2),  # E r^(−2) diverges
+        x / (sympy.Abs(x) * sqrt(x**2 + y**2)),  # one numerator does not make up for two poles
+        1 / (x**2 + 2 * x * y + y**2) ** Rational(1, 4),  # one form, not two
+        sympy.sin(x) / x**2,
+        sympy.exp(1 / sympy.Abs(x) ** Rational(1, 3)),
+        sympy.exp(x**2 / 5) * sympy.cosh(x**2 / 5),
+        1 / sqrt(sympy.Abs(x) * sympy.Abs(sympy.tanh(x))),
+        sympy.tanh(sqrt(sympy.tanh(x) + y)),  # not real, however bounded
+        sympy.sin(1 / tp_functions.step(x)),  # no number for x < 0, however bounded
+    ],
+)
+def test_what_is_not_square_integrable_is_not_established(ket, law):
+    assert not tail(ket, law).established
+
+
+def test_a_pole_under_a_logarithm_or_a_root_is_not_called_infinite(law):
+    for ket in (sympy.log(1 + 1 / sympy.Abs(sympy.sin(y))), (1 + 1 / sympy.Abs(sympy.sin(y))) ** Rational(1, 4)):
+        assert tail(ket, law).kind is not Growth.INFINITE
+
+
+def test_integrable_powers(law):
+    assert tail((x**2 + y**2) ** Rational(-1, 4), law).power == 4
+    assert tail((x**2 + sympy.Abs(y)) ** Rational(-1, 2), law).power == 3  # P(D < ε) ~ ε^(3/2)
+    assert tail(sympy.exp(x**2 / 6), law).power == pytest.approx(3)
+    assert tail(sympy.Abs(x) ** Rational(-1, 3) * sympy.Abs(y) ** Rational(-1, 3), law).power == 3  # independent
+    assert tail(sympy.Abs(x * y) ** Rational(-1, 3), law).power == 3
+    assert tail(x / sqrt(x**2 + y**2), law).power == sympy.oo
+
+
+def test_a_mean_over_boxes_has_the_tail_of_what_is_averaged():
+    """avg over b of relu(h + h_b) times h: a closed form with exp(h²/v)·exp(−h²/v) inside."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h, b = W @ tp.sin(x), tp.neuron("b")
+        y = tp.avg(tp.relu(h + h[b]), over=b)
+        return tp.avg(y * h), tp.avg((W.T @ y) * x)
+
+    numbers = tp.derive(program).evaluate()
+    assert numbers["return[0]"].value == pytest.approx(float((1 - mpmath.exp(-2)) / 4), abs=1e-12)
+    # W.T y = … + E[∂y/∂h]·sin x and E x sin x = exp(−1/2), E ∂y/∂h = 1/2
+    assert numbers["return[1]"].value == pytest.approx(float(mpmath.exp(-0.5) / 2), abs=1e-12)
+
+
+def test_a_mean_of_a_sign_over_boxes():
+    """E_b sign(h1 x1_b + h2 x2_b) x1_b = √(2/π) h1/√(h1² + h2²), whose average with h1 is ½."""
+
+    @tp.program
+    def program(x1: tp.Vector, x2: tp.Vector, h1: tp.Vector, h2: tp.Vector):
+        b = tp.neuron("b")
+        y = tp.avg(tp.sign(h2 * x2[b] + h1 * x1[b]) * x1[b], over=b)
+        return tp.avg(y * h1), tp.avg(y * y)
+
+    numbers = tp.derive(program).evaluate()
+    assert [n.value for n in numbers.values()] == pytest.approx([0.5, float(1 / mpmath.pi)], abs=1e-9)
+
+
+def test_means_inside_means_with_a_kink_have_a_numerical_form():
+    @tp.program
+    def program(x: tp.Vector):
+        b, c = tp.neuron("b"), tp.neuron("c")
+        y = tp.avg(tp.tanh(x + x[b]), over=b)
+        return tp.avg(tp.tanh(tp.avg(tp.relu(y[c] - x), over=c)))
+
+    number = tp.derive(program).evaluate()["return"]
+    assert number.error < 1e-4
+    assert number.value == pytest.approx(nested(), abs=2e-3)
+
+
+def nested():
+    """The nested mean by Gauss–Hermite rules, to three digits: it has a kink."""
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(80)
+    weights = weights / weights.sum()
+    inner = (numpy.tanh(nodes[:, None] + nodes) * weights).sum(axis=1)
+    outer = (numpy.maximum(inner[None] - nodes[:, None], 0) * weights).sum(axis=1)
+    return float((numpy.tanh(outer) * weights).sum())
+
+
+def test_numbers_too_large_for_doubles_are_not_printed():
+    @tp.program
+    def closed(x: tp.Vector):
+        return tp.avg(tp.exp(40 * x)), tp.avg(x * x)
+
+    @tp.program
+    def integrated(x: tp.Vector):
+        return tp.avg(tp.exp(40 * x) * tp.tanh(x) ** 2)
+
+    limit = tp.derive(closed)
+    assert limit.scalar("return[0]") == sympy.exp(800)
+    with pytest.raises(tp.EvaluationError, match=r"exp\(800\).*too large for a double"):
+        limit.evaluate()
+    assert limit.evaluate(only=["return[1]"])["return[1]"].value == 1
+    with pytest.raises(tp.EvaluationError, match="further out than quadrature looks"):
+        tp.derive(integrated).evaluate()
+
+
+@pytest.mark.parametrize("slope", [3, 5])
+def test_mass_beyond_the_nodes_is_in_the_error(slope):
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(tp.exp(slope * x) * tp.tanh(x) ** 2)
+
+    with mpmath.workdps(30):
+        shifted = mpmath.quad(lambda g: mpmath.tanh(g + slope) ** 2 * mpmath.npdf(g), [-20, -slope, 0, 20])
+        expected = mpmath.exp(mpmath.mpf(slope) ** 2 / 2) * shifted
+    number = tp.derive(program).evaluate()["return"]
+    assert abs(number.value - float(expected)) <= number.error <= 1e-9 * number.value
+
+
+SCALARS = {
+    "gelu": (tp.gelu, lambda s: s * mpmath.ncdf(s)),
+    "softplus": (tp.softplus, lambda s: mpmath.log(1 + mpmath.exp(s))),
+    "sigmoid": (tp.sigmoid, lambda s: 1 / (1 + mpmath.exp(-s))),
+}
+
+
+@pytest.mark.parametrize("case", SCALARS)
+def test_functions_of_scalars(case):
+    function, expected = SCALARS[case]
+
+    @tp.program
+    def program(x: tp.Vector):
+        s = tp.avg(x * x)
+        return function(s), tp.sqrt(function(2 * s)) / function(s), tp.avg(tp.relu(x - function(s)) ** 2)
+
+    found = [n.value for n in tp.derive(program).evaluate().values()][:3]
+    at = expected(mpmath.mpf(1))
+    third = mpmath.quad(lambda g: (g - at) ** 2 * mpmath.npdf(g), [at, 12])
+    assert found == pytest.approx([float(v) for v in (at, mpmath.sqrt(expected(mpmath.mpf(2))) / at, third)], abs=1e-12)
+
+
+@tp.program
+def doubtful(x: tp.Vector, y: tp.Vector):
+    """E 1/r exists, E 1/r² does not."""
+    z = tp.elementwise(lambda u, v: 1 / sqrt(u**2 + v**2))(x, y)
+    return tp.avg(z), tp.avg(x * x)
+
+
+def test_a_doubt_blocks_what_rests_on_it_and_can_be_taken_on():
+    limit = tp.derive(doubtful)
+    assert "not established: moment of z" in repr(limit)
+    with pytest.raises(tp.EvaluationError, match=r"moment not established: z at .*assume=\('moment of z',\)"):
+        limit.evaluate()
+    assert limit.evaluate(only=["return[1]"])["return[1]"].value == 1
+    assumed = tp.derive(doubtful, assume=("moment of z",))
+    assert assumed.evaluate()["return[0]"].value == pytest.approx(radial(-1), abs=1e-6)
+    assert "assumed: moment of z" in repr(assumed)
+    assert assumed.steps[-1].rule == "assumption" and "moment of z" in str(assumed.steps[-1])
+
+
+def test_only_doubts_can_be_assumed():
+    with pytest.raises(tp.ProgramError, match="its doubts are 'moment of z'"):
+        tp.derive(doubtful, assume="moment of y")
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.sum(U * ξ, over="d")
+
+    with pytest.raises(tp.ProgramError, match="only the width limit"):
+        tp.derive(network, tp.Kernels(), assume=("moment of z",))

@@ -1,0 +1,109 @@
+"""Determinants along a recursion against 80 digits; Grams of nearly collinear inputs against exact fractions."""
+
+import itertools
+from fractions import Fraction
+
+import mpmath
+import numba
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tplimits.numbers.moments.determinants import gram_determinant, rule
+from tplimits.numbers.moments.inputs import input_gram
+
+DIGITS = 80
+
+
+def kernels():
+    gaps = [1.0, 0.5, 0.1, *(mpmath.mpf(10) ** -k for k in range(2, 25))]
+    for gap, sign, c11, ratio in itertools.product(gaps, (1, -1), (1e-8, 1.0, 1e4), (1e-8, 1.0, 3.0, 1e8)):
+        with mpmath.workdps(DIGITS):
+            first, second = mpmath.mpf(c11), mpmath.mpf(c11 * ratio)
+            cross = sign * (1 - gap) * mpmath.sqrt(first * second)
+            det = first * second * gap * (2 - gap)
+        yield first, cross, second, det
+
+
+def largest_error(function, exact):
+    worst = 0.0
+    for kernel in kernels():
+        with mpmath.workdps(DIGITS):
+            expected = exact(*kernel)
+            found = mpmath.mpf(float(function(*map(float, kernel))))
+            worst = max(worst, float(abs(found - expected) / expected))
+    return worst
+
+
+@pytest.mark.parametrize("scalar", [True, False])
+@pytest.mark.parametrize(("a", "b"), [(1.0, 0.5), (2.0, 0.0), (2.0, 0.1)])
+def test_affine(a, b, scalar):
+    assert largest_error(rule("affine", scalar, a, b), lambda p, q, s, d: a * a * d + a * b * (p + s - 2 * q)) < 2e-15
+
+
+@pytest.mark.parametrize("slopes", [(1.0, 0.0), (1.0, -0.25), (1.0, 1.0), (1.0, -1.0), (1.0, 0.5)])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_piecewise_linear(slopes, compiled):
+    up, down = slopes
+
+    def exact(p, q, s, d):
+        angle = mpmath.atan2(mpmath.sqrt(d), q)
+        m = (mpmath.mpf(up) ** 2 + down**2) / 2
+        kappa = (
+            mpmath.cos(angle) + (up + down) ** 2 / (2 * m) * (mpmath.sin(angle) - angle * mpmath.cos(angle)) / mpmath.pi
+        )
+        return m * m * p * s * (1 - kappa**2)
+
+    function = rule("piecewise_linear", compiled, *slopes)
+    assert largest_error(numba.njit(error_model="numpy")(function) if compiled else function, exact) < 3e-15
+
+
+@pytest.mark.parametrize("scalar", [True, False])
+def test_sums(scalar):
+    function = rule("summed", scalar)
+    for k, other in itertools.product(
+        itertools.islice(kernels(), 0, None, 7), itertools.islice(kernels(), 1, None, 11)
+    ):
+        with mpmath.workdps(DIGITS):
+            # entries as doubles, cross entries from the determinants
+            first, second = (
+                (p, mpmath.sign(q) * mpmath.sqrt(p * s - d), s, d)
+                for p, q, s, d in ([mpmath.mpf(float(v)) for v in kernel] for kernel in (k, other))
+            )
+            if first[0] * first[2] < first[3] or second[0] * second[2] < second[3]:
+                continue
+            a, b, c = (first[i] + second[i] for i in range(3))
+            expected = a * c - b * b
+            found = mpmath.mpf(float(function(*map(float, (*first, *second)))))
+            assert abs(found - expected) <= 1e-13 * expected
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(-1, 1))
+def test_the_determinant_of_doubles_is_exact(c11, c22, rho):
+    c12 = rho * (c11 * c22) ** 0.5
+    exact = Fraction(c11) * Fraction(c22) - Fraction(c12) ** 2
+    assert float(gram_determinant(c11, c12, c22)) == pytest.approx(max(float(exact), 0.0), rel=1e-14, abs=1e-34)
+
+
+@pytest.mark.parametrize("distance", [2.0**-k for k in (2, 12, 22, 32, 42)])
+def test_grams_of_nearly_collinear_inputs(distance):
+    rng = numpy.random.default_rng(3)
+    first = rng.integers(-8, 9, size=(5, 6)).astype(float)
+    second = -3 * first + distance * rng.integers(-8, 9, size=(5, 6))
+    c11, c12, c22, det = input_gram(first, second)
+    for i in range(5):
+        x, y = ([Fraction(v) for v in row[i]] for row in (first, second))
+        xx, xy, yy = (sum(a * b for a, b in zip(*pair, strict=True)) for pair in ((x, x), (x, y), (y, y)))
+        exact = float(xx * yy - xy * xy)
+        share = (exact / (float(xx) * float(yy))) ** 0.5
+        assert det[i, i] == pytest.approx(exact, rel=1e-9 + 1e-14 / share)
+    assert c11.shape == (5, 1) and c22.shape == (1, 5) and c12.shape == (5, 5)
+
+
+def test_inputs_of_one_dimension_are_collinear_and_equal_inputs_too():
+    line = numpy.linspace(-2, 2, 7)[:, None]
+    assert not input_gram(line, line)[3].any()
+    x = numpy.random.default_rng(0).normal(size=(4, 5))
+    c11, _, c22, det = input_gram(x, numpy.concatenate([x, -x]))
+    assert (numpy.diagonal(det[:, :4]) <= 1e-31 * c11[:, 0] * c22[0, :4]).all()

@@ -1,0 +1,189 @@
+"""Moments without a closed form, what every moment has in common, and what is refused."""
+
+import math
+
+import mpmath
+import numpy
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.moments.function import closed_code, moment, with_constants
+from tplimits.numbers.moments.mehler import mehler_sum
+from tplimits.program.nodes import functions as heads
+from tplimits.program.nodes.evaluate import evaluate
+
+X, Y, Z = sympy.symbols("x y z", real=True)
+SMOOTH = {
+    "tanh": sympy.tanh,
+    "softplus": heads.softplus,
+    "swish": lambda t: t * heads.sigmoid(t),
+    "mish": lambda t: t * sympy.tanh(heads.softplus(t)),
+    "slope of tanh": lambda t: 1 - sympy.tanh(t) ** 2,
+}
+
+
+def by_trapezoids(integrand, c11, c12, det, count=1000):
+    """(E F, E|F|) by the trapezoidal rule, exponentially accurate for analytic functions."""
+    z = numpy.linspace(-12, 12, count)
+    w = 24 / (count - 1) * numpy.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    y = c12 / math.sqrt(c11) * z[:, None] + math.sqrt(det / c11) * z[None, :]
+    values = evaluate(integrand, {X: math.sqrt(c11) * z[:, None], Y: y})
+    return w @ values @ w, w @ abs(values) @ w
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize(("c11", "c22"), [(1e-6, 1.0), (1.0, 1.0), (0.3, 9.0), (25.0, 4.0)])
+def test_expansions_agree_with_the_trapezoidal_rule_and_know_their_error(name, c11, c22):
+    integrand = SMOOTH[name](X) * SMOOTH[name](Y)
+    found = moment(integrand, (X, Y))
+    assert found.route == "expansion"
+    for rho in (0.0, 1e-6, -0.5, 0.9, 0.999999, -(1 - 1e-9), 1.0, -1.0):
+        c12, det = rho * math.sqrt(c11 * c22), c11 * c22 * (1 - rho * rho)
+        expected, size = by_trapezoids(integrand, c11, c12, det)
+        value, error = found(c11, c12, c22, det=det)
+        assert abs(value - expected) <= 1e-9 * size
+        assert abs(value - expected) <= error + 1e-14 * size
+        assert error <= 1e-8 * size
+
+
+def relu_smoothed(m, s):
+    return m * mpmath.ncdf(m / s) + s * mpmath.npdf(m / s) if s else max(m, mpmath.mpf(0))
+
+
+def shifted_smoothed(m, s):
+    return relu_smoothed(m - 1, s)
+
+
+def elu_smoothed(m, s):
+    if not s:
+        return m if m > 0 else mpmath.expm1(m)
+    return relu_smoothed(m, s) + mpmath.exp(m + s * s / 2) * mpmath.ncdf(-(m + s * s) / s) - mpmath.ncdf(-m / s)
+
+
+@pytest.mark.parametrize(
+    ("head", "smoothed", "kink"),
+    [
+        (lambda t: heads.where(t, t, sympy.exp(t) - 1), elu_smoothed, 0),
+        (lambda t: heads.relu(t - 1), shifted_smoothed, 1),
+    ],
+)
+@pytest.mark.parametrize(
+    ("c11", "c22", "rho"), [(1, 1, 0.3), (1, 1, 0.99), (2, 0.5, 0.9999), (1, 1, 1.0), (100, 1, -0.9), (1, 4, 1 - 1e-9)]
+)
+def test_kinked_functions_agree_with_mpmath(head, smoothed, kink, c11, c22, rho):
+    c12, det = rho * math.sqrt(c11 * c22), c11 * c22 * (1 - rho) * (1 + rho)
+    s, deviation = mpmath.sqrt(mpmath.mpf(det) / c11), mpmath.sqrt(c11)
+    slope = mpmath.mpf(c12) / deviation
+    near = [kink / slope + u * s / slope for u in (-6, -2, 0, 2, 6)]
+    ends = sorted({-12, -6, -3, -1, 0, 1, 3, 6, 12, kink / deviation, *(e for e in near if abs(e) < 12)})
+    expected = mpmath.quad(
+        lambda z: smoothed(deviation * z, mpmath.mpf(0)) * smoothed(slope * z, s) * mpmath.npdf(z), ends
+    )
+    value, error = moment(head(X) * head(Y), (X, Y))(c11, c12, c22, det=det)
+    assert abs(value - expected) <= 1e-9 * abs(expected)
+    assert abs(value - expected) <= error + 1e-12 * abs(expected)  # mpmath works to 1e-13
+
+
+def test_one_variable():
+    squared = moment(sympy.tanh(X) ** 2, (X,))
+    values, errors = squared(numpy.array([0.0, 1e-8, 1.0]))
+    expected = mpmath.quad(lambda z: mpmath.tanh(z) ** 2 * mpmath.npdf(z), [-12, 0, 12])
+    assert values[0] == 0
+    assert values[1] == pytest.approx(1e-8 - 2e-16, rel=1e-12)  # tanh² = x² − 2x⁴/3 + …, E x⁴ = 3c²
+    assert abs(values[2] - expected) <= errors[2] + 1e-15
+    assert float(moment(heads.relu(X) ** 2, (X,))(3.0)[0]) == pytest.approx(1.5, rel=1e-15)
+    assert float(moment(heads.relu(X), (X,))(3.0)[0]) == pytest.approx(math.sqrt(3 / (2 * math.pi)), rel=1e-15)
+
+
+def test_functions_that_do_not_separate():
+    larger = moment(heads.maximum(X, Y), (X, Y))
+    assert larger.route == "quadrature"
+    c11, c12, c22 = numpy.array([1.0, 1.0, 2.0]), numpy.array([0.5, 0.0, 1.0]), numpy.array([2.0, 0.0, 1.0])
+    values, errors = larger(c11, c12, c22)
+    expected = numpy.sqrt((c11 + c22 - 2 * c12) / (2 * math.pi))
+    assert (abs(values - expected) <= errors + 1e-15).all() and (errors < 1e-8).all()
+    three = moment(heads.step(X) * heads.step(Y) * heads.step(Z), (X, Y, Z))
+    expected = 1 / 8 + sum(map(math.asin, (0.5, 0.2, 0.3))) / (4 * math.pi)
+    assert float(three(1.0, 0.5, 0.2, 1.0, 0.3, 1.0)[0]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_sums_of_products_and_constants():
+    a = sympy.Symbol("a", real=True)
+    integrand = heads.relu(X) * heads.relu(Y) + a * X * Y
+    found = moment(integrand, (X, Y), with_constants({a: 0.5}))
+    assert found.route == "closed"
+    assert float(found(2.0, 2.0, 2.0)[0]) == pytest.approx(2.0, rel=1e-15)
+    shifted = moment(sympy.exp(X) * sympy.exp(-Y / 2), (X, Y))
+    assert float(shifted(1.0, 0.5, 2.0)[0]) == pytest.approx(math.exp(0.5), rel=1e-14)
+
+
+def test_rows_and_the_compiled_sum():
+    found = moment(sympy.tanh(X) * sympy.tanh(Y), (X, Y))
+    left, right = found.rows(0, numpy.array([1.0, 2.0])), found.rows(1, numpy.array([0.5]))
+    value = mehler_sum(left.coefficients[1], right.coefficients[0], 0.7, 64)
+    assert value == pytest.approx(float(found(2.0, 0.7, 0.5)[0]), rel=1e-12)
+    assert mehler_sum.py_func(left.coefficients[1], right.coefficients[0], 0.7, 64) == pytest.approx(value, rel=1e-14)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["relu", "gelu", "tanh", "softplus", "step"]),
+    st.floats(1e-4, 50),
+    st.floats(1e-4, 50),
+    st.floats(-1, 1),
+)
+def test_symmetry_and_positivity(name, c11, c22, rho):
+    head = {"relu": heads.relu, "gelu": heads.gelu, "step": heads.step, **SMOOTH}[name]
+    found = moment(head(X) * head(Y), (X, Y))
+    c12 = rho * math.sqrt(c11) * math.sqrt(c22) * (1 - 1e-15)
+    there, back = found(c11, c12, c22), found(c22, c12, c11)
+    assert abs(there[0] - back[0]) <= there[1] + back[1]
+    first, second = found(c11, c11, c11), found(c22, c22, c22)
+    room = math.sqrt(first[0] + first[1]) * math.sqrt(second[0] + second[1])
+    assert abs(there[0]) <= room * (1 + 1e-12) + there[1]  # Cauchy–Schwarz: the Gram of a pair is positive
+
+
+def test_single_precision_goes_in_and_comes_out():
+    found = moment(heads.relu(X) * heads.relu(Y), (X, Y))
+    value, error = found(*(numpy.float32(c) for c in (1.0, 0.3, 2.0)))
+    assert value.dtype == error.dtype == numpy.float32
+    assert abs(float(value) - float(found(1.0, float(numpy.float32(0.3)), 2.0)[0])) <= error
+
+
+def test_shapes_broadcast_and_may_be_empty():
+    found = moment(sympy.tanh(X) * sympy.tanh(Y), (X, Y))
+    assert found(numpy.ones((3, 1)), 0.5 * numpy.ones((3, 4)), numpy.ones((1, 4)))[0].shape == (3, 4)
+    assert found(numpy.ones(0), numpy.ones(0), numpy.ones(0))[0].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("law", "text"),
+    [
+        ((1.0, math.nan, 1.0), "finite"),
+        ((-1.0, 0.0, 1.0), "negative"),
+        ((1.0, 1.1, 1.0), "larger"),
+        ((1.0,), "needs 3"),
+    ],
+)
+def test_laws_that_are_none_are_refused(law, text):
+    with pytest.raises(EvaluationError, match=text):
+        moment(heads.relu(X) * heads.relu(Y), (X, Y))(*law)
+
+
+def test_integrands_that_have_no_moment_are_refused():
+    with pytest.raises(EvaluationError, match="Dirac"):
+        moment(heads.step(X).diff(X), (X,))
+    with pytest.raises(EvaluationError, match="no value for z"):
+        moment(X * Z, (X, Y))
+    with pytest.raises(EvaluationError, match="finite"):
+        moment(sympy.log(X), (X,))(1.0)
+    with pytest.raises(EvaluationError, match="no closed form"):
+        closed_code([moment(sympy.tanh(X), (X,))])
+
+
+def test_a_law_of_three_that_is_not_positive_is_refused():
+    with pytest.raises(EvaluationError, match="not positive semidefinite"):
+        moment(X * Y * Z, (X, Y, Z))(1.0, 0.9, -0.9, 1.0, 0.9, 1.0)

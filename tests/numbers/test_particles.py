@@ -1,0 +1,175 @@
+"""Particles: unbiased, honest about their errors, at least as quiet as a network of that width."""
+
+import math
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy
+import pytest
+import scipy.stats
+
+import tplimits as tp
+from tplimits.numbers.conditioning import Normals, Population
+from tplimits.numbers.matrices import InitialOperator
+from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets, source
+from tplimits.numbers.particles import ParticleExecution, observed, replicate
+
+
+@tp.program
+def tied(W: tp.Matrix, x: tp.Vector):
+    z = W.T @ tp.tanh(W @ x)
+    return tp.avg(x * z), tp.avg(z * z)
+
+
+@tp.program
+def distance(x: tp.Vector):
+    β = tp.neuron("β")
+    return tp.avg(tp.avg(tp.abs(x - x[β]), over=β))
+
+
+@tp.program
+def widths(W: tp.Matrix["k", "n"], x: tp.Vector):
+    z = W.T @ tp.relu(W @ x)
+    return tp.avg(x * z), tp.avg(z * z)
+
+
+def populations(white, size=64, seed=0):
+    rows, columns = numpy.random.default_rng(seed).spawn(2)
+    return Population(Normals(rows, size), white), Population(Normals(columns, size), white)
+
+
+@pytest.mark.parametrize("white", [True, False])
+def test_an_implicit_matrix_is_linear_and_its_transpose_is_its_adjoint(white):
+    rows, columns = populations(white)
+    rng = numpy.random.default_rng(1)
+    matrix = InitialOperator(rows, columns)
+    x, y, u = rng.standard_normal((3, 1, 64))
+    wx, wty = matrix.apply(x, False), matrix.apply(y, True)
+    assert y @ wx.T == pytest.approx(wty @ x.T, abs=1e-10)
+    wu = matrix.apply(u, False)
+    assert matrix.apply(2 * x - u, False) == pytest.approx(2 * wx - wu, abs=1e-10)
+    assert matrix.apply(y - 3 * y, True) == pytest.approx(-2 * wty, abs=1e-10)
+
+
+def test_white_columns_have_exact_moments():
+    rows, _ = populations(True)
+    a, b = rows.fresh(1)[0], rows.fresh(1)[0]
+    assert [a.sum(), a @ b] == pytest.approx([0, 0], abs=1e-10)
+    assert a @ a == pytest.approx(64)
+
+
+def test_lazy_columns_have_the_law_of_a_real_matrix():
+    """|W x|² of a 64 × 64 matrix is |x|²/64 times a χ² with 64 degrees of freedom."""
+    values = []
+    for seed in range(400):
+        rows, columns = populations(False, seed=seed)
+        x = numpy.ones((1, 64))
+        values.append(float(numpy.sum(InitialOperator(rows, columns).apply(x, False) ** 2)))
+    assert scipy.stats.kstest(values, scipy.stats.chi2(64).cdf).pvalue > 1e-3
+
+
+def test_matrix_polynomials_are_exact_under_white_conditioning():
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        y = x
+        for _ in range(4):
+            y = W @ y + W.T @ y
+        return tp.avg(x * y)
+
+    number = tp.derive(program).evaluate("particles", particles=512)["return"]
+    assert number.value == pytest.approx(8, abs=1e-10) and number.error < 1e-10
+
+
+@pytest.mark.parametrize("program", [tied, distance, widths], ids=lambda p: p.name)
+def test_particles_meet_the_limit_and_white_ones_are_quieter(program):
+    limit = tp.derive(program)
+    exact = limit.evaluate()
+    for label, observable in zip(exact, limit.observables, strict=True):
+        runs = {}
+        for conditioning in ("white", "lazy"):
+            rng = (numpy.random.default_rng([r, 5]) for r in range(60))
+            if conditioning == "white":
+                runs[conditioning] = [float(replicate(program, [observable], 512, g, True, {}, {})[0]) for g in rng]
+            else:
+                runs[conditioning] = [
+                    observed(ParticleExecution(program, 512, g, False).run(), observable) for g in rng
+                ]
+        white, lazy = numpy.array(runs["white"]), numpy.array(runs["lazy"])
+        z = (white.mean() - exact[label].value) / (white.std(ddof=1) / math.sqrt(60))
+        assert abs(z) < 4  # two-sided 6e-5, for each of five observables
+        assert white.std(ddof=1) < 1.1 * lazy.std(ddof=1)
+
+
+def test_errors_fall_with_the_root_of_the_number_of_particles():
+    limit = tp.derive(tied)
+    counts = numpy.array([256, 1024, 4096])
+    errors = [limit.evaluate("particles", particles=int(m), replicates=48, seed=3)["return[1]"].error for m in counts]
+    slope = numpy.polyfit(numpy.log(counts), numpy.log(errors), 1)[0]
+    assert slope == pytest.approx(-0.5, abs=0.12)  # the log of an error from 48 replicates has deviation 0.1
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    limit = tp.derive(distance)
+    first, second = (limit.evaluate("particles", particles=300, seed=4)["return"] for _ in range(2))
+    other = limit.evaluate("particles", particles=300, seed=5)["return"]
+    assert first == second and first != other
+
+
+@pytest.mark.parametrize("executor", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_executors_change_nothing(executor):
+    limit = tp.derive(tied)
+    alone = limit.evaluate("particles", particles=200, seed=1)
+    options = {} if executor is ThreadPoolExecutor else {"mp_context": get_context("spawn")}
+    seen = []
+    with executor(2, **options) as pool:
+        shared = limit.evaluate(
+            "particles", particles=200, seed=1, executor=pool, progress=lambda done, total, text: seen.append(done)
+        )
+    assert shared == alone
+    assert seen[-1] == 8
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_the_compiled_loop_equals_its_twin(slots):
+    import sympy
+
+    from tplimits.program.nodes.functions import gelu, leaky_relu, maximum, relu, sigmoid, softplus, step, where
+
+    a, b, c, k = sympy.symbols("e0 e1 e2 c0", real=True)
+    body = relu(a - b) + step(b) * sympy.tanh(a * b) + k * leaky_relu(a, sympy.Rational(1, 4)) + gelu(b)
+    body += softplus(a) * sigmoid(b) + where(a, b, 2) + sympy.sign(b) + sympy.Abs(a - k) + sympy.exp(-(b**2))
+    if slots == 2:
+        body += maximum(a, c) * sympy.erf(c)
+    rng = numpy.random.default_rng(0)
+    own = {a: rng.standard_normal(40)}
+    groups = [{b: rng.standard_normal(40)}, {c: rng.standard_normal(40)}][:slots]
+    offsets = slot_offsets(40, slots, 1000, rng)
+    results = [
+        mean_over_slots(body, own, groups, {k: 0.7}, offsets, True, 40, interpreted=twin) for twin in (False, True)
+    ]
+    assert results[0] == pytest.approx(results[1], rel=1e-12)
+    assert "def body(" in source(body, list(own), [list(g) for g in groups], [k])
+
+
+def test_offsets_never_meet_the_particle_itself():
+    offsets = slot_offsets(50, 2, 1000, numpy.random.default_rng(0))
+    assert (offsets > 0).all() and (offsets[:, 0] != offsets[:, 1]).all()
+
+
+def test_errors():
+    limit = tp.derive(tied)
+    with pytest.raises(tp.EvaluationError, match="at least 16"):
+        limit.evaluate("particles", particles=3)
+    with pytest.raises(tp.EvaluationError, match="error bar needs"):
+        limit.evaluate("particles", replicates=1)
+    with pytest.raises(tp.EvaluationError, match="white, lazy"):
+        limit.evaluate("particles", conditioning="grey")
+    with pytest.raises(tp.EvaluationError, match="too few particles"):
+        limit.evaluate("particles", particles=20)
+
+    @tp.program
+    def logits(u: tp.Vector, v: tp.Vector):
+        return tp.avg(u * v) * tp.sqrt(tp.n)
+
+    with pytest.raises(tp.EvaluationError, match="fluctuation scalars"):
+        tp.derive(logits).evaluate("particles")

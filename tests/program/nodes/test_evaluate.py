@@ -1,0 +1,92 @@
+"""Expressions on arrays, and means over a standard normal."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.evaluate import evaluate, standard_normal_mean
+
+x, y, g = sympy.symbols("x y g", real=True)
+
+
+def test_arithmetic_and_broadcasting():
+    known = {x: np.arange(3.0)[:, None], y: np.arange(1.0, 3.0)}
+    got = evaluate(2 * x**2 - x / y + sympy.sqrt(y) + y**-3 + sympy.pi, known)
+    a, b = np.arange(3.0)[:, None], np.arange(1.0, 3.0)
+    np.testing.assert_allclose(got, 2 * a**2 - a / b + np.sqrt(b) + b**-3 + np.pi)
+
+
+@pytest.mark.parametrize("exponent", ["2", "1/2", "-1", "-1/2", "3", "64", "65", "-2", "7/3", "y"])
+def test_powers(exponent):
+    points = np.array([0.3, 1.0, 2.5])
+    power = x ** sympy.sympify(exponent, locals={"y": y})
+    expected = points ** float(sympy.sympify(exponent, locals={"y": sympy.Rational(3, 2)}))
+    np.testing.assert_allclose(evaluate(power, {x: points, y: 1.5}), expected, rtol=1e-13)
+
+
+def test_a_known_expression_is_not_looked_into():
+    assert evaluate(sympy.tanh(x) + 1, {sympy.tanh(x): 5.0}) == 6
+
+
+@pytest.mark.parametrize(
+    ("expr", "words"),
+    [
+        (x + y, r"`y` \(Symbol\) has no numerical form"),
+        (sympy.gamma(x), r"`gamma\(x\)` \(gamma\) has no numerical form"),
+        (sympy.asin(2) * x, r"the constant asin\(2\) is not a real number"),
+        (sympy.Integer(10) ** 400 * x, "the constant 1000.* is not a real number in double precision"),
+        (GaussMean(y * g, g), r"`y` in .* has no value"),
+    ],
+)
+def test_what_has_no_value(expr, words):
+    with pytest.raises(EvaluationError, match=words):
+        evaluate(expr, {x: 1.0})
+
+
+NORMAL_MEANS = {
+    "second moment of relu": (functions.relu(g) ** 2, 1 / 2),
+    "tanh is odd": (sympy.tanh(g), 0),
+    "exponential": (sympy.exp(3 * g), math.exp(9 / 2)),
+    "far exponential": (sympy.exp(10 * g), math.exp(50)),
+    "growing like a normal": (sympy.exp(g**2 / 4), math.sqrt(2)),
+    "cosine": (sympy.cos(5 * g), math.exp(-25 / 2)),
+    "shifted kink": (
+        functions.relu(g - 1),
+        math.exp(-1 / 2) / math.sqrt(2 * math.pi) - math.erfc(1 / math.sqrt(2)) / 2,
+    ),
+    "jump": (functions.step(2 * g + 1), (1 + math.erf(0.5 / math.sqrt(2))) / 2),
+    "two kinks": (sympy.Abs(g**2 - 1), 4 / math.sqrt(2 * math.pi * math.e)),
+    "maximum": (functions.maximum(g, 2 * g), 1 / math.sqrt(2 * math.pi)),
+    "sixth moment": (g**6, 15),
+    "even constant": (sympy.Integer(3) + 0 * g, 3),
+}
+
+
+@pytest.mark.parametrize("name", NORMAL_MEANS)
+def test_means_over_a_standard_normal(name):
+    integrand, expected = NORMAL_MEANS[name]
+    assert standard_normal_mean(integrand, g) == pytest.approx(expected, rel=1e-11, abs=1e-13)
+
+
+def test_a_mean_that_diverges():
+    with pytest.raises(EvaluationError, match="is not a finite number"):
+        standard_normal_mean(sympy.exp(g**2), g)
+
+
+def test_a_mean_entry_by_entry_in_other_symbols():
+    got = evaluate(GaussMean(sympy.exp(y * g), g), {y: np.array([[0.0, 1.0]])})
+    np.testing.assert_allclose(got, [[1, math.exp(0.5)]])
+
+
+def test_everything_is_float():
+    @tp.program
+    def constant(x: tp.Vector):
+        return tp.step(x) + 0 * x + 2
+
+    assert constant.run(n=2, x=[1.0, -1.0])["return"].dtype == np.float64

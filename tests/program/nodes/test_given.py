@@ -1,0 +1,137 @@
+"""What is given beside a program is refused where it comes in, by the error of its stage."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.errors import CheckError, EvaluationError, ProgramError
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.given import real_array, working_executor
+
+
+@tp.program
+def scaled(W: tp.Matrix["k", "n"], x: tp.Vector, s: tp.Scalar, *, c=1):
+    h = tp.relu(W @ x)
+    return s * c * tp.avg(h * h)
+
+
+LIMIT = tp.derive(scaled)
+EVERYWHERE = [
+    ({"seed": -1}, "seed=-1: a seed is a whole number, 0 or more"),
+    ({"seed": "a"}, "seed='a': a seed"),
+    ({"seed": 1.5}, "seed=1.5: a seed"),
+    ({"ratios": 3}, "ratios=3: give names and numbers as in ratios="),
+    ({"ratios": {3: 1}}, "3 is not a name"),
+    ({"constants": 3}, "constants=3: give names and numbers"),
+    ({"constants": {"s": 1}, "s": 2}, "`s` is given twice"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), EVERYWHERE)
+def test_options_of_run_evaluate_and_check(options, words):
+    options = {"s": 1, **options} if "constants" not in options else options
+    with pytest.raises(EvaluationError, match=words):
+        scaled.run(4, **options)
+    with pytest.raises(EvaluationError, match=words):
+        LIMIT.evaluate(**options)
+    with pytest.raises(CheckError, match=words):
+        tp.check(LIMIT, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"particles": "a"}, "particles='a': give a whole number of at least 16"),
+        ({"particles": math.nan}, "particles=nan: give a whole number"),
+        ({"particles": 15}, "particles=15: give a whole number"),
+        ({"replicates": "a"}, "replicates='a': an error bar needs at least 2"),
+        ({"replicates": 2.5}, r"replicates=2\.5: an error bar"),
+        ({"executor": 3}, "executor=3: give an executor"),
+        ({"conditioning": 3}, "conditioning=3: it is one of white, lazy"),
+        ({"method": 3}, "method=3: the methods are"),
+        ({"ratios": {"k": "x"}}, "ratios={'k': 'x'}: a ratio of widths is a positive number"),
+        ({"c": 1j}, "c=1j: give a finite number"),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "particles"])
+def test_settings_of_evaluate(method, options, words):
+    with pytest.raises(EvaluationError, match=words):
+        LIMIT.evaluate(**{"method": method, "s": 1, **options})
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("x", "`s` is given a value of type str; it takes an array of numbers"),
+        ("3", "`s` is given a value of type str"),
+        (None, "`s` is given a value of type NoneType"),
+        (1j, "`s` is given complex numbers; programs are real: give the real part"),
+        (math.nan, "`s` has NaN or infinite entries"),
+        ([[1], [2, 3]], "`s` is given a value of type list"),
+    ],
+)
+def test_given_scalars(value, words):
+    for use in (LIMIT.evaluate, lambda s: scaled.run(4, s=s), lambda s: tp.check(LIMIT, s=s, claims={"return": 1})):
+        with pytest.raises(EvaluationError, match=words):
+            use(s=value)
+
+
+def test_imaginary_parts_are_not_dropped():
+    for array in ([1, 1j], np.array([1, 1j]), np.array([1, 1j], dtype=object)):
+        with pytest.raises(EvaluationError, match=r"`x` is given (complex numbers|an array of dtype object)"):
+            scaled.run(2, s=1, x=array)
+
+
+def test_numbers_of_every_kind_are_arrays():
+    for value in (0.5, Fraction(1, 2), sympy.Rational(1, 2), np.float32(0.5), [[0.5]]):
+        assert (real_array("x", value) == 0.5).all()
+    assert real_array("x", [True, 2]).tolist() == [1, 2]
+    working_executor(None, CheckError)
+
+
+@pytest.mark.parametrize("claims", [3, {3: 1}, ["return"], "return"])
+def test_claims_are_a_mapping(claims):
+    with pytest.raises(CheckError, match=r"claims=.*give names and numbers"):
+        tp.check(LIMIT, s=1, claims=claims)
+
+
+def test_widths_that_do_not_fit_are_refused():
+    with pytest.raises(CheckError, match="one draw at width 20000000 does not fit into 1 GB; give widths up to 11583,"):
+        tp.check(LIMIT, widths=(10**7, 2 * 10**7), draws=8, s=1, claims={"return": 1})
+
+
+@pytest.mark.parametrize("name", [3, None])
+def test_names_are_text(name):
+    for ask in (LIMIT.ket, LIMIT.hat, LIMIT.dot, LIMIT.scalar, lambda n: LIMIT.braket(n, "x")):
+        with pytest.raises(ProgramError, match=rf"{name} is not a name; names are text"):
+            ask(name)
+    with pytest.raises(ProgramError, match=f"asked for {name}; names are text"):
+        scaled.position(name)
+
+
+def test_indices_of_axes_are_whole_numbers():
+    family = tp.derive(tp.program(rows).bind(token=2))
+    assert family.ket("y", token=np.int64(1)) == family.ket("y[token=1]")
+    for index in ("a", None, 0.5):
+        with pytest.raises(ProgramError, match=f"token={index!r}: the index of an axis is a whole number"):
+            family.ket("y", token=index)
+
+
+def rows(x: tp.Vector["token"]):
+    y = 2 * x
+    return y
+
+
+def test_what_does_not_fit_into_memory_is_told(monkeypatch):
+    def full(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(Execution, "run", full)
+    with pytest.raises(EvaluationError, match=r"run\(n=4\): the arrays do not fit into memory; give a smaller width"):
+        scaled.run(4, s=1)
+    with pytest.raises(EvaluationError, match="particles=64: they do not fit into memory; give fewer"):
+        LIMIT.evaluate("particles", particles=64, s=1)

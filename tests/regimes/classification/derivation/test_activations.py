@@ -1,0 +1,70 @@
+"""Assumption 2.8.2: which activations satisfy it, by their own first part that fails; and which functions are found."""
+
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.program.nodes import functions as f
+from tplimits.regimes.classification.derivation.activations import X, activations, judged
+
+HOLDS = (f.softplus(X), f.softplus(X) ** 2, 2 * f.softplus(3 * X), f.relu(X) ** 2, f.relu(X) ** 3)
+FAILS = {
+    f.relu(X): "φ′ is not pseudo-Lipschitz at 0",
+    f.relu(X + 1): "φ′ is not pseudo-Lipschitz at -1",
+    f.relu(X - 1): "is not positive",
+    f.gelu(X): "φ(-1/8) < 0",  # Remark 2.8.4 names gelu and its powers
+    f.gelu(X) ** 2: "φ′(-1/8) < 0",
+    sympy.tanh(X): "φ(-1/8) < 0",
+    sympy.Abs(X): "φ′(-1/8) < 0",
+    f.sigmoid(X): "bounded for no δ",
+    sympy.exp(X): "not pseudo-Lipschitz",
+    f.step(X): "φ is not pseudo-Lipschitz at 0",
+    f.softplus(X) + sympy.log(1 + f.softplus(X)): "bounded for no δ",
+    X: "φ(-1/8) < 0",
+}
+
+
+@pytest.mark.parametrize("φ", HOLDS, ids=str)
+def test_functions_like_relu_that_are_smooth_satisfy_it(φ):
+    assert judged(φ).holds is True
+
+
+@pytest.mark.parametrize("φ", FAILS, ids=str)
+def test_others_fail_for_a_reason(φ):
+    found = judged(φ)
+    assert found.holds is False
+    assert FAILS[φ] in found.reason
+
+
+def test_what_is_not_excluded_is_not_claimed():
+    found = judged(X + sympy.sqrt(1 + X**2))
+    assert found.holds is None and "not established" in str(found)
+
+
+@tp.network
+def mixed(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, b: tp.Vector, v: tp.Vector):
+    x = tp.softplus(tp.sum(U * ξ, over="d") + 1)
+    c = x / tp.sqrt(tp.avg(x**2))
+    return v * (x + 3 * tp.relu(W @ c + b) ** 2)
+
+
+def test_activations_are_read_off_whatever_stands_around_them():
+    """Sums over the input, biases, skips, factors and readouts are affine; squares that are averaged are a norm."""
+    bodies = [s.body for s in mixed if hasattr(s, "slots")]
+    assert {φ for body in bodies for φ in activations(body)} == {f.softplus(X), f.relu(X) ** 2, X**2}
+    found = tp.classify(mixed, tp.MUP, tp.SGD())
+    assert [finding.holds for finding in found.assumption] == [True, True]
+    assert "Assumption 2.8.2 holds for softplus(x) and holds for relu(x)**2" in repr(found)
+
+
+def test_a_verdict_says_what_of_the_assumption_fails():
+    shown = repr(tp.classify(2, tp.MUP, tp.SignSGD()))
+    assert "Assumption 2.8.2 fails for relu(x): φ′ is not pseudo-Lipschitz at 0" in shown
+    assert "the sign jumps at 0" in shown
+    assert "is then counted, not proved" in shown
+    linear = tp.network(_linear)
+    assert "there is no activation" in repr(tp.classify(linear, tp.MUP, tp.SGD()))
+
+
+def _linear(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.sum(U * ξ, over="d")

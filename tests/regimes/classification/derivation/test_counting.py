@@ -1,0 +1,162 @@
+"""Powers of n counted on programs against the inequalities between exponents, and on programs beyond perceptrons."""
+
+import random
+from fractions import Fraction
+
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.program.nodes.entries import OWN, Entry, N
+from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.regimes.classification.derivation.sizes import NOTHING, Size, size_of
+from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, verdict_on
+
+OPTIMIZERS = {"SGD": tp.SGD(), "sign": tp.SignSGD(), "Adam": tp.Adam()}
+
+
+def exponents(rng):
+    """Exponents in quarters, often on a boundary, sometimes beside it."""
+    A = Fraction(rng.choice([1, 2, 2, 3, 4, 4, 5]), 4)
+    r = [Fraction(rng.choice([-1, 0, 0, 1, 2, 3]), 4) for _ in range(3)]
+    off = [Fraction(rng.choice([0, 0, 0, 0, 1, -1]), 4) for _ in range(5)]
+    θ = [Fraction(rng.randint(-2, 2), 4) for _ in range(3)]
+    tables = [
+        (0, off[0], r[0], A + off[1]),
+        (0, Fraction(1, 2) + off[2], 1 + r[1], A + off[3]),
+        (0, A, 1 + r[2], off[4]),
+    ]
+    moved = [(a + t, b - t, c - t, d + t) for (a, b, c, d), t in zip(tables, θ, strict=True)]
+    return tp.ABCD(dict(zip(("input", "hidden", "output"), moved, strict=True)))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_inequalities_and_counted_powers_agree(name, layers):
+    """Where the optimizer sees d, the theorems speak of faithful parametrizations only."""
+    rng, met = random.Random(17 + layers), set()
+    for _ in range(25):
+        parametrization = exponents(rng)
+        counted = verdict_on(layers, parametrization, OPTIMIZERS[name])
+        written = StabilityVerdict(counted.network, counted.parametrization, counted.table, None)
+        met.add(counted.regime)
+        assert counted.faithful == written.faithful or counted.stable != sympy.true
+        if counted.faithful == sympy.true:
+            assert counted.regime == written.regime, parametrization
+            assert bool(counted.breaks) == bool(written.breaks)
+    assert "unstable" in met
+    assert len(met) > 1
+
+
+@tp.network
+def scaled(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, s: tp.Scalar, v: tp.Vector):
+    return v * tp.relu(s * (W @ tp.relu(tp.sum(U * ξ, over="d"))))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_scalars_before_the_readout_count_alike(name):
+    rng, met = random.Random(5), set()
+    for base in (tp.MUP, tp.NTP, *(None for _ in range(40))):
+        chosen = base or exponents(rng)
+        power = Fraction(rng.choice([-1, 0, 0, 1, 2]), 4)
+        parametrization = tp.ABCD({"scalar": (0, 0, power, 0)}, base=chosen)
+        counted = verdict_on(scaled, parametrization, OPTIMIZERS[name])
+        written = StabilityVerdict(counted.network, counted.parametrization, counted.table, None)
+        met.add(counted.regime)
+        if counted.faithful == sympy.true:
+            assert counted.regime == written.regime, parametrization
+    assert {"unstable", "feature"} <= met
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_tables_have_the_regime_they_are_known_for(name):
+    optimizer = OPTIMIZERS[name]
+    for layers in (1, 2, 4):
+        assert tp.classify(layers, tp.MUP, optimizer).regime == "feature"
+        assert tp.classify(layers, tp.NTP, optimizer).regime == "operator"
+        assert tp.classify(layers, tp.UP("1/4"), optimizer).regime == "operator"
+        assert tp.classify(layers, tp.UP(0), optimizer).regime == "feature"
+        assert tp.classify(layers, tp.SP, optimizer).regime == "unstable"
+
+
+def test_the_symmetry_changes_no_verdict_and_a_wrong_shift_does():
+    rng = random.Random(3)
+    for optimizer in OPTIMIZERS.values():
+        for _ in range(10):
+            θ = [Fraction(rng.randint(-4, 4), 4) for _ in range(3)]
+            kinds = dict(zip(("matrix", "vector", "readout"), θ, strict=True))
+            moved = tp.ABCD({k: tp.MUP.kind(k).shifted(t) for k, t in kinds.items()}, base=tp.MUP)
+            assert tp.classify(2, moved, optimizer).regime == "feature"
+    wrong = tp.ABCD({"vector": ("1/2", "-1/2", 0, 1)}, base=tp.MUP)  # a and b move, c and d do not
+    assert tp.classify(2, wrong, tp.SignSGD()).powers(1)["x1"] == Fraction(-1, 2)
+
+
+def test_powers_of_expressions():
+    x, y = (Entry(sympy.Integer(i), OWN) for i in range(2))
+    known = {x: Size(Fraction(0), Fraction(-1, 2)), y: Size(Fraction(-1, 2), Fraction(1, 4))}
+
+    def size(expr):
+        return size_of(expr, lambda e: known[e], frozenset([N]))
+
+    scalar = Size(Fraction(0), NOTHING, Fraction(0))
+    assert size_of(x * y, {x: known[x], y: scalar}.__getitem__, frozenset()) == Size(0, Fraction(-1, 2), 0)
+    assert size(x * y) == Size(Fraction(-1, 2), Fraction(1, 4))
+    assert size(x + y) == Size(Fraction(0), Fraction(1, 4))
+    assert size(N * x / 3) == Size(Fraction(1), Fraction(1, 2))
+    assert size(1 / x) == Size(Fraction(0), Fraction(-1, 2))
+    assert size(sympy.tanh(y)) == Size(Fraction(-1, 2), Fraction(0))
+    assert size(sympy.sign(x)) == Size(Fraction(0), Fraction(-1, 2))
+    assert size(sympy.Integer(0)) == Size(NOTHING, NOTHING)
+    assert size(y**2) == Size(Fraction(-1), Fraction(1, 2))
+
+
+@tp.network
+def attention(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return tp.mean(v * tp.sum(A * (V @ x).rename(token="key"), over="key"), over="token")
+
+
+@tp.network
+def root_attention(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return tp.mean(v * tp.sum(A * x.rename(token="key"), over="key"), over="token")
+
+
+def test_attention_over_n_is_classified_as_a_perceptron_and_over_root_n_logits_move_more():
+    net, root = attention.bind(token=3), root_attention.bind(token=3)
+    assert tp.classify(net, tp.MUP, tp.SignSGD()).regime == "feature"
+    assert tp.classify(net, tp.NTP, tp.SGD()).regime == "operator"
+    # 1/√n logits: in NTP they move by order 1, in μP by √n
+    assert tp.classify(root, tp.NTP, tp.SignSGD()).regime == "feature"
+    broken = tp.classify(root, tp.MUP, tp.SignSGD())
+    assert broken.regime == "unstable"
+    assert any("n^(1/2)" in line for line in broken.breaks)
+
+
+@tp.network
+def biased(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, b: tp.Vector, v: tp.Vector, c: tp.Scalar):
+    return tp.readout(v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")) + b)) + 0.5 * c
+
+
+def test_an_output_bias_alone_moves_the_output():
+    frozen = {k: (*tuple(tp.NTP.kind(k))[:2], 5, tp.NTP.kind(k).d) for k in ("matrix", "vector", "readout")}
+    found = tp.classify(biased, tp.ABCD(frozen, base=tp.NTP), tp.SignSGD())
+    assert found.regime == "operator"
+    assert found.powers(1)["f"] == 0
+    assert tp.classify(biased, tp.MUP, tp.Adam()).regime == "feature"
+    assert tp.classify(biased, tp.NTP, tp.Adam()).regime == "operator"
+
+
+@tp.network
+def squares(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+    x = tp.sum(U * ξ, over="d")
+    return (W @ x) ** 2 - tp.avg(x**2)
+
+
+def test_without_a_readout_a_out_takes_its_place():
+    steps = Counting(squares, tp.NTP, tp.SGD()).steps
+    assert steps[0].output.start == 0
+    assert steps[-1].output.move == 0
+    assert tp.classify(squares, tp.NTP, tp.SGD()).regime == "operator"

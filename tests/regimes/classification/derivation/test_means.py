@@ -1,0 +1,225 @@
+"""Which means vanish is derived: verdicts on readouts that are tied, missing or permuted, on norms and on logits."""
+
+import math
+
+import numpy as np
+import pytest
+from sympy import S
+
+import tplimits as tp
+from tplimits.regimes.classification.derivation.means import means_of
+from tplimits.regimes.training.finite.networks import train
+
+
+@tp.network
+def unread(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+    return tp.relu(W @ tp.tanh(tp.sum(U * ξ, over="d")))
+
+
+@tp.network
+def odd(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+    return tp.tanh(W @ tp.tanh(tp.sum(U * ξ, over="d")))
+
+
+@tp.network
+def embedded(X: tp.Input["token"], E: tp.Vector["token"], V: tp.Matrix):
+    return E.rename(token="cls") * (V @ tp.sum(X * E, over="token"))
+
+
+@tp.network
+def embedded_beside(X: tp.Input["token"], E: tp.Vector["token"], V: tp.Matrix):
+    x = tp.sum(X * E, over="token")
+    return E.rename(token="cls") * (x + V @ tp.relu(x))
+
+
+@tp.network
+def tied_directly(ξ: tp.Input["d"], U: tp.Vector["d"]):
+    return U.sel(d=0) * tp.relu(tp.sum(U * ξ, over="d"))
+
+
+@tp.network
+def squares(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+    x = tp.sum(U * ξ, over="d")
+    return (W @ x) ** 2 - tp.avg(x * x)
+
+
+@tp.network
+def ones(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector = 1):
+    return v * tp.relu(W @ tp.sum(U * ξ, over="d"))
+
+
+@tp.network
+def last_first(ξ: tp.Input["d"], v: tp.Vector, W: tp.Matrix, U: tp.Vector["d"]):
+    return v * tp.relu(W @ tp.sum(U * ξ, over="d"))
+
+
+@tp.network
+def normed(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    h = tp.sum(U * ξ, over="d")
+    c = h - tp.avg(h)
+    return v * tp.relu(W @ (c / tp.sqrt(tp.avg(c * c) + 0.01)))
+
+
+@tp.network
+def of_other_neurons(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x, β = tp.sum(U * ξ, over="d"), tp.neuron("β")
+    return v * tp.relu(W @ tp.avg(tp.tanh(x * x[β]) * x[β], over=β))
+
+
+def logits(ξ, U, Q, K, V, v, *, power):
+    """Attention with logits over n^(1 − power)."""
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.n**power * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return v * tp.mean(tp.sum(A * (V @ x).rename(token="key"), over="key"), over="token")
+
+
+@tp.network
+def over_n(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    return logits(ξ, U, Q, K, V, v, power=0)
+
+
+@tp.network
+def over_root(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    return logits(ξ, U, Q, K, V, v, power=S.Half)
+
+
+@tp.network
+def tied_logits(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    return logits(ξ, U, Q, Q, V, v, power=S.Half)
+
+
+@tp.network
+def two_roots(
+    ξ: tp.Input["d", "token"],
+    U: tp.Vector["d"],
+    Q: tp.Matrix["n", "n", "layer"],
+    K: tp.Matrix["n", "n", "layer"],
+    V: tp.Matrix["n", "n", "layer"],
+    v: tp.Vector,
+):
+    x = tp.sum(U * ξ, over="d")
+    for i in range(2):
+        A = tp.sqrt(tp.n) * tp.avg((Q.sel(layer=i) @ x) * (K.sel(layer=i) @ x).rename(token="key"))
+        x = x + tp.sum(tp.softmax(A, over="key") * (V.sel(layer=i) @ x).rename(token="key"), over="key")
+    return v * tp.mean(x, over="token")
+
+
+@tp.network
+def small_branch(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return v * tp.mean(x + tp.sum(A * (V @ x).rename(token="key"), over="key") / tp.sqrt(tp.n), over="token")
+
+
+#: network, and its regime in NTP and in μP, by gradient descent
+VERDICTS = {
+    "relu without a readout": (unread, "unstable", "feature"),
+    "tanh without a readout": (odd, "operator", "feature"),
+    "readout matrix = embedding": (embedded.bind(token=3), "operator", "feature"),
+    "the same beside a skip": (embedded_beside.bind(token=3), "unstable", "feature"),
+    "readout vector = input weight": (tied_directly, "unstable", "feature"),
+    "a mean that is subtracted": (squares, "operator", "feature"),
+    "a readout of mean one": (ones, "unstable", "feature"),
+    "readout first": (last_first, "operator", "feature"),
+    "centred LayerNorm": (normed, "operator", "feature"),
+    "means over other neurons": (of_other_neurons, "operator", "feature"),
+    "attention over n": (over_n.bind(token=3), "operator", "feature"),
+    "attention over √n": (over_root.bind(token=3), "feature", "unstable"),
+    "two layers over √n": (two_roots.bind(token=3, layer=2), "feature", "unstable"),
+    "one matrix for queries and keys": (tied_logits.bind(token=3), "unstable", "unstable"),
+    "attention over √n on a branch over √n": (small_branch.bind(token=3), "operator", "unstable"),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdicts_rest_on_derived_means(name):
+    network, tangent, maximal = VERDICTS[name]
+    assert tp.classify(network, tp.NTP, tp.SGD()).regime == tangent
+    assert tp.classify(network, tp.MUP, tp.SGD()).regime == maximal
+
+
+def slope(network, table, name, t, widths=(32, 64, 128, 256), draws=48):
+    """The power of n of f at the start (t = 0), or of the change of a value after t steps, and its standard error."""
+    X = {network[p].name: np.random.default_rng(2).standard_normal((2, *_shape(network, p))) for p in network.inputs}
+    logs = []
+    for n in widths:
+        keep = () if name == "f" else (name,)
+        run = train(network, table, tp.SGD(), X, lambda f: np.sign(np.arange(f.size).reshape(f.shape) - 0.5) / len(f),
+                    0.5, t, n, seed=n, draws=draws, keep=keep)  # fmt: skip
+        values = run.f if name == "f" else run.kept[name]
+        moved = values[:, t] - (values[:, 0] if t else 0)
+        logs.append(0.5 * np.log(np.mean((moved**2).reshape(draws, -1), axis=1)))
+    x = np.log(widths) - np.mean(np.log(widths))
+    error = math.sqrt(sum(y.var(ddof=1) / draws * a * a for y, a in zip(logs, x, strict=True))) / (x @ x)
+    return float(x @ [y.mean() for y in logs] / (x @ x)), error
+
+
+def _shape(network, position):
+    return [int(network.size(axis) or 3) for axis in network[position].axes]
+
+
+#: what grows or not in finite networks: value, step, the power that is counted, and a wrong one
+POWERS = {
+    ("relu without a readout", "f", 0): (0.5, 0),
+    ("tanh without a readout", "f", 0): (0, 0.5),
+    ("readout matrix = embedding", "f", 0): (0, 0.5),
+    ("the same beside a skip", "f", 0): (0.5, 0),
+    ("a mean that is subtracted", "f", 0): (0, 0.5),
+    ("a readout of mean one", "f", 0): (0.5, 0),
+    ("attention over √n", "f", 1): (0, 0.5),
+    ("two layers over √n", "f", 1): (0, 0.5),
+}
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("row", POWERS, ids=lambda row: f"{row[0]}, {row[1]}")
+def test_finite_networks_have_the_powers_that_are_counted(row):
+    """In NTP, within 0.15 and four standard errors, and not the power of a wrong verdict."""
+    (name, value, t), (counted, wrong) = row, POWERS[row]
+    network = VERDICTS[name][0]
+    found = tp.classify(network, tp.NTP, tp.SGD())
+    assert (found.verdict.counting.steps[0].output.start if t == 0 else found.powers(t)[value]) == counted
+    measured, error = slope(network, tp.NTP, value, t, draws=48 if t else 256)
+    assert abs(measured - counted) < 0.15 + 4 * error
+    assert abs(measured - wrong) > 0.15 + 4 * error
+
+
+def test_what_cancels_at_the_start_alone_is_told_from_what_always_vanishes():
+    for network, only_at_start in ((squares, {"return"}), (odd, set())):
+        found = means_of(network)
+        names = {network[p].name for p in found.centred - found.always if p < len(network)}
+        assert names == only_at_start
+    assert normed.position("return") in means_of(normed).always
+
+
+def test_a_mean_that_does_not_vanish_is_named():
+    found = tp.classify(unread, tp.NTP, tp.SGD())
+    assert found.breaks == ("f starts like n^(1/2): the mean of `return` is not zero",)
+    assert found.nearest.a_out == 1
+    (row,) = [i for i in tp.classify(unread, tp.MUP, tp.SGD()).inequalities if i.about == "f"]
+    assert row.right == 1 and row.holds
+
+
+def test_a_mean_that_is_not_known_is_refused_where_the_verdict_rests_on_it():
+    """More correlated variables than a mean is offered for: μP is stable either way, NTP is not without the mean."""
+
+    @tp.network
+    def many(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "head"]):
+        h = tp.relu(W @ tp.sum(U * ξ, over="d"))
+        return tp.exp(-sum((h.sel(head=i) - i) ** 2 * (h.sel(head=(i + 1) % 8) + 1) for i in range(8)))
+
+    network = many.bind(head=8)
+    with pytest.raises(tp.NoLimitError, match=r"whether a mean vanishes is not known.*8 correlated Gaussian variables"):
+        tp.classify(network, tp.NTP, tp.SGD())
+    assert tp.classify(network, tp.MUP, tp.SGD()).stable
+
+
+def test_powers_that_a_homogeneous_function_passes_on_hide_nothing():
+    """relu(√n x)/√n is relu(x)."""
+
+    @tp.network
+    def scaled(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.relu(tp.sqrt(tp.n) * (W @ tp.sum(U * ξ, over="d"))) / tp.sqrt(tp.n)
+
+    assert tp.classify(scaled, tp.MUP, tp.SGD()).regime == "feature"
+    assert tp.classify(scaled, tp.NTP, tp.SGD()).regime == "operator"

@@ -1,0 +1,183 @@
+"""Stable parametrizations lead to derived limits, which networks trained in them reach; others are refused by name."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.regimes.classification.derivation.stable_point import stable_point
+from tplimits.regimes.training.finite.networks import train
+
+X = np.random.default_rng(0).standard_normal((3, 2))
+ERROR = tp.squared_error([1.0, -1.0, 0.5])
+RUN = {"error": ERROR, "lr": 1.0, "steps": 4}
+
+
+@tp.network
+def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x = tp.tanh(tp.sum(U * ξ, over="d"))
+    h = W @ x
+    return v * tp.tanh(h)
+
+
+@tp.network
+def biased(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Scalar):
+    return tp.readout(v * tp.tanh(tp.sum(U * ξ, over="d"))) + b
+
+
+@tp.network
+def gated(ξ: tp.Input["d"], U: tp.Vector["d"], s: tp.Scalar, v: tp.Vector):
+    return v * tp.tanh(s * tp.sum(U * ξ, over="d"))
+
+
+@tp.network
+def root_attention(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return tp.mean(v * tp.sum(A * x.rename(token="key"), over="key"), over="token")
+
+
+@tp.network
+def tied(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+    return U.sel(d=0) * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
+
+
+def slower(base, kind, by=1):
+    """The table with a smaller rate of one kind."""
+    e = base.kind(kind)
+    return tp.ABCD({kind: (e.a, e.b, e.c + by, e.d), "out": base.a_out}, base=base)
+
+
+#: for each table the regime, the parameters at rest, the readouts that start at 0, and whether f does
+POINTS = {
+    "NTP": (tp.NTP, "operator", (), (), False),
+    "NTP, W at rest": (slower(tp.NTP, "matrix"), "operator", ("W",), (), False),
+    "NTP, v at rest": (slower(tp.NTP, "readout"), "operator", ("v",), (), False),
+    "UP(1/4)": (tp.UP("1/4"), "operator", (), (), True),
+    "UP(1/4), U at rest": (slower(tp.UP("1/4"), "vector", sympy.S.Half), "operator", ("U",), (), True),
+    "μP": (tp.MUP, "feature", (), (), False),
+    "μP, r = ½ in W": (slower(tp.MUP, "matrix", sympy.S.Half), "feature", ("W",), (), False),
+    "μP, U at rest": (slower(tp.MUP, "vector"), "feature", ("U",), (), False),
+    "μP, v from 0": (tp.ABCD({"readout": (0, 1, 0, 1)}, base=tp.MUP), "feature", (), ("v",), False),
+    "nothing moves": (
+        slower(slower(slower(tp.NTP, "matrix"), "vector"), "readout"),
+        "trivial",
+        ("U", "W", "v"),
+        (),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_what_moves_and_what_starts_at_zero(name):
+    table, regime, frozen, unread, at_zero = POINTS[name]
+    found = tp.classify(net, table, tp.SGD())
+    point = stable_point(found.verdict)
+    assert found.regime == regime
+    assert (point.frozen, point.unread, point.at_zero) == (frozen, unread, at_zero)
+    limit = found.limit()
+    assert isinstance(limit, tp.MaximalLimit if regime == "feature" else tp.TangentLimit)
+    assert found.feature_kernels_evolve is (regime == "feature")
+
+
+def start_of(limit):
+    """Outputs at the start: 0 in the operator regime, where networks are shifted to them."""
+    return {"f0": 0} if isinstance(limit, tp.TangentLimit) else {}
+
+
+def numbers(limit):
+    return limit.evaluate(X, **RUN, particles=1024, replicates=4, **start_of(limit))
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("name", [k for k in POINTS if k not in ("NTP", "μP")])
+def test_networks_trained_there_reach_the_limit_and_not_that_of_everything_moving(name):
+    """Width 256: the outputs after four steps, in standard errors of 32 networks."""
+    table = POINTS[name][0]
+    limit = tp.classify(net, table, tp.SGD()).limit()
+    stated = numbers(limit)
+    shifted = 0.0 if start_of(limit) else None
+    run = train(net, table, tp.SGD(), X, ERROR, 1.0, 4, 256, seed=9, draws=32, start=shifted)
+    mean = run.f[:, -1].mean(axis=0)
+    error = np.sqrt(run.f[:, -1].var(axis=0, ddof=1) / len(run.f) + stated.stderr[-1] ** 2) + 0.004
+
+    def distance(f):
+        return float(np.max(np.abs(mean - f) / error))
+
+    assert distance(stated.f[-1]) < 4
+    if name != "UP(1/4)":
+        wrong = numbers(tp.classify(net, tp.NTP if start_of(limit) else tp.MUP, tp.SGD()).limit())
+        assert distance(wrong.f[-1]) > 6
+
+
+def test_outputs_of_a_family_member_start_at_zero_and_those_of_the_tangent_limit_are_drawn():
+    limit = tp.classify(net, tp.UP("1/4"), tp.SGD()).limit()
+    assert np.all(limit.evaluate(X, **RUN).f[0] == 0)
+    assert "f_0 = 0" in repr(limit) and "f_0 ~ N(0, K)" not in repr(limit)
+    assert not any("Gaussian with covariance" in line for line in limit.assumptions)
+    drawn = tp.classify(net, tp.NTP, tp.SGD()).limit()
+    assert np.all(drawn.evaluate(X, **RUN).f[0] != 0)
+    assert "f_0 ~ N(0, K)" in repr(drawn)
+    with pytest.raises(tp.ProgramError, match="None or 0"):
+        tp.derive(net, tp.NeuralTangent(tp.SGD(), f0=1))
+
+
+def test_another_optimizer_is_classified_first():
+    """SGD sees c − d alone, Adam needs the d that fits: the same table is unfaithful to it."""
+    found = tp.classify(net, tp.ABCD({"matrix": (0, "1/2", "1/2", "1/2")}, base=tp.MUP), tp.SGD())
+    assert isinstance(found.limit(), tp.MaximalLimit)
+    with pytest.raises(tp.NoLimitError, match=r"is unstable|is unfaithful"):
+        found.limit(tp.Adam(eps=0.1))
+
+
+REFUSED = {
+    "unstable": (net, tp.SP, tp.SGD(), "is unstable: .*Thm 2.8.12"),
+    "unfaithful": (
+        net,
+        tp.ABCD({"matrix": (0, "1/2", 1, 0)}, base=tp.MUP),
+        tp.Adam(eps=0.1),
+        "unfaithful: W has scaled",
+    ),
+    "symbols": (net, tp.UP(sympy.Symbol("s")), tp.SGD(), "exponents with symbols"),
+    "logits": (root_attention.bind(token=3), tp.NTP, tp.SGD(), "`A` moves by order 1 while .* f_0 stays random"),
+    "scalars": (gated, tp.NTP, tp.SGD(), "moves by order 1 while .* f_0 stays random"),
+    "no fresh readout": (tied, tp.NTP, tp.SGD(), "fresh readout vectors"),
+    "bias alone": (biased, tp.UP("1/4"), tp.SGD(), "f_0 is the bias b alone"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_where_no_theorem_gives_the_limit_it_is_said_which_is_missing(name):
+    network, table, optimizer, message = REFUSED[name]
+    with pytest.raises(tp.NoLimitError, match=message):
+        tp.classify(network, table, optimizer).limit()
+
+
+def test_every_update_function_keeps_its_limit():
+    for optimizer in (tp.SignSGD(eps=0.1), tp.Adam(eps=0.1), tp.SGD(momentum=0.5)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            limit = tp.classify(net, POINTS["NTP, W at rest"][0], optimizer).limit()
+        assert limit.operator.optimizers == {"U": optimizer, "W": tp.Frozen(), "v": optimizer}
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("name", ["NTP", "UP(1/4)", "μP", "μP, U at rest"])
+def test_feature_kernels_of_finite_networks_evolve_where_the_verdict_says_so(name):
+    """|x_t x_tᵀ − x_0 x_0ᵀ|/n of the last features is of order n^0, or falls like n^(−¼) and faster (Def. 2.8.18)."""
+    table = POINTS[name][0]
+    logs, widths = [], (32, 64, 128, 256)
+    for n in widths:
+        run = train(net, table, tp.SGD(), X, ERROR, 1.0, 3, n, seed=n, draws=24, keep=("h",))
+        x = np.tanh(run.kept["h"])
+        grams = np.einsum("ktan,ktbn->ktab", x, x) / n
+        moved = grams[:, -1] - grams[:, 0]
+        logs.append(0.5 * np.log(np.mean(moved**2, axis=(1, 2))))
+    at = np.log(widths) - np.mean(np.log(widths))
+    power = float(at @ [y.mean() for y in logs] / (at @ at))
+    error = float(np.sqrt(sum(y.var(ddof=1) / 24 * a * a for y, a in zip(logs, at, strict=True)))) / (at @ at)
+    evolves = tp.classify(net, table, tp.SGD()).feature_kernels_evolve
+    assert (power - 4 * error > -0.25) if evolves else (power + 4 * error < -0.25)

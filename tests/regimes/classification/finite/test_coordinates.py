@@ -1,0 +1,187 @@
+"""The coordinate check: powers of n of finite networks confirm what `tp.classify` counts."""
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+from tplimits.regimes.classification.finite.coordinates import Coordinate, _regime, _slope
+
+SEED = 2308
+
+
+@tp.network
+def residual(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    h = x + tp.tanh(W @ x)
+    return v * (h + V @ tp.relu(h))
+
+
+def random_parametrizations():
+    """Three stable and two unstable ones, in quarters: every exponent that decides is 0 or ¼ and more away from it."""
+    rng = random.Random(2811)
+
+    def quarter(least, most):
+        return Fraction(rng.randint(least, most), 4)
+
+    def drawn():
+        A, θ, r = quarter(2, 4), [quarter(-2, 2) for _ in range(3)], [quarter(-1, 3) for _ in range(3)]
+        tables = [(0, 0, r[0], A), (0, Fraction(1, 2), 1 + r[1], A), (0, A, 1 + r[2], 0)]
+        moved = [(a + t, b - t, c - t, d + t) for (a, b, c, d), t in zip(tables, θ, strict=True)]
+        return tp.ABCD(dict(zip(("input", "hidden", "output"), moved, strict=True)))
+
+    stable, unstable = [], []
+    while len(stable) < 3 or len(unstable) < 2:
+        found = drawn()
+        regimes = {tp.classify(2, found, o).regime for o in OPTIMIZERS}
+        if "unstable" in regimes:
+            unstable.append(found)
+        elif regimes <= {"feature", "operator"}:
+            stable.append(found)
+    return [*stable[:3], *unstable[:2]]
+
+
+OPTIMIZERS = (tp.SGD(), tp.SignSGD())
+PARAMETRIZATIONS = [tp.SP, tp.NTP, tp.MUP, tp.UP("1/4"), *random_parametrizations()]
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("number", range(len(PARAMETRIZATIONS)))
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: o.name)
+@pytest.mark.parametrize("target", [2, residual], ids=["perceptron", "residual"])
+def test_finite_networks_are_in_the_regime_that_is_counted(target, optimizer, number):
+    found = tp.classify(target, PARAMETRIZATIONS[number], optimizer)
+    check = found.check(seed=SEED)
+    assert check.counted_regime == found.regime
+    assert check.agrees, check
+
+
+@pytest.mark.sampling
+def test_a_wrong_claim_is_rejected():
+    """Networks in μP are not in the regime that is counted for NTP, nor those in NTP with the rates of SP."""
+    wide = tp.classify(2, tp.MUP, tp.SignSGD()).check((32, 64, 128, 256), seed=SEED)
+    assert wide.measured_regime == "feature" != tp.classify(2, tp.NTP, tp.SignSGD()).regime
+    rates = tp.ABCD({"hidden": ("1/2", 0, 0, 0)}, base=tp.NTP)
+    assert tp.classify(2, rates, tp.SignSGD()).check((32, 64, 128, 256), seed=SEED).measured_regime == "unstable"
+
+
+@pytest.mark.sampling
+def test_measured_powers_are_close_to_counted_ones():
+    """One rate n^(−1) for a standard network with the sign: f moves like √n, features of the first layer like 1/n."""
+    rate = tp.ABCD({"input": (0, 0, 1, 0), "hidden": (0, "1/2", 1, 0), "output": (0, "1/2", 1, 0)})
+    check = tp.classify(2, rate, tp.SignSGD()).check(seed=SEED, steps=1)
+    powers = {row.name: row.measured for row in check.rows if row.t == 1}
+    assert powers["f"] == pytest.approx(0.5, abs=0.12)
+    assert powers["x1"] == pytest.approx(-1, abs=0.12)
+    assert powers["what W3 reads"] == pytest.approx(0, abs=0.12)
+    assert "change of f after 1 step(s)" in repr(check)
+    assert abs(check.worst.difference) < 0.15
+
+
+@tp.network
+def normed(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    h = tp.sum(U * ξ, over="d")
+    c = h - tp.avg(h)
+    return v * tp.relu(W @ (c / tp.sqrt(tp.avg(c * c) + 0.01)))
+
+
+@tp.network
+def over_n(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return v * tp.mean(tp.sum(A * (V @ x).rename(token="key"), over="key"), over="token")
+
+
+@tp.network
+def small_branch(ξ: tp.Input["d", "token"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+    return v * tp.mean(x + tp.sum(A * (V @ x).rename(token="key"), over="key") / tp.sqrt(tp.n), over="token")
+
+
+@tp.network
+def wide(ξ: tp.Input["d"], U: tp.Vector["k", "d"], W: tp.Matrix["n", "k"], v: tp.Vector["cls"], b: tp.Scalar["cls"]):
+    return tp.readout(v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))) + b
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("network", [normed, over_n.bind(token=3)], ids=lambda network: network.name)
+def test_averages_that_vanish_are_no_instability(network, seed):
+    """Centred LayerNorm and logits over n in μP start like n^(−½), as they should."""
+    check = tp.classify(network, tp.MUP, tp.SGD()).check((32, 64, 128, 256), seed=seed)
+    assert check.counted_regime == check.measured_regime == "feature"
+    starts = [row for row in check.rows if row.t == 0 and not row.is_vector and row.counted == Fraction(-1, 2)]
+    assert all(row.scale == row.counted for row in starts if row.name != "f")
+    assert len(starts) >= 2
+
+
+@pytest.mark.sampling
+def test_several_widths_outputs_and_biases_and_branches_over_a_root():
+    found = tp.classify(wide.bind(cls=2), tp.MUP, tp.SignSGD())
+    assert found.check((32, 64, 128, 256), seed=3, ratios={"k": 0.5}).measured_regime == found.regime == "feature"
+    branch = tp.classify(small_branch.bind(token=3), tp.NTP, tp.SGD())
+    assert branch.check((32, 64, 128, 256), seed=3).measured_regime == branch.regime == "operator"
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize(
+    "table, wrong", [(tp.MUP, tp.NTP), (tp.NTP, tp.MUP), (tp.SP, tp.MUP), (tp.SP, tp.NTP)], ids=repr
+)
+def test_powers_counted_for_another_parametrization_are_not_taken_for_those_measured(table, wrong):
+    """The rows of one table beside the counts of another: what is measured is told from what is counted."""
+    regime = tp.classify(2, table, tp.SGD()).regime
+    rows = tp.classify(2, table, tp.SGD()).check(seed=SEED).rows
+    counts = {(r.name, r.t): r.counted for r in tp.classify(2, wrong, tp.SGD()).check((8, 16), seed=SEED).rows}
+    assert _regime([replace(r, counted=counts[r.name, r.t]) for r in rows], measured=True) == regime
+
+
+def test_a_power_has_the_error_of_the_spread_between_networks():
+    """Sizes n^(−½) with lognormal noise: the error covers the truth at its level, and falls like 1/√draws."""
+    rng = np.random.default_rng(4)
+    widths, found = [10, 100, 1000], []
+    for draws in (8, 128):
+        sizes = [np.exp(rng.standard_normal((400, draws))) * n**-0.5 for n in widths]
+        trials = [_slope(widths, [s[i] for s in sizes], 0.05) for i in range(400)]
+        above = sum(power - error > -0.5 for power, error, _ in trials)
+        assert 8 <= above <= 34  # 20 of 400 are expected to be above, ±4 in three and a half deviations of 4.4
+        found.append(np.mean([error for _, error, _ in trials]))
+    assert found[0] / found[1] == pytest.approx(4, rel=0.1)
+    assert _slope([10, 100], [np.zeros(4), np.zeros(4)], 0.05)[0] == float("-inf")
+
+
+def test_slopes_and_regimes():
+    def regime(start, x, f, error=0.0, counted=None):
+        rows = [("x", 0, start), ("f", 0, -0.5), ("x", 1, x), ("f", 1, f)]
+        guessed = [p if counted is None else counted for _, _, p in rows]
+        made = [
+            Coordinate(name, t, c, p, (), error=error, is_vector=name != "f")
+            for (name, t, p), c in zip(rows, guessed, strict=True)
+        ]
+        return _regime(made, measured=True)
+
+    assert regime(0, 0, 0) == "feature"
+    assert regime(0, -0.5, 0.05) == "operator"
+    assert regime(0, -0.5, -0.3) == "trivial"
+    assert regime(0, -0.5, 0.3) == "unstable"
+    assert regime(-0.4, 0, 0) == "unstable"
+    # within the error the counted side holds, beyond it the measured one
+    assert regime(0, -0.5, 0.3, error=0.2, counted=0) == "operator"
+    assert regime(0, -0.5, 0.3, error=0.1, counted=0) == "unstable"
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"widths": (64,)}, "two widths"),
+        ({"widths": (64, 1)}, "at least 2"),
+        ({"steps": 0}, "at least 1"),
+        ({"draws": 1}, "draws"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(change, message):
+    with pytest.raises(tp.CheckError, match=message):
+        tp.classify(2, tp.MUP, tp.SGD()).check(**({"widths": (8, 16)} | change))

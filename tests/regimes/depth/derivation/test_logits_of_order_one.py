@@ -1,0 +1,191 @@
+"""Logits of order 1 on a branch of size 1/√n: dV = g² E[A V Aᵀ] dt, and what is refused with its reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import tplimits as tp
+from tplimits.program.nodes.execution import Execution
+
+V = np.array([[1.0, 0.3], [0.3, 1.5]])
+
+
+def ordinary(function=None, bias=None, size=None):
+    """x + size·Σ A(q·k/√k) v with A the softmax, or `function` over the number of keys."""
+
+    @tp.block
+    def attention(x: tp.State["token"], WQ: tp.Matrix["k", "n"], WK: tp.Matrix["k", "n"], WV: tp.Matrix, *, g):
+        k, v = ((W @ x).rename(token="key") for W in (WK, WV))
+        Y = tp.sqrt(tp.width("k")) * tp.avg((WQ @ x) * k)
+        if bias is not None:
+            Y = Y + tp.constant(bias, axes=("token", "key"))
+        A = tp.softmax(Y, over="key") if function is None else function(Y) / tp.size("key")
+        return x + g * (1 / tp.sqrt(tp.n) if size is None else size) * tp.sum(A * v, over="key")
+
+    return attention
+
+
+@tp.block
+def heads(
+    x: tp.State["token"],
+    WQ: tp.Matrix["k", "n", "head"],
+    WK: tp.Matrix["k", "n", "head"],
+    WV: tp.Matrix["k", "n", "head"],
+    WO: tp.Matrix["n", "k", "head"],
+    *,
+    g,
+):
+    k, v = ((W @ x).rename(token="key") for W in (WK, WV))
+    A = tp.softmax(tp.sqrt(tp.width("k")) * tp.avg((WQ @ x) * k), over="key")
+    o = WO @ tp.sum(A * v, over="key")
+    return x + g / tp.sqrt(tp.n) * tp.sum(o, over="head") / tp.sqrt(tp.size("head"))
+
+
+@tp.block
+def perceptron(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, *, g):
+    return x + g / tp.sqrt(tp.n) * (U @ tp.relu(W @ x))
+
+
+def sampled(weights, V, draws=400_000):
+    """E[A V Aᵀ] and its standard error, S = L G Lᵀ."""
+    L = np.linalg.cholesky(V)
+    A = weights(L @ np.random.default_rng(7).standard_normal((draws, *V.shape)) @ L.T)
+    values = A @ V @ np.swapaxes(A, 1, 2)
+    return values.mean(axis=0), values.std(axis=0) / np.sqrt(draws)
+
+
+def softmax(S):
+    A = np.exp(S - S.max(axis=-1, keepdims=True))
+    return A / A.sum(axis=-1, keepdims=True)
+
+
+BIAS = np.array([[0.0, -40.0], [0.5, 0.0]])
+CASES = {
+    "softmax": (ordinary(), softmax),
+    "biased": (ordinary(bias=BIAS), lambda S: softmax(S + BIAS)),
+    "square": (ordinary(lambda Y: tp.relu(Y) ** 2), lambda S: np.maximum(S, 0) ** 2 / 2),
+    "step": (ordinary(tp.step), lambda S: (S > 0) / 2),
+    "two kinks": (
+        ordinary(lambda Y: tp.relu(Y) + tp.relu(Y - 1)),
+        lambda S: (np.maximum(S, 0) + np.maximum(S - 1, 0)) / 2,
+    ),
+    "jump and curve": (ordinary(lambda Y: tp.sign(Y) + tp.tanh(Y)), lambda S: (np.sign(S) + np.tanh(S)) / 2),
+    "of a square": (ordinary(lambda Y: 1 / (1 + Y**2)), lambda S: 1 / (1 + S**2) / 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_drift_is_the_mean_over_gaussian_logits(name):
+    block, weights = CASES[name]
+    sde = tp.derive(block, tp.Proportional())
+    assert sde.verdict.kind == "ODE" and not sde.diffusion_form
+    value, error = sde.drift_estimate_at(V, g=1.5)
+    wanted, spread = sampled(weights, V)
+    assert (np.abs(value - 2.25 * wanted) < 4.5 * np.hypot(error, 2.25 * spread) + 1e-12).all()
+    assert (error < 2e-2 * np.abs(value).max()).all()
+    average = weights(np.zeros((1, 2, 2)))[0]
+    assert np.abs(value - 2.25 * average @ V @ average.T).max() > 10 * error.max()  # the logits' mean is no answer
+    assert np.array_equal(sde.drift_at(V[None], g=1.5)[0], value)
+
+
+def test_a_kink_alone_is_solved_without_draws():
+    """relu of logits: a closed mean of two at four tokens, and no noise: Heun's steps."""
+    sde = tp.derive(ordinary(tp.relu), tp.Proportional())
+    assert not sde.limit.weights and not sde.drift_estimate_at(V, g=1.0).error.any()
+    b = sde.drift_at(V, g=1.0)
+    end = sde.simulate(V, T=0.1, dt=0.1, paths=2, g=1.0).V
+    heun = V + 0.05 * (b + sde.drift_at(V + 0.1 * b, g=1.0))
+    assert np.abs(end - heun).max() < 1e-12 and np.abs(V + 0.1 * b - heun).max() > 1e-4
+
+
+def test_softmax_of_two_tokens_by_quadrature():
+    """A_01 = 1/(1 + e^(S_00 − S_01)) needs one Gaussian only: b_00 of variance V_00 (V_00 − 2 V_01 + V_11)."""
+    s = np.sqrt(V[0, 0] * (V[0, 0] - 2 * V[0, 1] + V[1, 1]))
+
+    def integrand(z):
+        a = 1 / (1 + np.exp(-s * z))
+        return (a * a * V[0, 0] + 2 * a * (1 - a) * V[0, 1] + (1 - a) ** 2 * V[1, 1]) * np.exp(-z * z / 2)
+
+    exact = quad(integrand, -12, 12)[0] / np.sqrt(2 * np.pi)
+    value, error = tp.derive(ordinary(), tp.Proportional()).drift_estimate_at(V, g=1.0)
+    assert abs(value[0, 0] - exact) < 5 * error[0, 0] and error[0, 0] < 1e-3
+
+
+def test_heads_average_and_stacks_add():
+    one, many = (tp.derive(b, tp.Proportional()) for b in (ordinary(), heads))
+    (a, e), (b, f) = one.drift_estimate_at(V, g=1.0), many.drift_estimate_at(V, g=1.0, head=3)
+    assert (np.abs(a - b) < 5 * np.hypot(e, f)).all()
+    stack = tp.stack(ordinary().bind(g=1), perceptron.bind(g=1))
+    other = tp.derive(perceptron, tp.Proportional()).drift_at(V, g=1.0)
+    assert np.allclose(tp.derive(stack, tp.Proportional()).drift_at(V), a + other, rtol=1e-12)
+
+
+def test_paths_solve_the_equation():
+    sde = tp.derive(ordinary(), tp.Proportional())
+    paths = sde.simulate(V, T=0.4, dt=0.1, paths=3, g=1.0, halve=True, record=True)
+    assert paths.history.shape == (3, 5, 2, 2) and (paths.V[0] == paths.V).all()
+    assert np.abs(paths.step_error().value).max() < 2e-3
+    W = V
+    for _ in range(4):  # Heun by hand
+        b = sde.drift_at(W, g=1.0)
+        W = W + 0.05 * (b + sde.drift_at(W + 0.1 * b, g=1.0))
+    assert np.abs(paths.V[0] - W).max() < 1e-12
+    euler = sde.simulate(V, T=0.4, dt=0.1, paths=1, g=1.0, method="euler").V[0]
+    assert 1e-3 < np.abs(euler - W).max() < 0.05
+    stopped = sde.simulate(V, T=5, dt=0.1, paths=2, g=1.0, stop=2.0)
+    assert stopped.stopped.all() and np.isfinite(stopped.stopping_time).all()
+    other = sde.simulate(np.stack([V, 2 * V]), T=0.1, dt=0.1, paths=2, g=1.0).V
+    assert np.abs(other[0] - other[1]).max() > 0.1
+
+
+@pytest.mark.sampling
+def test_networks_of_finite_width():
+    """One layer by `check`, with a wrong twin; and the ends of whole networks."""
+    sde = tp.derive(ordinary(), tp.Proportional())
+    asked = {"V0": V, "widths": (32, 64, 128), "draws": 2000, "seed": 1, "g": 1.0}
+    assert tp.check(sde, **asked).accepted
+    mean_weights = np.full((2, 2), V.mean())
+    assert not tp.check(sde, claims={"drift": mean_weights}, **asked).accepted
+    end = sde.simulate(V, T=0.5, dt=0.05, paths=1, g=1.0).V[0]
+    n, draws, rng = 64, 24, np.random.default_rng(3)
+    x = np.sqrt(n) * np.linalg.cholesky(V) @ np.linalg.qr(rng.standard_normal((n, 2)))[0].T
+    found = np.array([deep(x, n, rng) for _ in range(draws)])
+    error = found.std(axis=0, ddof=1) / np.sqrt(draws)
+    assert (np.abs(found.mean(axis=0) - end) < 4 * error + 3 / n).all()
+    assert (error < 0.1).all()
+
+
+def deep(x, n, rng):
+    block = ordinary().bind(token=2)
+    for _ in range(n // 2):
+        result = Execution(block, n, 1, rng, {}, {"x": x, "g": 1.0}).run().arrays
+        x = result[block.returns[0]][0]
+    return x @ x.T / n
+
+
+def test_what_is_refused():
+    with pytest.raises(tp.NoLimitError, match="not perturbative: the argument of exp has fluctuations of order 1"):
+        tp.derive(ordinary(size=1), tp.Proportional())
+    with pytest.raises(tp.NoLimitError, match=r"second moment"):
+        tp.derive(ordinary(lambda Y: tp.exp(Y**2)), tp.Proportional())
+    with pytest.raises(tp.NoLimitError, match="Gaussian where the width that is averaged over grows"):
+        tp.derive(ordinary(), tp.Proportional(fixed=("k",)))
+
+    @tp.block
+    def tied(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, *, g):
+        k = (WK @ x).rename(token="key")
+        A = tp.softmax(tp.sqrt(tp.n) * tp.avg((WQ @ x) * k), over="key")
+        return x + g / tp.sqrt(tp.n) * tp.sum(A * k, over="key")
+
+    with pytest.raises(tp.NoLimitError, match="if `WK` stood inside these scalars alone"):
+        tp.derive(tied, tp.Proportional())
+
+
+def test_what_is_printed():
+    sde = tp.derive(ordinary(), tp.Proportional())
+    assert "b[αβ]     = g**2·Σ_νκ E[φ[αν] φ[βκ]] V[νκ]" in repr(sde)
+    assert "φ[token, key] = " in repr(sde) and "Cov(_" in repr(sde) and "Y|" not in repr(sde)
+    assert r"\operatorname{E}\left[\varphi^{\,\alpha \nu} \varphi^{\,\beta \kappa}\right] V^{\nu \kappa}" in sde.latex()
+    assert str(sde.drift) == "g**2*Sum(E(φ[α, ν]*φ[β, κ])*V[ν, κ], (ν, 1, m), (κ, 1, m))"

@@ -1,0 +1,99 @@
+"""Sums of products of kets, sums over finite axes, polynomials of Gaussians."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+from sympy import Integer, S, Symbol
+
+import tplimits as tp
+from tplimits.law.closed_forms.isserlis import gaussian_polynomial
+from tplimits.program.nodes.entries import AxisSum, axis_symbol, size_symbol
+from tplimits.regimes.kernels.derivation.infinite import leading, with_infinite_axes
+from tplimits.regimes.kernels.derivation.leaves import Kron, Of, free_indices
+from tplimits.regimes.kernels.derivation.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
+
+a, b, c = (axis_symbol(x) for x in "abc")
+A, B = Symbol("a"), Symbol("b")
+ONE = Integer(1)
+
+
+def ket(node, *indices):
+    return Of(Integer(node), ONE, *indices)
+
+
+def test_products_are_multiplied_out_with_indices_of_their_own():
+    found = terms(AxisSum(ket(0, a), a, A) ** 2)
+    assert len(found) == 1 and len(found[0].bounds) == 2
+    (i, j) = (bound for bound, _ in found[0].bounds)
+    assert i != j and set(found[0].factors) == {ket(0, i), ket(0, j)}
+
+
+def test_a_ket_that_multiplies_every_addend_stands_in_front():
+    u, v = ket(0), ket(1)
+    found = terms(v / (1 + u**2) - 2 * u**2 * v / (1 + u**2) ** 2)
+    assert len(found) == 1
+    assert found[0].factors[0] == v and not found[0].factors[1].has(v)
+
+
+def test_a_function_of_one_set_of_kets_stays_whole():
+    u = ket(0)
+    assert len(terms(u * sympy.exp(u) + sympy.exp(u))) == 1
+    assert len(terms(2 * u + ket(1))) == 2
+
+
+def test_putting_an_index_in_place_captures_nothing():
+    inside = AxisSum(ket(0, a) * ket(1, b), a, A)
+    moved = at(inside, {b: a})
+    assert free_indices(moved) == {a} and moved.bound != a
+    assert free_indices(freshened(inside)) == {b}
+
+
+def test_sums_over_equal_indices_are_done():
+    f = Symbol("f")
+    weight = Kron(a, b) * Symbol("w")
+    assert collapsed(weight * f, [(b, B)]) == Symbol("w") * f
+    assert summed(f, [(a, A)]) == f * AxisSum(S.One, a, A)
+    assert axis_sum(f * ket(0, a), a, A) == f * AxisSum(ket(0, a), a, A)
+
+
+def test_sums_over_infinitely_many_members():
+    size = size_symbol("head")
+    assert leading(size ** Integer(-1) * size, size, "head", S.One) == 1
+    assert leading(1 / sympy.sqrt(size), size, "head", S.One) == 0
+    with pytest.raises(tp.NoLimitError, match="grows like"):
+        leading(sympy.sqrt(size), size, "head", S.One)
+
+
+def test_pairs_of_members_meet_and_do_not():
+    """Σ_hh′ x_h x_h′/H: members that meet give E x², pairs that do not vanish with their means."""
+    head, other, axis = axis_symbol("head"), axis_symbol("head′1"), Symbol("head")
+    size = size_symbol("head")
+    term = Term(1 / size, ((head, axis), (other, axis)), (ket(0, head), ket(0, other)))
+
+    def expect(factors):
+        return Symbol("square") if len(set(factors)) == 1 else S.Zero
+
+    assert [t.coefficient * value for t, value in with_infinite_axes(term, frozenset({"head"}), expect)] == [
+        Symbol("square")
+    ]
+
+
+@pytest.mark.parametrize("powers", [(2, 2), (3, 1), (4, 2), (1, 2), (0, 6)])
+def test_polynomials_of_gaussians(powers):
+    """By Gauss–Hermite rules, which are exact for polynomials."""
+    x, y = sympy.symbols("x y", real=True)
+    p, q, r = 1.5, 0.75, -0.6
+    law = {(x, x): p, (x, y): r, (y, x): r, (y, y): q}
+    nodes, weights = np.polynomial.hermite_e.hermegauss(10)
+    weights = weights / math.sqrt(2 * math.pi)
+    first = math.sqrt(p) * nodes[:, None]
+    second = r / math.sqrt(p) * nodes[:, None] + math.sqrt(q - r * r / p) * nodes[None]
+    wanted = (weights[:, None] * weights[None] * first ** powers[0] * second ** powers[1]).sum()
+    found = gaussian_polynomial(x ** powers[0] * y ** powers[1], [x, y], law)
+    assert found == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+    assert gaussian_polynomial(sympy.tanh(x), [x], law) is None
+    assert gaussian_polynomial(sympy.Integer(1), [], law) == 1  # E sign(b)²

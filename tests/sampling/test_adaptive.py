@@ -1,0 +1,94 @@
+"""Draws that the check chooses itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy
+import pytest
+
+from tplimits.law.observables import observables
+from tplimits.progress import Report
+from tplimits.sampling import adaptive
+from tplimits.sampling.adaptive import Inquiry, affordable_draws, doubtful, look_again, sample_adaptively
+from tplimits.sampling.claims import Claim
+from tplimits.sampling.estimate import Series
+from tplimits.sampling.sample import Sampler
+
+QUIET = Report(lambda done, total, text: None)
+WIDTHS = (16, 32, 64, 128)
+PAIRS = 2 / numpy.sqrt(numpy.pi)
+
+
+def inquiry(program, *claims, seed=0, level=0.01):
+    known = observables(program)
+    return Inquiry(Sampler(program, known, seed), WIDTHS, claims, (Series(),) * len(claims), level)
+
+
+def test_draws_suffice_for_the_tolerance(programs, seed):
+    asked = inquiry(programs.pairs, Claim("return", PAIRS), seed=seed)
+    (row,) = asked.judged(sample_adaptively(asked, None, QUIET))
+    assert 0.5 * row.tolerance < row.finds <= 1.02 * row.tolerance
+
+
+def test_draws_do_not_depend_on_the_claims_truth_by_much(programs, seed):
+    """A wrong value asks for its own 2 %; the draws differ by the square of the ratio of values."""
+    true, wrong = (
+        sum(
+            len(s.values)
+            for s in sample_adaptively(inquiry(programs.pairs, Claim("return", v), seed=seed), None, QUIET)
+        )
+        for v in (PAIRS, 0.98 * PAIRS)
+    )
+    assert true <= wrong < 1.3 * true
+
+
+def test_the_work_limit_scales_everything_down():
+    limit = adaptive.MOST_WORK
+    assert affordable_draws((limit, 0), (0, 0), (1.0, 1.0)) == [int(limit), 0]
+    assert affordable_draws((2 * limit, 2 * limit), (0, 0), (1.0, 1.0)) == [int(limit / 2)] * 2
+    assert affordable_draws((2 * limit,), (limit,), (1.0,)) == [0]
+    assert affordable_draws((5,), (9,), (1.0,)) == [0]
+
+
+def test_a_claim_wrong_beyond_doubt_stops_expensive_sampling(programs, seed, monkeypatch):
+    """⟨x|WWx⟩ = 0.6 is false by 0.6, but would be checked to 2 % of 0.6."""
+    asked = replace(inquiry(programs.twice, Claim("return", 0.6), seed=seed), widths=(64, 128, 256))
+    work = {}
+    for limit in (1e6, float("inf")):
+        monkeypatch.setattr(adaptive, "_EXPENSIVE", limit)
+        samples = sample_adaptively(asked, None, QUIET)
+        work[limit] = sum(len(s.values) * cost for s, cost in zip(samples, asked.costs, strict=True))
+        assert not asked.judged(samples)[0].accepted
+    assert work[1e6] < 0.4 * work[float("inf")]
+
+
+def test_doubtful_is_a_rejection_that_is_not_beyond_doubt(programs, seed):
+    asked = inquiry(programs.pairs, Claim("return", PAIRS), seed=seed)
+    (row,) = asked.judged(sample_adaptively(asked, None, QUIET))
+    rejected = replace(row, accepted=False)
+    assert doubtful([replace(rejected, p_holm=0.005)], 0.01)
+    assert not doubtful([replace(rejected, p_holm=1e-9)], 0.01)
+    assert not doubtful([replace(row, accepted=True)], 0.01)
+
+
+def test_looking_again_doubles_the_draws_and_keeps_what_was_accepted(programs, seed):
+    asked = inquiry(programs.pairs, Claim("return", PAIRS), Claim("return", 0.9), seed=seed)
+    samples = sample_adaptively(asked, None, QUIET)
+    first = [
+        replace(row, accepted=accepted) for row, accepted in zip(asked.judged(samples), (False, True), strict=True)
+    ]
+    rows, more = look_again(asked, first, samples, None, QUIET)
+    assert [len(s.values) for s in more] == [2 * len(s.values) for s in samples]
+    assert all((s.values == m.values[: len(s.values)]).all() for s, m in zip(samples, more, strict=True))
+    assert len(numpy.unique(more[0].values[:, 0])) == len(more[0].values), "fresh draws, not the same again"
+    assert rows[0].accepted, "a true claim rejected by accident is accepted by all draws"
+    assert rows[1].accepted and rows[1].p_holm < 1e-6, "one that the first draws accepted stays accepted"
+
+
+@pytest.mark.parametrize("level", [0.2, 1e-4])
+def test_stricter_levels_take_more_draws(programs, seed, level):
+    asked = inquiry(programs.pairs, Claim("return", PAIRS), seed=seed, level=level)
+    usual = inquiry(programs.pairs, Claim("return", PAIRS), seed=seed)
+    samples = sample_adaptively(usual, None, QUIET)
+    assert (sum(asked.required(samples)) > sum(usual.required(samples))) == (level < 0.01)

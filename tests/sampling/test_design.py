@@ -1,0 +1,72 @@
+"""How many draws: enough for the demand, cheaper than equal numbers, and honest when nothing helps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import pytest
+import scipy.stats
+
+from tplimits.sampling.design import Demand, allocate, demand, quantiles, tolerance
+from tplimits.sampling.estimate import SampleMoments, Series, fit
+
+WIDTHS = (64, 128, 256, 512)
+COSTS = [float(n * n) for n in WIDTHS]
+SPREAD = numpy.array([2.0 / n for n in WIDTHS])
+
+
+def moments(draws=(100,) * 4, widths=WIDTHS, scale=1.0):
+    return SampleMoments(widths, tuple(draws), numpy.ones(len(widths)), 2.0 / numpy.array(widths), scale)
+
+
+def test_the_design_reaches_the_standard_error_it_was_asked_for():
+    draws = allocate([Demand(moments(), Series(), 0.004)], COSTS)
+    assert 0.0035 < fit(moments(draws), Series()).stderr <= 0.00402
+
+
+def test_it_is_cheaper_than_equal_draws_at_every_width():
+    draws = allocate([Demand(moments(), Series(), 0.004)], COSTS)
+    equal = 100
+    while fit(moments((equal,) * 4), Series()).stderr > 0.004:
+        equal = equal * 11 // 10
+    assert numpy.dot(draws, COSTS) < equal * sum(COSTS)
+
+
+def test_every_width_keeps_a_share_so_that_lack_of_fit_shows():
+    draws = allocate([Demand(moments(), Series(), 0.001)], COSTS)
+    work = numpy.array(draws) * COSTS
+    assert (work >= 0.05 * work.sum()).all()
+
+
+def test_the_strictest_demand_decides():
+    easy, hard = Demand(moments(), Series(), 0.02), Demand(moments(), Series(), 0.004)
+    assert allocate([easy, hard], COSTS) == allocate([hard], COSTS)
+
+
+def test_two_widths_cannot_separate_curvature_from_the_intercept():
+    """c/n² of size (3/n)²: with widths 8 and 16 the intercept stays uncertain by about 9/(8·16) whatever the draws."""
+    draws = allocate([Demand(moments((100, 100), (8, 16)), Series(), 0.004)], [64.0, 256.0])
+    assert max(draws) > 10**9
+
+
+def test_tolerances():
+    assert tolerance(0.6, 0.0, 1.0) == pytest.approx(0.012)
+    assert tolerance(-0.6, 0.0, 1.0) == pytest.approx(0.012)
+    assert tolerance(0.0, 0.0, 3.0) == pytest.approx(0.15)
+    assert tolerance(1e-12, 0.0, 3.0) == pytest.approx(0.15), "a zero up to rounding is zero"
+    assert tolerance(0.01, 0.02, 3.0) == pytest.approx(0.15), "a zero up to its own error is zero"
+
+
+def test_a_claim_at_the_tolerance_is_found_with_the_stated_probability():
+    level, claims = 0.01, 3
+    apart = quantiles(level, claims)
+    threshold = scipy.stats.norm.isf(level / (2 * claims))
+    assert scipy.stats.norm.sf(threshold - apart) == pytest.approx(0.95)
+
+
+def test_the_error_of_the_claim_tightens_the_demand():
+    free = demand(moments(), Series(), 0.6, 0.0, 0.01, 1)
+    tight = demand(moments(), Series(), 0.6, 0.001, 0.01, 1)
+    assert tight.target == pytest.approx(math.sqrt(free.target**2 - 0.001**2))
+    assert demand(moments(), Series(), 0.6, 0.01, 0.01, 1).target == 0.01, "no draws help against the claim's own error"

@@ -1,0 +1,96 @@
+"""Whether moments are series in 1/n or in 1/√n."""
+
+from __future__ import annotations
+
+import bent
+import numpy as np
+import pytest
+
+import tplimits as tp
+from tplimits.sampling.parity import HALVES, WHOLE, layer_series
+
+
+def head(matrices: int, logits):
+    """A function of √n q·k/n, with queries and keys through so many matrices."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix, K: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        q, k = Q @ x, (Q if matrices == 1 else K) @ (x if matrices == 2 else Q @ x)
+        return v * tp.exp(logits(tp.sqrt(tp.n), tp.avg(q * k))) * x
+
+    return net
+
+
+@pytest.mark.parametrize(
+    ("matrices", "logits", "series"),
+    [
+        (2, lambda root, G: root * G, WHOLE),  # −Q undoes −√n
+        (1, lambda root, G: root * G, WHOLE),  # q·Qq: odd in Q as well
+        (3, lambda root, G: root * G, WHOLE),  # q·K q: −K does
+        (2, lambda root, G: root * G**2, HALVES),
+        (2, lambda root, G: root * G + G, HALVES),
+        (2, lambda root, G: G / root + root * tp.tanh(G), WHOLE),
+        (2, lambda root, G: G**2 / root**2, WHOLE),
+    ],
+)
+def test_a_sign_of_a_matrix_undoes_that_of_a_root(matrices, logits, series):
+    assert layer_series(head(matrices, logits)) == series
+
+
+@pytest.mark.parametrize(
+    ("branch", "series"),
+    [
+        (lambda h, root: tp.cos(h) / root, HALVES),
+        (lambda h, root: tp.relu(h) / root, HALVES),
+        (lambda h, root: h / root, WHOLE),
+        (lambda h, root: root * tp.sin(h / root**2), WHOLE),
+    ],
+)
+def test_of_a_layer_what_is_returned_must_stay(branch, series):
+    @tp.block
+    def layer(x: tp.State["token"], W: tp.Matrix):
+        return x + branch(W @ x, tp.sqrt(tp.n))
+
+    assert layer_series(layer) == series
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("root", [8**0.5, -(8**0.5)])
+def test_either_root_gives_one_mean(seed, root):
+    """E exp(√n avg(q k)/2) at n = 8 is (1 − 1/(4n))^(−n/2) for independent q and k, whichever root is meant."""
+    q, k = np.random.default_rng(seed).standard_normal((2, 200_000, 8))
+    found = np.exp(root * (q * k).mean(axis=1) / 2)
+    wanted = (1 - 1 / 32) ** -4
+    error = found.std() / len(found) ** 0.5
+    assert abs(found.mean() - wanted) < 5 * error < abs(found.mean() - 1.03 * wanted)
+
+
+@pytest.mark.parametrize(
+    ("weights", "series"),
+    [
+        (lambda Y: tp.relu(Y) ** 2, WHOLE),  # (Y² + Y|Y|)/2
+        (lambda Y: tp.relu(Y) / tp.n, HALVES),
+        (lambda Y: tp.abs(Y) / tp.sqrt(tp.n), WHOLE),  # |√n Y|/n
+        (lambda Y: tp.abs(Y), HALVES),
+        (lambda Y: tp.sqrt(Y**2) / tp.sqrt(tp.n), WHOLE),
+    ],
+)
+def test_the_sign_of_a_scalar_counts_as_a_root(weights, series):
+    assert layer_series(bent.attention(weights)) == series
+
+
+def test_kinks_that_data_reaches_bring_no_odd_powers():
+    """Data is what it is at every width: relu(Σ U ξ) is passed by Gaussian entries, not by a scalar that fluctuates."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
+
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * tp.relu(tp.avg(x * (W @ x)))
+
+    assert layer_series(net) == WHOLE
+    assert layer_series(gated) == HALVES

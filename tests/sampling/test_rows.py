@@ -1,0 +1,72 @@
+"""Claims judged together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+import pytest
+
+from tplimits.sampling.claims import Claim
+from tplimits.sampling.estimate import Series
+from tplimits.sampling.rows import holm, judge
+from tplimits.sampling.sample import Draws
+
+WIDTHS = (64, 128, 256, 512)
+
+
+def normal_draws(rng, means, count=400):
+    """Draws of independent quantities with the given limits and variance 1/n."""
+    samples = []
+    for n in WIDTHS:
+        values = numpy.array(means) + rng.standard_normal((count, len(means))) / math.sqrt(n)
+        samples.append(Draws(n, values, numpy.ones(len(means))))
+    return samples
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert holm([0.2]) == [0.2] and holm([]) == []
+
+
+def test_the_family_wise_level_holds_over_many_claims(seed):
+    """20 true claims at level 0.1, 200 times: any is rejected about 10 % of the time, 1 − 0.9²⁰ = 88 % without Holm."""
+    rng, labels, rejected = numpy.random.default_rng(seed), [f"θ{i}" for i in range(20)], 0
+    claims, columns = [Claim(label, 0.0) for label in labels], {label: i for i, label in enumerate(labels)}
+    for _ in range(200):
+        rows = judge(claims, [Series()] * 20, columns, normal_draws(rng, [0.0] * 20, 60), 0.1)
+        rejected += any(not row.accepted for row in rows)
+    assert 5 <= rejected <= 38  # 200 draws of probability 0.1 leave these bounds with probability 2e-4
+
+
+def test_the_wrong_claim_among_true_ones_is_the_one_rejected(seed):
+    samples = normal_draws(numpy.random.default_rng(seed), [1.0, 2.0, 3.0])
+    claims = [Claim("a", 1.0), Claim("b", 2.1), Claim("c", 3.0)]
+    rows = judge(claims, [Series()] * 3, {"a": 0, "b": 1, "c": 2}, samples, 1e-4)
+    assert [row.accepted for row in rows] == [True, False, True]
+    assert rows[1].z < -8 and rows[1].intercept == pytest.approx(2, abs=5 * rows[1].stderr)
+
+
+def test_slopes_of_averages_and_of_fluctuations(seed):
+    rng = numpy.random.default_rng(seed)
+    samples = [
+        Draws(
+            n, numpy.stack([rng.standard_normal(4000) / math.sqrt(n), rng.standard_normal(4000)], axis=1), numpy.ones(2)
+        )
+        for n in WIDTHS
+    ]
+    claims = [Claim("θ", 0.0), Claim("s", 1.0, statistic="covariance"), Claim("θ", 0.0, 0.0, "covariance", "s")]
+    mean, variance, covariance = judge(claims, [Series()] * 3, {"θ": 0, "s": 1}, samples, 1e-4)
+    assert mean.slope == pytest.approx(-0.5, abs=0.05) and variance.slope == pytest.approx(0, abs=0.05)
+    assert variance.accepted and covariance.accepted and variance.moments.scale == pytest.approx(1)
+
+
+def test_what_the_draws_find_is_what_they_reject(seed):
+    """A claim wrong by `finds` is rejected about 95 % of the time."""
+    rng, found = numpy.random.default_rng(seed), 0
+    for _ in range(300):
+        samples = normal_draws(rng, [1.0], 100)
+        (row,) = judge([Claim("a", 1.0)], [Series()], {"a": 0}, samples, 0.01)
+        found += row.fit.two_sided(1.0 + row.finds, 0.0)[1] <= 0.01
+    assert 267 <= found <= 299  # 300 draws of probability 0.95 leave these bounds with probability 2e-4

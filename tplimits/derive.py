@@ -1,0 +1,104 @@
+"""derive(): a program and a regime in, the result class of the regime out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+from tplimits.errors import NoLimitError, ProgramError
+from tplimits.law.recursion import deep
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
+from tplimits.regimes.kernels.limit import KernelLimit, Kernels
+from tplimits.regimes.known import REGIMES
+from tplimits.regimes.protocol import Limit, Regime
+from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
+from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
+from tplimits.regimes.width.limit import Width, WidthLimit
+
+
+@overload
+def derive(program: Program, regime: Width | None = None, *, assume: Sequence[str] = ()) -> WidthLimit: ...
+
+
+@overload
+def derive(program: Program, regime: Proportional) -> CovarianceSDE: ...
+
+
+@overload
+def derive(program: Program, regime: Kernels) -> KernelLimit: ...
+
+
+@overload
+def derive(program: Program, regime: MaximalUpdate) -> MaximalLimit: ...
+
+
+@overload
+def derive(program: Program, regime: NeuralTangent) -> TangentLimit: ...
+
+
+@overload
+def derive(program: Program, regime: Regime) -> Limit: ...
+
+
+def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[str] = ()) -> Any:
+    """The limit of a program: of infinite width, or of depth proportional to width for a block.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def gram(W: tp.Matrix, x: tp.Vector):
+    ...     return tp.avg(x * (W.T @ (W @ x)))
+    >>> derive(gram).scalar("return")
+    1
+
+    `assume` names doubts that the caller takes on himself, as `evaluate` names them: a second moment or the sign of an
+    argument that the analysis does not reach.  The limit repeats them.
+
+    Raises ProgramError for what is not a program, NoLimitError where a hypothesis of the limit fails.
+    """
+    if not isinstance(program, Program):
+        raise ProgramError(f"derive() takes a program made by @tp.program, not {type(program).__name__}.")
+    asked = Width() if regime is None else regime
+    if not isinstance(asked, tuple(kind for kind, _ in REGIMES)):
+        known = ", ".join(f"tp.{kind.__name__}" for kind, _ in REGIMES)
+        raise ProgramError(f"derive() knows the regimes {known}, not {regime!r}.")
+    _refuse_unnamed(program, asked)
+    if asked.takes != _kind(program):
+        raise ProgramError(
+            f"`{program.name}` is no {asked.takes}: tp.{type(asked).__name__}() takes {_MADE[asked.takes]}."
+        )
+    with deep(program.name, NoLimitError):
+        limit = asked.derive(program)
+    if not assume:
+        return limit
+    if not isinstance(limit, WidthLimit):
+        raise ProgramError(f"assume={assume!r}: only the width limit names its doubts.")
+    return limit.assuming((assume,) if isinstance(assume, str) else assume)
+
+
+#: how each kind of program is made
+_MADE = {
+    "network": "a function of tp.Input made by @tp.network",
+    "block": "one layer of a deep network, made by @tp.block from a function of a tp.State",
+    "program": "a program made by @tp.program",
+}
+
+
+def _kind(program: Program) -> str:
+    return "block" if program.state is not None else "network" if program.is_network else "program"
+
+
+def _refuse_unnamed(program: Program, regime: Regime) -> None:
+    """A block or a network has several limits: the regime has to be said."""
+    known = _kind(program)
+    if known == "program" or regime.takes != "program":
+        return
+    if known == "block":
+        raise ProgramError(
+            f"`{program.name}` is a block, one layer of a deep network; say in which regime: "
+            f"tp.derive({program.name}, tp.Proportional()) for depth proportional to width."
+        )
+    raise ProgramError(
+        f"`{program.name}` is a network; say in which regime: tp.derive({program.name}, tp.Kernels()) for the "
+        "kernels at initialisation, tp.NeuralTangent(optimizer) or tp.MaximalUpdate(optimizer) for training."
+    )

@@ -1,0 +1,1 @@
+"""What a program becomes, exactly: each rule, hypothesis and closed form once."""

@@ -1,0 +1,147 @@
+"""Kets as combinations of random factors: their terms, sums and derivatives, and names for long factors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.expanding import expanded, is_long, times, with_sech
+from tplimits.law.gaussians import Gaussians
+from tplimits.law.moments import BoxMean, Moment, NamedMoments
+from tplimits.program.parts import found
+
+#: a sum of more products has too many operations to stand for itself
+_MANY_PRODUCTS = 8
+
+
+class Combinations(NamedMoments):
+    """The linear structure of the kets of one derivation."""
+
+    def __init__(self, gaussians: Gaussians, moments: dict[Symbol, Moment] | None = None) -> None:
+        super().__init__(gaussians, moments)
+        self._terms: dict[Expr, dict[Expr, Expr]] = {}
+        self._slopes: dict[Symbol, Symbol | None] = {}
+        self._long_derivatives: dict[tuple[Symbol, Symbol], Expr] = {}
+
+    def terms(self, expr: Expr) -> dict[Expr, Expr]:
+        """The expression as Σ coefficient · product of random factors; the key 1 is the constant."""
+        split = self._terms.get(expr)
+        if split is None:
+            alone = expr.is_Symbol and self.gaussians.is_random(expr)
+            split = self._terms[expr] = {expr: S.One} if alone else self._split(expr, None)
+        return split
+
+    def _split(self, expr: Expr, over: frozenset[Symbol] | None) -> dict[Expr, Expr]:
+        collected: dict[Expr, list[Expr]] = {}
+        for term in sympy.Add.make_args(expanded(expr, self._random)):
+            constant: list[Expr] = []
+            random: list[Expr] = []
+            for factor in sympy.Mul.make_args(term):
+                (random if self._is_random(factor, over) else constant).append(factor)
+            collected.setdefault(sympy.Mul(*random), []).append(sympy.Mul(*constant))
+        result = {a: sympy.Add(*parts) for a, parts in collected.items()}
+        return {a: c for a, c in result.items() if c != 0}
+
+    def _random(self, expr: Expr) -> bool:
+        """Whether an expression holds a random variable at all, boxed ones included."""
+        return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
+
+    def _is_random(self, expr: Expr, over: frozenset[Symbol] | None) -> bool:
+        if expr.is_Symbol and over is None:
+            return self.gaussians.is_random(expr)
+        if expr.is_number:
+            return False
+        free = expr.free_symbols
+        if over is not None:
+            return not over.isdisjoint(self.gaussians.of(expr)) or expr.has(BoxMean)
+        return any(self.gaussians.is_random(s) for s in free) or expr.has(BoxMean)
+
+    def combination(self, parts: Iterable[tuple[Expr, Expr]]) -> Expr:
+        """Σ coefficient · ket, with like terms collected."""
+        gathered: dict[Expr, list[tuple[Expr, Expr]]] = {}
+        for factor, expr in parts:
+            for atom, c in self.terms(expr).items():
+                gathered.setdefault(atom, []).append((factor, c))
+        sums = {atom: self._summed(products) for atom, products in gathered.items()}
+        collected = {a: c for a, c in sums.items() if c != 0}
+        result = sympy.Add(*(a if c == 1 else c * a for a, c in collected.items()))
+        self._terms.setdefault(result, collected)
+        return result
+
+    def _summed(self, products: list[tuple[Expr, Expr]]) -> Expr:
+        """Σ c·d, under a name where it is certainly long.
+
+        Products of two names do not cancel one another; each of the other terms cancels at most one of them.
+        """
+        of_names = {frozenset(pair) for pair in products if pair[0].is_Symbol and pair[1].is_Symbol}
+        others = sum(not (c.is_Symbol and d.is_Symbol) for c, d in products)
+        if len(of_names) - others > _MANY_PRODUCTS:
+            return self.named_sum(products)
+        return self.named(sympy.Add(*(times(c, d, S.One) for c, d in products)))
+
+    def derivative(self, expr: Expr, symbol: Symbol) -> Expr:
+        """∂expr/∂symbol; boxed copies of the symbol do not count (slot 0 only)."""
+        parts = []
+        for atom, c in self.terms(expr).items():
+            if atom == symbol:
+                parts.append(c)
+            elif symbol in self.gaussians.of(atom):
+                parts.append(c * self._atom_derivative(atom, symbol))
+        return with_sech(sympy.Add(*parts))
+
+    def _atom_derivative(self, atom: Expr, symbol: Symbol) -> Expr:
+        """The chain rule through names of long factors."""
+        if atom in self.gaussians.long:
+            return self._long_derivative(atom, symbol)
+        parts = [sympy.diff(atom, symbol)] if symbol in atom.free_symbols else []
+        for name in sorted((s for s in atom.free_symbols if s in self.gaussians.long), key=lambda s: s.name):
+            if symbol in self.gaussians.long[name].variables:
+                parts.append(sympy.diff(atom, name) * self._long_derivative(name, symbol))
+        return sympy.Add(*parts)
+
+    def _long_derivative(self, name: Symbol, symbol: Symbol) -> Expr:
+        key = (name, symbol)
+        if key not in self._long_derivatives:
+            if self.gaussians.long[name].has_jump:  # deltas decide how a coefficient is taken: they are looked for now
+                value = self._chain_rule(name, symbol)
+                if is_long(value):
+                    value = self.gaussians.name_long(f"∂{name}/∂{symbol}", value)
+            else:
+                value = self.gaussians.name_derivative(name, symbol, functools.partial(self._chain_rule, name, symbol))
+            self._long_derivatives[key] = value
+        return self._long_derivatives[key]
+
+    def _chain_rule(self, name: Symbol, symbol: Symbol) -> Expr:
+        definition = self.gaussians.long[name].definition
+        slope = self._slope(name, definition)
+        if slope is None:
+            return self.derivative(definition, symbol)
+        return slope * self.derivative(definition.args[0], symbol)
+
+    def _slope(self, name: Symbol, definition: Expr) -> Expr | None:
+        """f' of a long factor f(argument), under one name for all variables; None for other factors."""
+        if not isinstance(definition, sympy.Function) or len(definition.args) != 1:
+            return None
+        if name not in self._slopes:
+            slope = with_sech(definition.fdiff())
+            self._slopes[name] = None if slope.has(sympy.DiracDelta) else self.gaussians.name_long(f"{name}′", slope)
+        return self._slopes[name]
+
+    def shortened(self, expr: Expr, label: str) -> Expr:
+        """The expression with its long random factors under names of their own."""
+        if (len(expr.args) < 2 and not expr.args) or not is_long(expr):
+            return expr
+        parts = []
+        for atom, c in self.terms(expr).items():
+            if is_long(atom) and not atom.has(BoxMean, sympy.DiracDelta):
+                atom = self.gaussians.name_long(label, atom)
+            parts.append(c * atom)
+        return sympy.Add(*parts)
+
+    def lengthened(self, expr: Expr) -> Expr:
+        """An expression that is just a name, as its definition (one level)."""
+        long = self.gaussians.long
+        return expr.xreplace({s: long[s].definition for s in expr.free_symbols if s in long})

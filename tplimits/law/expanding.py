@@ -1,0 +1,102 @@
+"""Sums of products: how far a random expression is multiplied out before its mean is taken."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.law.closed_forms.integrand import longer
+from tplimits.program.nodes import functions
+
+#: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
+_MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
+#: a random factor with more nodes than this gets a name
+_LONG = 160
+#: heads that no row of the table of closed forms takes
+OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
+
+#: heads that are straight between kinks: one inside another is still a product of steps and polynomials
+PIECEWISE_LINEAR = (
+    *functions.JUMPS,
+    *(sympy.Abs, sympy.DiracDelta, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum),
+)
+
+
+def is_long(expr: Expr) -> bool:
+    """Whether an expression tree has more nodes than a factor should."""
+    return longer(expr, _LONG)
+
+
+def is_flat(expr: Expr) -> bool:
+    """Whether an expression is a sum of products of symbols, their powers and whole numbers, which nothing expands."""
+    factors = (f for term in sympy.Add.make_args(expr) for f in sympy.Mul.make_args(term))
+    return all(f.is_Symbol or f.is_Integer or _is_power(f) for f in factors)
+
+
+def _is_power(factor: Expr) -> bool:
+    return bool(factor.is_Pow and factor.base.is_Symbol and factor.exp.is_Integer)
+
+
+def with_sech(expr: Expr) -> Expr:
+    """1 − tanh² as sech²: one factor instead of two terms."""
+    if not expr.has(sympy.tanh):
+        return expr
+    if isinstance(expr, sympy.Add) and len(expr.args) == 2 and S.One in expr.args:
+        (other,) = (a for a in expr.args if a != 1)
+        if isinstance(-other, sympy.Pow) and (-other).exp == 2 and isinstance((-other).base, sympy.tanh):
+            return sympy.sech((-other).base.args[0]) ** 2
+    return expr.func(*(with_sech(a) for a in expr.args)) if expr.args else expr
+
+
+def times(c: Expr, d: Expr, mean: Expr) -> Expr:
+    """c·d·mean without building products with 1."""
+    if mean == 0:
+        return S.Zero
+    coefficient = d if c == 1 else c if d == 1 else c * d
+    return mean if coefficient == 1 else coefficient * mean
+
+
+def two_factors(expr: Expr) -> tuple[Expr, Expr] | None:
+    """The two factors of a product of sums, which is better left unexpanded."""
+    if isinstance(expr, sympy.Pow) and expr.exp == 2 and expr.base.is_Add:
+        return expr.base, expr.base
+    if isinstance(expr, sympy.Mul) and len(expr.args) == 2 and any(a.is_Add for a in expr.args):
+        return expr.args
+    return None
+
+
+def expanded(expr: Expr, random: Callable[[Expr], bool]) -> Expr:
+    """The expression as a sum of products; constant factors and arguments of functions stay as they are.
+
+    A product with more than _MOST_TERMS terms is left alone: it is then one random factor.
+    """
+    if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow)):
+        return expr
+    terms = _distributed(expr, random, _MOST_OPEN_TERMS if expr.has(*OPEN_HEADS) else _MOST_TERMS)
+    return expr if terms is None or len(terms) == 1 else sympy.Add(*terms)
+
+
+def _distributed(expr: Expr, random: Callable[[Expr], bool], most: int) -> list[Expr] | None:
+    if not random(expr):
+        return [expr]
+    if isinstance(expr, sympy.Add):
+        parts = [_distributed(a, random, most) or [a] for a in expr.args]
+        return [t for part in parts for t in part]
+    if isinstance(expr, sympy.Pow) and expr.base.is_Add and expr.exp.is_Integer and 1 < expr.exp <= 12:
+        base = _distributed(expr.base, random, most) or [expr.base]
+        if math.comb(len(base) + int(expr.exp) - 1, int(expr.exp)) > most:
+            return None
+        terms = [S.One]
+        for _ in range(int(expr.exp)):
+            terms = list(sympy.Add.make_args(sympy.Add(*(a * b for a in terms for b in base))))
+        return terms
+    if isinstance(expr, sympy.Mul):
+        lists = [_distributed(a, random, most) or [a] for a in expr.args]
+        if math.prod(len(part) for part in lists) > most:
+            return None
+        return [sympy.Mul(*chosen) for chosen in itertools.product(*lists)]
+    return [expr]

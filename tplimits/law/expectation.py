@@ -1,0 +1,281 @@
+"""Unevaluated first: means of kets as expressions, closed where the table can close them.
+
+A mean is expanded by linearity, split along independent groups of variables, closed group by group
+by the rules of `closed_forms.table`, and what stays open becomes a *moment*: a named constant with
+its integrand, for the numerical stage.  Nothing is ever approximated here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.closed_forms.integrand import Law, NotClosed, step_products, tidy
+from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
+from tplimits.law.combinations import Combinations
+from tplimits.law.effort import Effort
+from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
+from tplimits.law.gaussians import Gaussians
+from tplimits.law.moments import BoxMean, Moment, OpenMoment
+from tplimits.program.nodes.functions import elementary
+from tplimits.program.parts import found, put_in
+
+#: more pairs of terms than this are summed through means and covariances
+_MANY_PAIRS = 400
+
+
+class Expectations(Combinations):
+    """Takes means under the joint law of all Gaussian variables of a derivation."""
+
+    def __init__(
+        self,
+        gaussians: Gaussians,
+        table: Sequence[ClosedForm] = CLOSED_FORMS,
+        moments: dict[Symbol, Moment] | None = None,
+        effort: Effort | None = None,
+    ) -> None:
+        super().__init__(gaussians, moments)
+        self.table = table
+        self.effort = effort or Effort()
+        self.used_rows: dict[str, None] = {}
+        self._linked: dict[tuple[Symbol, ...], list[frozenset[Symbol]]] = {}
+        self._turns: dict[tuple[Expr, frozenset[Symbol]], Expr] = {}
+        self._atom_means: dict[tuple[Expr, frozenset[Symbol] | None], Expr] = {}
+
+    # -- means --------------------------------------------------------------------------------
+
+    def mean(self, expr: Expr, over: Iterable[Symbol] | None = None) -> Expr:
+        """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
+        scope = None if over is None else frozenset(over)
+        if scope is None:
+            if expr.is_Symbol and self.gaussians.is_random(expr):
+                return self._atom_mean(expr, None)
+            factors = two_factors(expr)
+            if factors is not None:
+                return self.inner(*factors)
+            split = self.terms(expr)
+        else:
+            split = self._split(expr, scope)
+        return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in split.items()))
+
+    def inner(self, a: Expr, b: Expr) -> Expr:
+        """⟨a|b⟩ = E[a b], term by term so that each pair of terms is done once."""
+        left, right = self.terms(a), self.terms(b)
+        if len(left) * len(right) > _MANY_PAIRS:
+            return self._inner_by_covariances(left, right)
+        parts = []
+        if left is right:
+            atoms = list(left.items())
+            for i, (x, c) in enumerate(atoms):
+                parts.append(times(c, c, self._pair_mean(x, x)))
+                parts += [times(2 * c, d, self._pair_mean(x, y)) for y, d in atoms[i + 1 :]]
+        else:
+            parts = [times(c, d, self._pair_mean(x, y)) for x, c in left.items() for y, d in right.items()]
+        return sympy.Add(*(p for p in parts if p != 0))
+
+    def _inner_by_covariances(self, left: dict[Expr, Expr], right: dict[Expr, Expr]) -> Expr:
+        """⟨a|b⟩ = E a E b + Σ Cov over the pairs of terms that share a source: few, for long sums."""
+        means = {x: self._atom_mean(x, None) for x in (*left, *right)}
+        sources = {x: self._sources(x) for x in means}
+        product = sympy.Mul(
+            *(sympy.Add(*(times(c, S.One, means[x]) for x, c in side.items())) for side in (left, right))
+        )
+        parts = [product]
+        for x, c in left.items():
+            for y, d in right.items():
+                if not sources[x].isdisjoint(sources[y]):
+                    parts.append(times(c, d, self._pair_mean(x, y)))
+                    parts.append(-c * d * means[x] * means[y])
+        return sympy.Add(*(p for p in parts if p != 0))
+
+    def _sources(self, atom: Expr) -> set[object]:
+        """What an atom is made of: initial variables, matrices, boxes; disjoint sources are independent."""
+        return {self.gaussians.family(s) for s in self.gaussians.of(atom)}
+
+    def _pair_mean(self, x: Expr, y: Expr) -> Expr:
+        if x.is_Symbol and y.is_Symbol and x in self.gaussians and y in self.gaussians:
+            return self.covariance(x, y)
+        return self._atom_mean(x * y, None)
+
+    def covariance(self, a: Symbol, b: Symbol) -> Expr:
+        return self.gaussians.covariance(a, b)
+
+    def _atom_mean(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
+        if atom == 1:
+            return S.One
+        key = (atom, scope)
+        if key not in self._atom_means:
+            self._atom_means[key] = self._compute(atom, scope)
+        return self._atom_means[key]
+
+    def _compute(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
+        self.effort.read(atom)
+        merged, boxed, copies = self._merge_boxes(atom)
+        if boxed:
+            wider = None if scope is None else scope | boxed
+            value = sympy.Add(*(c * self._atom_mean(a, wider) for a, c in self._split(merged, wider).items()))
+            if (
+                scope is None
+                and copies > 1
+                and any(isinstance(self.moments.get(s), OpenMoment) for s in value.free_symbols)
+            ):
+                return self._product_mean(atom, scope)  # open anyway: nested, the integral has fewer dimensions
+            return value
+        opened = expanded(atom, self._random)
+        if opened != atom and opened.is_Add:  # a product of two sums
+            return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in self._split(opened, scope).items()))
+        return self._product_mean(atom, scope)
+
+    def _merge_boxes(self, atom: Expr) -> tuple[Expr, frozenset[Symbol], int]:
+        """Fubini: box means standing as factors are pulled into the mean, each with its own copies."""
+        factors: list[Expr] = []
+        boxed: set[Symbol] = set()
+        copies = 0
+        nested = {
+            v for f in sympy.Mul.make_args(atom) for b in f.atoms(BoxMean) if not _is_box_power(f) for v in b.boxed
+        }
+        for factor in sympy.Mul.make_args(atom):
+            base, power = factor.as_base_exp()
+            if isinstance(base, BoxMean) and power.is_Integer and power > 0:
+                for _ in range(int(power)):
+                    copies += 1
+                    fresh = self._fresh(base) if (boxed | nested) & set(base.boxed) else base
+                    factors.append(fresh.integrand)
+                    boxed |= set(fresh.boxed)
+            else:
+                factors.append(factor)
+        return (sympy.Mul(*factors), frozenset(boxed), copies) if copies else (atom, frozenset(), 0)
+
+    def _fresh(self, node: BoxMean) -> BoxMean:
+        box = self.gaussians.new_box()
+        return node.xreplace({s: self.gaussians.copy(s, box) for s in node.boxed})
+
+    def rename_boxes(self, expr: Expr) -> Expr:
+        """The expression with every box mean on fresh copies (before it is copied into a box itself)."""
+        nodes = expr.atoms(BoxMean)
+        return expr.xreplace({node: self._fresh(node) for node in nodes}) if nodes else expr
+
+    def _variables(self, expr: Expr, scope: frozenset[Symbol] | None) -> list[Symbol]:
+        names = (s for s in self.gaussians.of(expr) if scope is None or s in scope)
+        return sorted(names, key=lambda s: s.name)
+
+    def _groups(
+        self, factors: Sequence[Expr], scope: frozenset[Symbol] | None
+    ) -> list[tuple[list[Expr], list[Symbol]]]:
+        """Factors gathered into independent groups with their variables."""
+        groups: list[tuple[list[Expr], list[Symbol]]] = []
+        for factor in factors:
+            mine = self._variables(factor, scope)
+            touching: list[tuple[list[Expr], list[Symbol]]] = []
+            rest: list[tuple[list[Expr], list[Symbol]]] = []
+            for group in groups:
+                linked = any(a == b or self.covariance(a, b) != 0 for a in mine for b in group[1])
+                (touching if linked else rest).append(group)
+            joined = [f for g in touching for f in g[0]] + [factor]
+            variables = sorted({v for g in touching for v in g[1]} | set(mine), key=lambda s: s.name)
+            groups = [*rest, (joined, variables)]
+        return groups
+
+    def _product_mean(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
+        result = S.One
+        for factors, variables in self._groups(sympy.Mul.make_args(atom), scope):
+            result *= self._group_mean(sympy.Mul(*factors), variables, scope)
+            if result == 0:
+                return S.Zero
+        return result
+
+    def _group_mean(self, product: Expr, variables: list[Symbol], scope: frozenset[Symbol] | None) -> Expr:
+        if not variables:
+            return product
+        if self._odd(product, variables):
+            return S.Zero
+        try:
+            return self._closed(product, scope)
+        except NotClosed:
+            pass
+        if scope is not None and self.gaussians.of(product) - scope:
+            return BoxMean(product, *variables)
+        return self.open(product)
+
+    def _odd(self, product: Expr, variables: list[Symbol]) -> bool:
+        """Whether the product changes sign with some variables whose law does not notice."""
+        if any(s in self.gaussians.long for s in found(product, Symbol)):
+            return False  # the signs inside a named factor are not visible
+        return any(self._parity(product, g) == -1 for g in self._free_signs(tuple(variables)))
+
+    def _free_signs(self, variables: tuple[Symbol, ...]) -> list[frozenset[Symbol]]:
+        """Sets of variables whose signs may be turned together: those linked by covariances, and all of them."""
+        if variables not in self._linked:
+            groups: list[frozenset[Symbol]] = []
+            for v in variables:
+                touching = [g for g in groups if any(self.covariance(v, w) != 0 for w in g)]
+                groups = [g for g in groups if g not in touching] + [frozenset({v}).union(*touching)]
+            self._linked[variables] = groups if len(groups) == 1 else [*groups, frozenset(variables)]
+        return self._linked[variables]
+
+    def _parity(self, product: Expr, turned: frozenset[Symbol]) -> int:
+        """±1 where turning the signs of some variables gives ± the product, else 0; factors are turned once each."""
+        sign, moved = 1, []
+        factors = sympy.Mul.make_args(product)
+        for factor in factors:
+            value = self._turned(factor, turned)
+            if value == factor:
+                continue
+            if value == -factor:
+                sign = -sign
+            else:
+                moved.append(value)
+        if not moved:
+            return sign
+        if any(value not in factors and -value not in factors for value in moved):
+            return 0
+        value = sympy.Mul(*moved)  # factors that turn into one another
+        kept = sympy.Mul(*(f for f in factors if self._turned(f, turned) not in (f, -f)))
+        return sign if value == kept else -sign if value == -kept else 0
+
+    def _turned(self, factor: Expr, turned: frozenset[Symbol]) -> Expr:
+        key = (factor, turned & found(factor, Symbol))
+        if key not in self._turns:
+            self._turns[key] = put_in(factor, {v: -v for v in key[1]}, {})
+        return self._turns[key]
+
+    def _closed(self, product: Expr, scope: frozenset[Symbol] | None) -> Expr:
+        """The mean by the table; NotClosed when one term of it is open."""
+        if not self._may_close(product):
+            raise NotClosed
+        simple = expanded(step_products(elementary(product)), self._random)
+        parts = []
+        for term in sympy.Add.make_args(simple):
+            constant: list[Expr] = []
+            random: list[Expr] = []
+            for factor in sympy.Mul.make_args(term):
+                (random if self._variables(factor, scope) else constant).append(factor)
+            value = sympy.Mul(*constant)
+            for factors, variables in self._groups(random, scope):
+                closed, rows = close(factors, variables, functools.partial(self._law, variables), self.table)
+                self.used_rows.update(dict.fromkeys(rows))
+                value *= closed
+            parts.append(value)
+        return tidy(sympy.Add(*parts))
+
+    def _may_close(self, product: Expr) -> bool:
+        """False where no row can apply, seen before nested functions are multiplied out, which costs 2^depth."""
+        if not self.gaussians.long.keys().isdisjoint(found(product, Symbol)):
+            return False
+        for head in product.atoms(sympy.Function):
+            if self._random(head):
+                inner = {f for a in head.args for f in a.atoms(sympy.Function) if self._random(f)}
+                straight = all(isinstance(f, PIECEWISE_LINEAR) for f in (head, *inner))
+                if isinstance(head, OPEN_HEADS) or (inner and not straight):
+                    return False
+        return True
+
+    def _law(self, variables: Sequence[Symbol]) -> Law:
+        return Law(tuple(tuple(self.covariance(a, b) for b in variables) for a in variables))
+
+
+def _is_box_power(factor: Expr) -> bool:
+    return isinstance(factor.as_base_exp()[0], BoxMean)

@@ -1,0 +1,83 @@
+"""Lower and upper bounds of expressions by interval arithmetic."""
+
+from __future__ import annotations
+
+import functools
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.law.moments import BoxMean
+from tplimits.program.nodes import functions
+
+_RANGES = {
+    sympy.tanh: (-1, 1),
+    sympy.sech: (0, 1),
+    sympy.erf: (-1, 1),
+    sympy.erfc: (0, 2),
+    sympy.sin: (-1, 1),
+    sympy.cos: (-1, 1),
+    sympy.atan: (-sympy.pi / 2, sympy.pi / 2),
+    sympy.sign: (-1, 1),
+    functions.step: (0, 1),
+    functions.sigmoid: (0, 1),
+    sympy.Abs: (0, sympy.oo),
+    functions.relu: (0, sympy.oo),
+    functions.softplus: (0, sympy.oo),
+    sympy.cosh: (1, sympy.oo),
+}
+
+
+def bounds(expr: Expr) -> tuple[Expr, Expr]:
+    """Lower and upper bounds by interval arithmetic (infinite where nothing better is known)."""
+    if expr.is_number:
+        value = expr.evalf(20) if not expr.is_Rational else expr
+        return value, value
+    return _bounds(expr)
+
+
+@functools.lru_cache(1 << 14)
+def _bounds(expr: Expr) -> tuple[Expr, Expr]:
+    if expr.is_Symbol:
+        return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
+    if isinstance(expr, sympy.Add):
+        parts = [bounds(a) for a in expr.args]
+        low, high = sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
+        return low, high
+    if isinstance(expr, sympy.Mul):
+        low, high = bounds(expr.args[0])
+        for a in expr.args[1:]:
+            x, y = bounds(a)
+            corners = [S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)]
+            low, high = min(corners), max(corners)
+        return low, high
+    if isinstance(expr, sympy.exp):
+        low, high = bounds(expr.args[0])
+        return sympy.exp(low), sympy.exp(high)
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:
+        low, high = bounds(expr.base)
+        if expr.exp.is_Integer and expr.exp % 2 == 0 and expr.exp > 0:
+            top = max(abs(low), abs(high)) ** expr.exp
+            return (S.Zero if low <= 0 <= high else min(abs(low), abs(high)) ** expr.exp), top
+        if low >= 0:
+            if expr.exp > 0:
+                return low**expr.exp, high**expr.exp
+            return (S.Zero if high is S.Infinity else high**expr.exp), (sympy.oo if low == 0 else low**expr.exp)
+        if expr.exp.is_Integer and expr.exp > 0:
+            return low**expr.exp, high**expr.exp
+        return -sympy.oo, sympy.oo
+    if type(expr) in _RANGES:
+        low, high = _RANGES[type(expr)]
+        return S(low), S(high)
+    if isinstance(expr, functions.maximum):
+        left, right = bounds(expr.args[0]), bounds(expr.args[1])
+        return max(left[0], right[0]), max(left[1], right[1])
+    if isinstance(expr, functions.minimum):
+        left, right = bounds(expr.args[0]), bounds(expr.args[1])
+        return min(left[0], right[0]), min(left[1], right[1])
+    if isinstance(expr, functions.where):
+        left, right = bounds(expr.args[1]), bounds(expr.args[2])
+        return min(left[0], right[0]), max(left[1], right[1])
+    if isinstance(expr, BoxMean):
+        return bounds(expr.integrand)
+    return -sympy.oo, sympy.oo

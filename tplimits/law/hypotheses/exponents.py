@@ -1,0 +1,77 @@
+"""Exponentials of functions of Gaussian variables: E exp(Q) is finite for Q linear, or quadratic and small enough."""
+
+from __future__ import annotations
+
+import itertools
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.closed_forms.tilting import eigenvalues
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.reader import Randomness
+from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.tails import Growth, Tail
+
+
+def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:
+    """The tail of exp(exponent), where `inner` is that of the exponent."""
+    if bounds(exponent)[1] < sympy.oo:
+        return Tail(Growth.BOUNDED)
+    if inner.unreal:
+        return inner
+    if inner.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and inner.degree <= 1 and inner.power is S.Infinity:
+        return Tail(Growth.EXPONENTIAL, S.One)
+    variables = variables_in(exponent, gaussians)
+    if not variables:
+        return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+    try:
+        poly = sympy.Poly(sympy.expand(exponent), *variables)
+    except sympy.PolynomialError:
+        return _fast_exponent(exponent, gaussians)
+    if any(gaussians.of(c) for c in poly.coeffs()):
+        return Tail(Growth.UNKNOWN, reason=f"the growth of exp({exponent}) is not known")
+    degree = poly.total_degree()
+    if degree <= 2:
+        return _gaussian_exponent(poly, variables, gaussians)
+    leading = {m: c for m, c in poly.terms() if sum(m) == degree}
+    best = None
+    for direction in itertools.product((-1, 0, 1), repeat=min(len(variables), 4)):
+        point = (*direction, *(0,) * (len(variables) - len(direction)))
+        value = sympy.Add(
+            *(c * sympy.Mul(*(S(x) ** e for x, e in zip(point, m, strict=True))) for m, c in leading.items())
+        )
+        if value.is_positive:
+            return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
+        best = value if best is None else best
+    if len(variables) == 1 and degree % 2 == 0 and poly.LC().is_negative:
+        return Tail(Growth.BOUNDED)
+    return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+
+
+def _fast_exponent(exponent: Expr, gaussians: Randomness) -> Tail:
+    """Exponents such as |x|³ or exp(x): certain when one variable alone drives them to +∞ fast."""
+    variables = gaussians.of(exponent)
+    if len(variables) == 1 and not (exponent.free_symbols - variables):
+        (x,) = variables
+        for sign in (1, -1):
+            ratios = [sympy.re((exponent / x**2).subs(x, sign * 10.0**k).evalf()) for k in (1, 2)]
+            if all(r.is_comparable or r is sympy.oo for r in ratios) and ratios[0] > 1 and ratios[1] > 3 * ratios[0]:
+                return Tail(Growth.INFINITE, reason=f"exp({exponent}) grows faster than a Gaussian density decays")
+    return Tail(Growth.UNKNOWN, reason=f"the moments of exp({exponent}) are not decided")
+
+
+def _gaussian_exponent(poly: sympy.Poly, variables: list[Symbol], gaussians: Randomness) -> Tail:
+    """exp of a quadratic: finite second moment iff I − 2 C H is positive definite, H the Hessian."""
+    expr = poly.as_expr()
+    hessian = sympy.Matrix(len(variables), len(variables), lambda i, j: sympy.diff(expr, variables[i], variables[j]))
+    covariance = sympy.Matrix(
+        len(variables), len(variables), lambda i, j: gaussians.covariance(variables[i], variables[j])
+    )
+    product = covariance * hessian
+    if not all(x.is_number for x in product):
+        return Tail(Growth.UNKNOWN, reason=f"whether exp({expr}) has a second moment depends on symbols")
+    largest = max(eigenvalues(product))
+    if 1 - 2 * largest <= 1e-12:
+        return Tail(Growth.INFINITE, reason=f"E exp(2·({expr})) diverges")
+    return Tail(Growth.EXPONENTIAL, S(2), power=1 / sympy.Float(largest) if largest > 1e-12 else S.Infinity)

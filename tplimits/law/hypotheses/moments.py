@@ -1,0 +1,261 @@
+"""Moments: a vector enters the limit by its ket, which needs a finite second moment.
+
+    (1/n) Σ x_α y_α → E |x⟩|y⟩   for x, y pseudo-Lipschitz, or at least square integrable
+
+(Yang & Littwin 2023, Setup 2.6.3).  What is known of a ket is a `Tail`: bounded, of polynomial growth (with a degree),
+exponential, and the powers q up to which it is in L^q, which poles make finite.  Tails are combined instruction by
+instruction: sums take the least power, products of dependent factors Hölder's (1/q = Σ 1/q_i), means over boxes
+inherit the tail of what is averaged (Jensen).  INFINITE is said only when it is certain, UNKNOWN where the analysis
+does not reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.exponents import exponential
+from tplimits.law.hypotheses.reader import Doubt, Randomness
+from tplimits.law.hypotheses.signs import Signs
+from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
+from tplimits.law.hypotheses.vanishing import integrable, locus, order, vanishing
+from tplimits.law.hypotheses.zero import has_flat
+from tplimits.law.moments import BoxMean
+from tplimits.program.nodes import functions
+from tplimits.program.parts import found
+
+_BOUNDED_HEADS = (
+    sympy.tanh,
+    sympy.sech,
+    sympy.erf,
+    sympy.erfc,
+    sympy.sin,
+    sympy.cos,
+    sympy.atan,
+    sympy.sign,
+    functions.step,
+    functions.sigmoid,
+)
+_LINEAR_HEADS = (
+    sympy.Abs,
+    sympy.asinh,
+    functions.relu,
+    functions.leaky_relu,
+    functions.softplus,
+    functions.gelu,
+    functions.maximum,
+    functions.minimum,
+)
+_JUMPING = (*functions.JUMPS, BoxMean)
+
+
+def tail(expr: Expr, gaussians: Randomness) -> Tail:
+    """The tail of a ket, as far as second moments are concerned."""
+    growth = _Analysis(gaussians).growth(_with_single_abs(expr))
+    if growth.established and growth.power <= 2:
+        return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
+    return growth
+
+
+def infinite_moment(where: str, ket: str, reason: str) -> str:
+    """The words for a ket ("y⟩", or "y⟩ = …") whose second moment is infinite."""
+    return (
+        f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
+        "integrable). Bound the function, or keep it away from its pole."
+    )
+
+
+def unestablished_moment(where: str, vector: str, reason: str) -> str:
+    """The words for a vector whose second moment is not known to be finite."""
+    return f"moment not established: {vector} at {where}: {reason}. Bound the function or keep it away from its pole."
+
+
+def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
+    """Judge tp.expect of an integrand, `own` of a variable of its own: NoLimitError, a doubt, or nothing."""
+    growth, shown = tail(own, gaussians), f"tp.expect of {integrand}"
+    if growth.kind is Growth.INFINITE:
+        raise NoLimitError(
+            f"{where}: {shown} has no finite second moment: {growth.reason} (hypothesis of tp.expect: a square "
+            "integrable function of a standard normal). Bound the function, or keep it away from its pole."
+        )
+    return None if growth.established else Doubt("moment", shown, where, growth.reason)
+
+
+def _with_single_abs(expr: Expr) -> Expr:
+    """|x y| as |x||y|, and |f| as f where f is never negative."""
+    swap: dict[Expr, Expr] = {}
+    for node in found(expr, sympy.Abs):
+        inner = node.args[0]
+        if bounds(inner)[0] >= 0:
+            swap[node] = inner
+        elif inner.is_Mul:
+            swap[node] = sympy.Mul(*(sympy.Abs(f) for f in inner.args))
+    return expr.xreplace(swap) if swap else expr
+
+
+class _Analysis:
+    def __init__(self, gaussians: Randomness) -> None:
+        self.gaussians = gaussians
+        self.signs = Signs(gaussians)
+
+    def random(self, expr: Expr) -> bool:
+        return any(self.gaussians.is_random(s) for s in found(expr, Symbol))
+
+    def growth(self, expr: Expr) -> Tail:
+        if not self.random(expr):
+            return Tail(Growth.BOUNDED)
+        if expr.is_Symbol:
+            return self._symbol(expr)
+        if isinstance(expr, sympy.Add):
+            return of_sum([self.growth(a) for a in expr.args])
+        if isinstance(expr, sympy.Mul):
+            return self._product(expr)
+        if isinstance(expr, BoxMean):
+            return self.growth(expr.integrand)
+        if isinstance(expr, _BOUNDED_HEADS):
+            if expr not in self.gaussians.growths:
+                inner = self._arguments(expr)
+                self.gaussians.growths[expr] = inner if inner.unreal else Tail(Growth.BOUNDED)
+            return self.gaussians.growths[expr]
+        if isinstance(expr, _LINEAR_HEADS):
+            return self._arguments(expr)
+        if isinstance(expr, functions.where):
+            return of_sum([self.growth(a) for a in expr.args[1:]])
+        if isinstance(expr, sympy.exp):
+            return self._exponential(expr.args[0])
+        if isinstance(expr, (sympy.sinh, sympy.cosh)):
+            return of_sum([self._exponential(expr.args[0]), self._exponential(-expr.args[0])])
+        if isinstance(expr, sympy.log):
+            return self._logarithm(expr.args[0])
+        if isinstance(expr, sympy.tan):
+            return self._power(sympy.cos(expr.args[0]), S.NegativeOne, [sympy.sin(expr.args[0])])
+        if isinstance(expr, sympy.Pow):
+            return self._power(expr.base, expr.exp, [])
+        return Tail(Growth.UNKNOWN, reason=f"the growth of `{expr}` is not known")
+
+    def _symbol(self, symbol: Symbol) -> Tail:
+        definition = self.gaussians.definition(symbol)
+        if definition is None:
+            return Tail(Growth.POLYNOMIAL, S.One)
+        if symbol not in self.gaussians.growths:
+            self.gaussians.growths[symbol] = self.growth(definition)
+        return self.gaussians.growths[symbol]
+
+    def _arguments(self, expr: Expr) -> Tail:
+        return of_sum([self.growth(a) for a in expr.args])
+
+    def _product(self, expr: sympy.Mul) -> Tail:
+        factors = [f for f in expr.args if self.random(f)]
+        if len(factors) == 1 and factors[0].is_Symbol:
+            return self._symbol(factors[0])
+        exponentials = [f for f in expr.args if isinstance(f, sympy.exp)]
+        if len(exponentials) > 1:  # their exponents add: one may tame another
+            together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
+            return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
+        poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
+        others = [f for f in expr.args if f not in poles]
+        for pole in poles:
+            beside = [f for f in expr.args if f is not pole]
+            if self._is_share(pole.base, pole.exp, beside):
+                return self.growth(sympy.Mul(*(f for f in beside if not isinstance(f, sympy.exp))))
+        free = list(others)  # a numerator makes up for one pole
+        tails = [(f, self.growth(f)) for f in others]
+        for base, power, own in self._merged(poles):
+            found = self._power(base, power, [f for f in expr.args if f not in own], free)
+            tails.append((sympy.Mul(*own), found))
+            zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
+            free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
+        return of_product(tails, self.gaussians)
+
+    def _merged(self, poles: Sequence[sympy.Pow]) -> list[tuple[Expr, Expr, list[sympy.Pow]]]:
+        """(base, power, what it is made of): poles at one form as one pole, for 1/(x tanh x) is as x^(−2)."""
+        merged: dict[Expr, list[tuple[sympy.Pow, Expr]]] = {}
+        for pole in poles:
+            zeros = locus(pole.base, self.gaussians)
+            form, exponent = zeros.forms[0] if zeros is not None and len(zeros.forms) == 1 else (pole, S.Zero)
+            merged.setdefault(form, []).append((pole, exponent * pole.exp))
+        return [
+            (g[0][0].base, g[0][0].exp, [g[0][0]])
+            if len(g) == 1
+            else (sympy.Abs(form), sympy.Add(*(p for _, p in g)), [pole for pole, _ in g])
+            for form, g in merged.items()
+        ]
+
+    def _is_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> bool:
+        """t / (t + non-negative terms) with t ≥ 0: at most 1 (softmax weights)."""
+        if power != -1 or not isinstance(base, sympy.Add):
+            return False
+        numerator = sympy.Mul(*(f for f in others if isinstance(f, sympy.exp)))
+        terms = [t for t in base.args if t == numerator]
+        return bool(terms) and all(bounds(t)[0] >= 0 for t in base.args)
+
+    def _exponential(self, exponent: Expr) -> Tail:
+        return exponential(exponent, self.growth(exponent), self.gaussians)
+
+    def _logarithm(self, argument: Expr) -> Tail:
+        low, _ = bounds(argument)
+        if low < 0 and self.signs.takes_negative(argument):
+            return Tail(Growth.INFINITE, reason=f"log({argument}) is not real with positive probability", unreal=True)
+        if low < 0:
+            return Tail(Growth.UNKNOWN, reason=f"the sign of {argument} inside log is not decided", unreal=True)
+        inner = self.growth(argument)
+        if not inner.established:  # a logarithm of a pole may be integrable
+            return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
+        if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
+            return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
+        return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
+
+    def _power(self, base: Expr, power: Expr, others: Sequence[Expr], free: Sequence[Expr] | None = None) -> Tail:
+        """A power beside other factors, of which those in `free` may make up for its pole."""
+        if not power.is_Rational:
+            if self.random(power):
+                return (
+                    self._exponential(power * sympy.log(base))
+                    if base.is_positive
+                    else Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
+                )
+            return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not a number")
+        inner = self.growth(base)
+        low, high = bounds(base)
+        if not power.is_Integer and low < 0:
+            if self.signs.takes_negative(base):
+                reason = f"({base})**({power}) is not real with positive probability"
+                return Tail(Growth.INFINITE, reason=reason, unreal=True)
+            return Tail(Growth.UNKNOWN, reason=f"the sign of {base} under a root is not decided", unreal=True)
+        if inner.unreal:
+            return inner
+        if power > 0:
+            if inner.kind in (Growth.UNKNOWN, Growth.INFINITE):
+                return inner if power >= 1 else replace(inner, kind=Growth.UNKNOWN)
+            return Tail(inner.kind, inner.degree * power, power=inner.power / power)
+        if low > 0 or high < 0:
+            return Tail(Growth.BOUNDED)
+        reached = integrable(base, -power, others if free is None else free, self.gaussians)
+        if reached is not None and reached > 2:
+            return Tail(Growth.BOUNDED, power=reached)
+        return self._pole(base, -power, others)
+
+    def _pole(self, base: Expr, power: Expr, others: Sequence[Expr]) -> Tail:
+        if isinstance(base, sympy.exp):
+            return self._exponential(-power * base.args[0])
+        if isinstance(base, (functions.softplus, functions.sigmoid, sympy.sech)):  # at least c exp(−|x|)
+            return self._exponential(power * sympy.Abs(base.args[0]))
+        if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
+            single = [self._power(t, -power, []) for t in base.args]
+            good = [v for v in single if v.established and v.power > 2]
+            if good:
+                return max(good, key=lambda v: v.power)
+        if isinstance(base, functions.relu) and not others:
+            return Tail(Growth.INFINITE, reason=f"1/{base} is infinite with positive probability", unreal=True)
+        core = base.args[0] if isinstance(base, sympy.Abs) else base
+        if power >= S.Half and not core.has(*_JUMPING):
+            point = self.signs.sign_change(core)
+            if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
+                return Tail(Growth.INFINITE, reason=f"({base})**({-power}) has a pole where {core} changes sign")
+        reason = f"whether ({base})**({-power}) is square integrable is not decided"
+        return Tail(Growth.UNKNOWN, reason=reason, unreal=has_flat(base))

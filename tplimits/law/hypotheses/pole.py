@@ -1,0 +1,46 @@
+"""Poles: a denominator or a logarithm keeps away from zero in the limit.
+
+    1/θ_n → 1/θ and log θ_n → log θ   only for θ ≠ 0
+
+(the hypothesis of `jump`: ψ continuous at the limits of its arguments).  It is asked of every negative power and
+every logarithm of the body, also of one that stands beside a factor with limit 0: in avg(u)·(1/s) with s → 0 two
+fluctuations are divided by each other.  A denominator that vanishes at single points of a random variable is a
+question of moments (`moments`).
+"""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Expr
+
+from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.reader import Doubt, Reader
+from tplimits.law.hypotheses.zero import Kind, zero
+from tplimits.program.parts import found
+
+
+def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
+    """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
+    doubts = []
+    for node, argument in _singular(body):
+        if not reader.moves(argument):
+            continue
+        seen = zero(reader, argument)
+        if seen.kind is Kind.ZERO:
+            raise NoLimitError(
+                f"{where}: `{reader.shown(node)}` is not finite at the limit of its arguments: "
+                f"`{reader.shown(argument)}` tends to {seen} (hypothesis: ψ continuous at "
+                f"the limits of its scalars). Keep the denominator or the logarithm away from zero."
+            )
+        if seen.kind is Kind.OPEN:
+            reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {seen.reason}"
+            doubts.append(Doubt("pole", reader.shown(argument), where, reason, seen.later))
+    return doubts
+
+
+def _singular(body: Expr) -> list[tuple[Expr, Expr]]:
+    places = [(node, node.args[0]) for node in found(body, sympy.log)]
+    places += [(node, sympy.cos(node.args[0])) for node in found(body, sympy.tan)]
+    powers = found(body, sympy.Pow)
+    places += [(p, p.base) for p in powers if p.exp.could_extract_minus_sign() and not p.base.is_number]
+    return sorted(places, key=str) if len(places) > 1 else places

@@ -1,0 +1,155 @@
+"""What a hypothesis reads of a derivation: every engine that has limits implements these protocols.
+
+A *body* is the expression of one instruction as it runs at finite width.  Hypotheses are judged on the body, not on
+the value that its limits give: in `avg(u) * (1 / s)` the first factor may be zero and hide the pole of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sympy import Expr, Symbol
+
+from tplimits.program.nodes.program import Program
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A hypothesis that is not established: which ("moment", "jump", …) of what, on which line, and why.
+
+    `later` where nothing but numbers, or values of constants, are missing: it is asked again when there are.
+    """
+
+    hypothesis: str
+    of: str
+    where: str
+    reason: str
+    later: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a user calls it to take it on himself."""
+        return f"{self.hypothesis} of {self.of}"
+
+    def __str__(self) -> str:
+        return f"{self.hypothesis} not established: {self.of} at {self.where}: {self.reason}"
+
+    def told(self) -> str:
+        """The same with what can be done."""
+        return (
+            f"{self}. Bound the function or keep it away from its pole, or take it on yourself: "
+            f"tp.derive(…, assume=({self.name!r},))."
+        )
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression at one point of its variables: a number, its error, whether it moves with what it is made of.
+
+    relu(h) is 0 at h = −1 and does not move; h − r·h with r → 1 is 0 at every h and moves with r.
+    """
+
+    number: float
+    error: float
+    moves: bool = True
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the interval number ± error holds zero."""
+        return not abs(self.number) > self.error
+
+
+class Unreadable(Exception):
+    """An expression has no numbers yet; `later` when values of constants or data, given later, will decide."""
+
+    def __init__(self, reason: str, later: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.later = reason, later
+
+
+@dataclass(frozen=True)
+class Question:
+    """An expression to be looked at with numbers: `held` are symbols in it that stand for deterministic limits."""
+
+    expr: Expr
+    held: Mapping[Symbol, Expr]
+    variables: Sequence[Symbol]
+    covariance: Callable[[Symbol, Symbol], Expr] = field(compare=False, repr=False)
+
+
+class Numbers(Protocol):
+    """What the numerical stage does for the hypotheses of a derivation."""
+
+    def __call__(self, question: Question) -> Sequence[Value]:
+        """The expression at some points of its variables (one where it has none); may raise Unreadable."""
+
+
+class Reader(Protocol):
+    """A body and the limits of what it reads: for the hypotheses on jumps, poles and roots."""
+
+    @property
+    def tolerance(self) -> float:
+        """What counts as zero beside intervals: rounding of data, where arrays of them decide."""
+
+    def limit(self, expr: Expr) -> Expr:
+        """A part of the body with scalars at their limits and vectors as their random variables."""
+
+    def moves(self, expr: Expr) -> bool:
+        """Whether a part of the body reads a scalar or a vector, which at finite width is not at its limit."""
+
+    def settled(self, expr: Expr) -> bool:
+        """Whether algebra alone tells if the limit vanishes.
+
+        It does where no mean without closed form takes part, and nothing that vanishes stands beside a function that
+        is flat somewhere (`zero.has_flat`): sign(relu(h) + s·g) with s → 0 has its jump at every h < 0.
+        """
+
+    def values(self, expr: Expr) -> Sequence[Value]:
+        """The part of the body at some points of its random variables (one, for a scalar); may raise Unreadable."""
+
+    def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+        """Between which numbers the part of the body lies at every finite width; ±∞ where nothing is known."""
+
+    def shown(self, expr: Expr) -> str:
+        """The part of the body as a user wrote it."""
+
+    def written(self, expr: Expr) -> str:
+        """Its limit, as text."""
+
+
+class Randomness(Protocol):
+    """Centred Gaussian variables, and names for long functions of them: for the hypothesis on moments."""
+
+    #: how fast named functions, and bounded ones, grow, once it is known
+    growths: dict[Expr, Any]
+
+    def is_random(self, symbol: Symbol) -> bool:
+        """Whether a symbol is a variable or the name of a function of variables."""
+
+    def definition(self, symbol: Symbol) -> Expr | None:
+        """What a name stands for; None for a variable."""
+
+    def of(self, expr: Expr) -> set[Symbol]:
+        """The free variables of an expression, through names."""
+
+    def covariance(self, a: Symbol, b: Symbol) -> Expr:
+        """The covariance of two variables."""
+
+
+class Sources(Protocol):
+    """Where randomness comes from, as positions of initial vectors and matrices: for fluctuations and readouts."""
+
+    @property
+    def program(self) -> Program:
+        """The program whose instructions the positions count."""
+
+    def products(self, vector: Expr) -> Iterable[Sequence[Expr]]:
+        """The terms of a vector as products of random factors, each one variable or a function; () is a constant."""
+
+    def origin(self, factor: Expr) -> int | None:
+        """The source of a factor that is one Gaussian variable; None for a function of variables."""
+
+    def origins(self, factor: Expr) -> Set[int]:
+        """All sources a factor depends on."""

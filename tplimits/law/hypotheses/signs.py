@@ -1,0 +1,76 @@
+"""The signs a continuous function of Gaussian variables takes, found by sampling it."""
+
+from __future__ import annotations
+
+import random
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.law.hypotheses.reader import Randomness
+
+
+def variables_in(expr: Expr, gaussians: Randomness) -> list[Symbol]:
+    """The variables that stand in an expression themselves."""
+    found = (s for s in expr.free_symbols if gaussians.is_random(s) and gaussians.definition(s) is None)
+    return sorted(found, key=lambda s: s.name)
+
+
+class Signs:
+    """Signs and zeros of expressions in the variables of a derivation; a sign is reported only when seen."""
+
+    def __init__(self, gaussians: Randomness) -> None:
+        self.gaussians = gaussians
+
+    def _samples(self, expr: Expr) -> list[tuple[dict[Symbol, float], float]]:
+        variables = variables_in(expr, self.gaussians)
+        if not variables:
+            return []
+        if expr.free_symbols - set(variables):
+            affine = self._affine_zero(expr, variables)
+            return affine
+        generator = random.Random(0)
+        result = []
+        for scale in (0.5, 1.0, 2.0, 4.0):
+            for _ in range(6):
+                point = {v: generator.gauss(0, scale) for v in variables}
+                value = expr.xreplace({v: sympy.Float(x) for v, x in point.items()}).evalf()
+                if value.is_real and value.is_comparable:
+                    result.append((point, float(value)))
+        return result
+
+    def _affine_zero(self, expr: Expr, variables: list[Symbol]) -> list[tuple[dict[Symbol, float], float]]:
+        """With open constants only an affine form is known to change sign (at a point not known)."""
+        first = expr.diff(variables[0])
+        if first.is_number and first != 0:
+            return [(dict.fromkeys(variables, 0.0), -1.0), (dict.fromkeys(variables, 0.0), 1.0)]
+        return []
+
+    def takes_negative(self, expr: Expr) -> bool:
+        return any(value < 0 for _, value in self._samples(expr))
+
+    def sign_change(self, expr: Expr) -> dict[Symbol, float] | None:
+        """A point near the zero set of a function that takes both signs."""
+        samples = self._samples(expr)
+        below = next((p for p, v in samples if v < 0), None)
+        above = next((p for p, v in samples if v > 0), None)
+        if below is None or above is None:
+            return None
+        for _ in range(60):
+            middle = {v: (below[v] + above[v]) / 2 for v in below}
+            value = expr.xreplace({v: sympy.Float(x, 30) for v, x in middle.items()}).evalf(30)
+            if not value.is_comparable:
+                return middle
+            if value < 0:
+                below = middle
+            else:
+                above = middle
+        return above
+
+    def nonzero_at(self, expr: Expr, point: dict[Symbol, float]) -> bool:
+        """Whether a factor stays away from zero at a pole, so that it cannot cancel it."""
+        missing = {v: 0.7 for v in self.gaussians.of(expr) if v not in point}
+        if any(self.gaussians.covariance(v, x) != 0 for v in missing for x in point):
+            return False  # it may be a multiple of what vanishes there
+        value = expr.xreplace({v: sympy.Float(x) for v, x in {**point, **missing}.items()}).evalf()
+        return bool(value.is_comparable and abs(value) > 1e-6) or not expr.free_symbols & set(point)

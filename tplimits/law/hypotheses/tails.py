@@ -1,0 +1,79 @@
+"""How fast kets grow, and how that combines: in sums, and in products by Hölder's inequality."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.hypotheses.reader import Randomness
+from tplimits.program.nodes import functions
+
+#: heads beside which a factor that grows too fast may be harmless
+_TAMING = (*functions.JUMPS, functions.relu, functions.minimum, functions.maximum, sympy.sech, sympy.erfc, sympy.exp)
+
+
+class Growth(enum.Enum):
+    """How fast a ket grows in its Gaussian variables."""
+
+    BOUNDED = 0
+    POLYNOMIAL = 1
+    EXPONENTIAL = 2
+    UNKNOWN = 3
+    INFINITE = 4
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How fast a ket grows: the kind, the degree of a polynomial (or of an exponent), in L^q for q < `power`.
+
+    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.
+    """
+
+    kind: Growth
+    degree: Expr = S.Zero
+    reason: str = ""
+    power: Expr = S.Infinity
+    unreal: bool = False
+
+    @property
+    def established(self) -> bool:
+        """Whether the second moment is finite."""
+        return self.kind.value <= Growth.EXPONENTIAL.value
+
+
+def of_sum(tails: Sequence[Tail]) -> Tail:
+    """Of a sum: the largest degree, the least power; two infinite terms may cancel."""
+    if not tails:
+        return Tail(Growth.BOUNDED)
+    worst = max(tails, key=lambda t: (t.unreal, t.kind.value))
+    kind = worst.kind
+    if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in tails) > 1:
+        kind = Growth.UNKNOWN
+    return Tail(kind, max(t.degree for t in tails), worst.reason, min(t.power for t in tails), worst.unreal)
+
+
+def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tail:
+    """Of a product: degrees add; powers by Hölder's inequality among dependent factors."""
+    worst = max((t for _, t in tails), key=lambda t: t.kind.value)
+    if worst.kind is Growth.INFINITE and not worst.unreal:
+        (infinite, *more) = [f for f, t in tails if t is worst]
+        beside = [f for f, _ in tails if f is not infinite]
+        if more or any(f.has(*_TAMING) for f in beside if gaussians.of(f)):
+            worst = replace(worst, kind=Growth.UNKNOWN)
+    degree = sympy.Add(*(t.degree for _, t in tails))
+    groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
+    for factor, one in tails:
+        mine, inverse = gaussians.of(factor), 1 / one.power
+        linked = [g for g in groups if inverse != 0 and g[1] != 0 and _dependent(mine, g[0], gaussians)]
+        groups = [g for g in groups if g not in linked]
+        groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
+    power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
+    return Tail(worst.kind, degree, worst.reason, power, worst.unreal)
+
+
+def _dependent(a: set[Symbol], b: set[Symbol], gaussians: Randomness) -> bool:
+    return any(x == y or gaussians.covariance(x, y) != 0 for x in a for y in b)

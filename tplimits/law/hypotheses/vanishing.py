@@ -1,0 +1,198 @@
+"""Poles of kets: how often a negative power of a random denominator is integrable, and what a numerator takes away.
+
+A denominator that vanishes where linear forms ℓ_1 … ℓ_k of the variables vanish together, with
+
+    D ≥ c · Σ_i |ℓ_i|^(a_i)   near that set, and away from it D ≥ c > 0,
+
+has P(D < ε) ~ ε^w with w = Σ 1/a_i for linearly independent forms.  With a numerator |N| ≤ C ε^μ where D ~ ε (a form
+ℓ_i brings μ = 1/a_i),
+
+    N · D^(−p)   is in L^q near the set  ⇔   q · (p − μ) < w.
+
+So tanh(x)/x has no pole at all, x/√(x² + y²) is bounded there, (x² + y²)^(−1/4) is in L^q for q < 4.  Any other
+function f may stand for a form if it is almost never zero: then w is not known, but what is O(D^p) is bounded beside
+D^(−p), so tanh(f)/f and f²/(f² + y²) have no pole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.reader import Randomness
+from tplimits.law.hypotheses.signs import variables_in
+from tplimits.program.nodes import functions
+
+#: a Gram determinant above this is certainly not zero
+_REGULAR = 1e-9
+#: c|x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it
+_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh)
+#: |f(x)| ≤ C |x|
+_VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
+#: positive everywhere
+_POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
+#: real analytic, as sums, products and powers of such are
+_ANALYTIC = (*_POSITIVE, *(sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sin, sympy.cos))
+
+
+@dataclass(frozen=True)
+class Locus:
+    """Where a denominator vanishes: linear forms and the exponents a_i with which it leaves zero."""
+
+    forms: tuple[tuple[Expr, Expr], ...]
+    #: other functions that vanish with it, and their exponents
+    others: tuple[tuple[Expr, Expr], ...] = ()
+
+    @property
+    def weight(self) -> Expr:
+        """w in P(D < ε) ~ ε^w."""
+        return sympy.Add(*(1 / a for _, a in self.forms))
+
+
+def locus(base: Expr, gaussians: Randomness) -> Locus | None:
+    """The zero set of a denominator; None where it is not of this kind."""
+    found = _forms(base, gaussians)
+    forms = [pair for pair in found if _linear(pair[0], gaussians) is not None]
+    return Locus(tuple(_independent(forms, gaussians))) if forms else None
+
+
+def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
+    """The same with functions that are no forms; None where the base may vanish with positive probability."""
+    found = _forms(base, gaussians)
+    forms = [pair for pair in found if _linear(pair[0], gaussians) is not None]
+    others = [pair for pair in found if pair not in forms]
+    if not forms and not any(almost_never_zero(f, gaussians) for f, _ in others):
+        return None
+    return Locus(tuple(_independent(forms, gaussians)), tuple(others))
+
+
+def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
+    """Whether a function of Gaussian variables is seen to vanish with probability 0."""
+    if not gaussians.of(expr):
+        return bool(expr.is_number and expr != 0)
+    if isinstance(expr, _POSITIVE) or locus(expr, gaussians) is not None:
+        return True
+    if isinstance(expr, (*_SIMPLE_ZERO, functions.leaky_relu)):
+        return almost_never_zero(expr.args[0], gaussians)
+    if isinstance(expr, functions.where):
+        return all(almost_never_zero(a, gaussians) for a in expr.args[1:])
+    if isinstance(expr, (sympy.Mul, functions.maximum, functions.minimum)):
+        return all(almost_never_zero(a, gaussians) for a in expr.args)
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Rational and expr.exp.is_positive:
+        return almost_never_zero(expr.base, gaussians)
+    return _is_analytic(expr) and _is_seen(expr, gaussians)
+
+
+def _is_analytic(expr: Expr) -> bool:
+    if isinstance(expr, sympy.Pow):
+        return bool(expr.exp.is_Integer and expr.exp.is_positive) and _is_analytic(expr.base)
+    known = expr.is_number or expr.is_Symbol or isinstance(expr, (sympy.Add, sympy.Mul, *_ANALYTIC))
+    return bool(known) and all(_is_analytic(a) for a in expr.args)
+
+
+def _is_seen(expr: Expr, gaussians: Randomness) -> bool:
+    """Whether a function of independent variables, and of nothing else, is not zero at some point."""
+    variables = variables_in(expr, gaussians)
+    pairs: list[tuple[Expr, Expr]] = [(v, S.One) for v in variables]
+    if set(variables) != expr.free_symbols or len(_independent(pairs, gaussians)) < len(variables):
+        return False
+    value = expr.xreplace({v: sympy.Float(0.7 + 0.31 * i) for i, v in enumerate(variables)}).evalf()
+    return bool(value.is_comparable and abs(value) > _REGULAR)
+
+
+def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Randomness) -> Expr | None:
+    """The q up to which (numerator · base^(−power)) is in L^q near the zeros of the base; None if not known."""
+    found = vanishing(base, gaussians)
+    if found is None:
+        return None
+    left = power - sympy.Add(*(order(f, found, gaussians) for f in numerator))
+    return sympy.oo if left <= 0 else found.weight / left
+
+
+def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
+    """A μ with |factor| ≤ C ε^μ near the zeros of a denominator that is ε there (0 where nothing is known)."""
+    same = [1 / a for f, a in at.others if factor in (f, -f)]
+    if same:
+        return max(same)
+    if isinstance(factor, sympy.Mul):
+        return sympy.Add(*(order(f, at, gaussians) for f in factor.args))
+    if isinstance(factor, sympy.Pow) and factor.exp.is_Rational and factor.exp.is_positive:
+        return factor.exp * order(factor.base, at, gaussians)
+    if isinstance(factor, _VANISH):
+        return order(factor.args[0], at, gaussians)
+    span = _in_span(factor, at, gaussians)
+    if span is not None:
+        return span
+    return min((order(a, at, gaussians) for a in factor.args), default=S.Zero) if factor.is_Add else S.Zero
+
+
+def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
+    """(function, exponent) of a denominator that is not zero elsewhere, linear forms where they are; or empty."""
+    if isinstance(base, sympy.Pow) and base.exp.is_Rational and base.exp.is_positive:
+        return [(f, a * base.exp) for f, a in _forms(base.base, gaussians)]
+    if isinstance(base, _SIMPLE_ZERO):
+        return _forms(base.args[0], gaussians)
+    if isinstance(base, sympy.Mul):
+        fixed = [f for f in base.args if not gaussians.of(f)]
+        moving = [f for f in base.args if gaussians.of(f)]
+        certain = all((f.is_number and f != 0) or f.is_nonzero for f in fixed)
+        return _forms(moving[0], gaussians) if len(moving) == 1 and certain else []
+    if _linear(base, gaussians) is not None:
+        return [(base, S.One)]
+    if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
+        return [pair for t in base.args for pair in _forms(t, gaussians)]
+    return _squares(base, gaussians) or ([(base, S.One)] if gaussians.of(base) else [])
+
+
+def _squares(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
+    """The variables of a positive definite quadratic form, which is at least a multiple of the sum of their squares."""
+    variables = variables_in(base, gaussians)
+    if not base.is_Add or set(variables) != base.free_symbols or not base.is_polynomial(*variables):
+        return []
+    half = sympy.hessian(base, variables) / 2
+    definite = half.is_Matrix and all(c.is_number for c in half) and half.is_positive_definite
+    is_form = definite and sympy.expand(base - (sympy.Matrix([variables]) * half * sympy.Matrix(variables))[0]) == 0
+    return [(v, sympy.Integer(2)) for v in variables] if is_form else []
+
+
+def _linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
+    """The coefficients of an affine form in the variables, all of them numbers; None where it is not one."""
+    variables = variables_in(expr, gaussians)
+    if not variables or set(variables) != gaussians.of(expr):
+        return None
+    coefficients = {v: sympy.diff(expr, v) for v in variables}
+    return coefficients if all(c.is_number for c in coefficients.values()) else None
+
+
+def _independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[tuple[Expr, Expr]]:
+    """Forms that are certainly linearly independent as random variables, those with small exponents first."""
+    kept: list[tuple[Expr, Expr]] = []
+    for pair in sorted(forms, key=lambda pair: (pair[1], str(pair[0]))):
+        rows = [_linear(f, gaussians) or {} for f, _ in (*kept, pair)]
+        gram = sympy.Matrix([[_covariance(a, b, gaussians) for b in rows] for a in rows])
+        if len(rows) == 1 or (all(c.is_number for c in gram) and abs(gram.det().evalf()) > _REGULAR):
+            kept.append(pair)
+    return kept
+
+
+def _covariance(a: dict[Symbol, Expr], b: dict[Symbol, Expr], gaussians: Randomness) -> Expr:
+    return sympy.Add(*(c * d * gaussians.covariance(x, y) for x, c in a.items() for y, d in b.items()))
+
+
+def _in_span(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
+    """The order of a linear combination of the forms; None for what is none."""
+    if not at.forms or not gaussians.of(factor) or _linear(factor, gaussians) is None:
+        return None
+    unknowns = sympy.symbols(f"c:{len(at.forms)}", real=True)
+    rest = sympy.expand(factor - sympy.Add(*(c * f for c, (f, _) in zip(unknowns, at.forms, strict=True))))
+    variables = sorted({v for f in (factor, *(f for f, _ in at.forms)) for v in variables_in(f, gaussians)}, key=str)
+    equations = [rest.coeff(v) for v in variables] + [rest.xreplace(dict.fromkeys(variables, S.Zero))]
+    solution = next(iter(sympy.linsolve(equations, *unknowns)), None)
+    if solution is None:
+        return None
+    used = [1 / a for c, (_, a) in zip(solution, at.forms, strict=True) if c != 0]
+    return min(used, default=S.Zero)

@@ -1,0 +1,94 @@
+"""Whether an argument vanishes in the limit: never, exactly, or as far as numbers can tell (a zero in disguise).
+
+r = E[h tanh h] / E[1 − tanh² h] is 1 by Stein's lemma, so h − r·h is zero; no algebra here sees that, but numbers
+with intervals do: a value whose interval holds 0 cannot be told from 0.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr
+
+from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses.reader import Reader, Unreadable, Value
+from tplimits.program.nodes import functions
+
+#: heads that may vanish on more than a null set
+_FLAT = (*functions.JUMPS, functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
+#: nodes of a limit that is multiplied out to see whether it is zero; a longer one is looked at with numbers
+LONG = 400
+#: digits to which a constant without symbols is told from zero, and what then counts as zero
+_DIGITS, _NOTHING = 40, 1e-30
+
+
+def has_flat(expr: Expr) -> bool:
+    """Whether an expression has a head that may vanish on more than a null set."""
+    return bool(expr.has(*_FLAT))
+
+
+class Kind(enum.Enum):
+    """What is known of a zero."""
+
+    NEVER = 0
+    ZERO = 1
+    OPEN = 2
+
+
+@dataclass(frozen=True)
+class Zero:
+    """The verdict, and what was seen: the number that is zero within its error, or why nothing is known."""
+
+    kind: Kind
+    seen: Value | None = None
+    reason: str = ""
+    #: open, but known once there are numbers (and values of constants)
+    later: bool = False
+
+    def __str__(self) -> str:
+        return "0" if self.seen is None else f"0 within its error: {self.seen.number:.2g} ± {self.seen.error:.1g}"
+
+
+def zero(reader: Reader, expr: Expr) -> Zero:
+    """Whether a part of a body tends to 0 for a set of its random variables that has positive probability.
+
+    What is zero at every width near its limit, as relu(h) for h < 0, does not count.
+    """
+    if _positive(expr):
+        return Zero(Kind.NEVER)
+    low, high = reader.bounds(expr)
+    if low > 0 or high < 0:
+        return Zero(Kind.NEVER)
+    limit = reader.limit(expr)
+    if limit == 0 or (not longer(limit, LONG) and sympy.expand(limit) == 0):
+        return Zero(Kind.ZERO)
+    if limit.is_number:
+        return _of_number(limit, reader.tolerance)
+    if reader.settled(expr):
+        return Zero(Kind.NEVER)
+    try:
+        values = reader.values(expr)
+    except Unreadable as error:
+        return Zero(Kind.OPEN, reason=error.reason, later=error.later)
+    hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= reader.tolerance)), None)
+    return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
+
+
+@functools.lru_cache(1 << 12)
+def _positive(expr: Expr) -> bool:
+    """Whether it is an exponential or a sum of such: positive at every finite argument, the limit among them."""
+    if isinstance(expr, sympy.exp):
+        return True
+    return isinstance(expr, (sympy.Add, sympy.Mul)) and all(
+        a.is_positive if a.is_number else _positive(a) for a in expr.args
+    )
+
+
+def _of_number(limit: Expr, tolerance: float) -> Zero:
+    value = limit.evalf(_DIGITS)
+    if not value.is_comparable:
+        return Zero(Kind.NEVER)
+    return Zero(Kind.ZERO if abs(value) <= max(_NOTHING, tolerance) else Kind.NEVER)

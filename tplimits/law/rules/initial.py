@@ -1,0 +1,39 @@
+"""Initial vectors and scalars: |x⁰⟩ ~ N(0, I) (Yang & Littwin, Def. 2.6.5, Init).
+
+|x⟩ = mean + std · g,   g ~ N(0, 1), a fresh variable for every index of the axes
+"""
+
+from __future__ import annotations
+
+from tplimits.law.gaussians import InitialSource
+from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
+from tplimits.law.state import Derivation
+from tplimits.program.nodes.entries import constant_symbol
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+
+REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (Init)", "yang2023tensor")
+
+
+def initial_vector(state: Derivation, key: Key, vector: InitialVector) -> None:
+    """The ket of an initial vector."""
+    name = state.label(key)
+    if vector.law.std == 0:
+        ket = Ket(name, vector.law.mean, width=vector.over)
+        state.exact.add(key)
+        if vector.law.mean.is_nonnegative:
+            state.nonnegative.add(key)
+    else:
+        symbol = state.gaussians.add(name, InitialSource(*key))
+        ket = Ket(name, vector.law.mean + vector.law.std * symbol, width=vector.over)
+    state.kets[key] = ket
+    mean, std = vector.law.mean, vector.law.std
+    law = f"N({mean}, {std**2})" if std != 0 else f"the constant {mean}"
+    state.steps.append(Step("initial vector", (), lambda: f"|{name}⟩ ~ {law}", REFERENCE))
+
+
+def initial_scalar(state: Derivation, key: Key, scalar: InitialScalar) -> None:
+    """The limit of a given scalar: its value, or a symbol with its name."""
+    name = state.label(key)
+    state.scalars[key] = scalar.value if scalar.value is not None else constant_symbol(name)
+    state.exact.add(key)
+    state.steps.append(Step("given scalar", (), lambda: f"{name} → {state.text(state.scalars[key])}", REFERENCE))

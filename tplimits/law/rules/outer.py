@@ -1,0 +1,166 @@
+"""OuterNonlin: |y⟩ = E_boxes ψ(|x⟩; |x⟩^1; …; |x⟩^r; θ) (Yang & Littwin, Def. 2.6.5, OuterNonlin).
+
+The boxes hold independent copies of the whole tuple of kets; scalars enter by their limits, which
+needs ψ continuous there: a jump whose argument vanishes in the limit is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.jump import jumps
+from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
+from tplimits.law.hypotheses.pole import poles
+from tplimits.law.hypotheses.reader import Doubt
+from tplimits.law.hypotheses.root import roots
+from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
+from tplimits.law.rules.powers import without_n
+from tplimits.law.rules.reading import BodyReader, key_of
+from tplimits.law.state import Derivation
+from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.parts import found, put_in
+
+REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
+#: nodes of what the tail of a later ket is judged from; a longer one gets a name
+_LONG = 100
+#: what SymPy puts where a value is not finite, or not real
+_NOT_FINITE: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
+SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
+
+
+def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
+    """The ket of an entrywise function, averaged over its boxes."""
+    body = state.unroller.at(instruction.body, instruction.axes, key[1])
+    body = without_n(state, key, body)
+    boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
+    kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
+    value, scalars = _substituted(state, key, body, kets)
+    state.engine.effort.read(value)
+    judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
+    inner = value if judged == kets else put_in(body, {**scalars, **judged}, {})
+    growth = _tail(state, inner, value)
+    if boxed:
+        value = state.engine.mean(value, over=boxed)
+        if not growth.established:  # by Jensen the mean over boxes grows no faster, maybe slower
+            growth = _tail(state, value, value)
+    remarks = _second_moment(state, key, value, growth)
+    value = state.engine.shortened(value, state.label(key))
+    ket = Ket(state.label(key), value, width=instruction.over)
+    state.kets[key] = ket
+    if growth.established and (boxed or inner != value):
+        state.judged[value] = (
+            _judged(state, key, value if boxed else inner, value, growth) if value.free_symbols else value
+        )
+    premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
+    rule = f"outer nonlinearity of order {instruction.order}"
+    text = lambda: f"|{ket.label}⟩ = {state.text(state.engine.lengthened(value))}"  # noqa: E731 - a sentence to be written later
+    state.steps.append(Step(rule, premises, text, REFERENCE, lambda: remarks))
+
+
+def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
+    """The limit of a function of scalars: the function of the limits."""
+    body = state.unroller.at(instruction.body, instruction.axes, key[1])
+    body = without_n(state, key, body)
+    value, _ = _substituted(state, key, body, {})
+    state.scalars[key] = state.engine.named(value)
+    premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
+    state.steps.append(
+        Step("function of scalars", premises, lambda: f"{state.label(key)} → {state.text(value)}", SCALARS)
+    )
+
+
+def _tail(state: Derivation, inner: Expr, value: Expr) -> Tail:
+    """The tail of a ket: from the tails of what its body reads, or else from its closed form."""
+    first = tail(inner, state.gaussians)
+    if first.established or inner == value:
+        return first
+    closed = tail(value, state.gaussians)
+    return closed if closed.established else first
+
+
+def _judged(state: Derivation, key: Key, inner: Expr, value: Expr, growth: Tail) -> Expr:
+    """What stands for a ket where the tails of later ones are judged: a name that carries its own."""
+    if inner != value and not longer(inner, _LONG):
+        return inner
+    name = state.gaussians.name_long(f"|{state.label(key)}|", value, key in state.nonnegative)
+    state.gaussians.growths[name] = growth
+    return name
+
+
+def _kets(
+    state: Derivation, body: Expr, boxes: dict[Symbol, int], read: Callable[[Ket], Expr]
+) -> tuple[dict[Expr, Expr], set[Symbol]]:
+    """What each vector entry of the body stands for, and the boxed variables."""
+    kets: dict[Expr, Expr] = {}
+    boxed: set[Symbol] = set()
+    for entry in entries(body):
+        ket = state.kets.get(key_of(entry))
+        if ket is None:
+            continue
+        if entry.neuron == OWN:
+            kets[entry] = read(ket)
+            continue
+        fresh = state.engine.rename_boxes(read(ket))
+        kets[entry], copies = state.gaussians.copied(fresh, boxes[entry.neuron])
+        boxed |= copies
+    return kets, boxed
+
+
+def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
+    """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
+    scalars = {e: state.scalars[key_of(e)] for e in entries(body) if key_of(e) in state.scalars}
+    means = found(body, GaussMean)
+    scalars |= {node: _constant_mean(state, key, node) for node in means}
+    swap = {**scalars, **kets}
+    boxed = any(e.neuron != OWN for e in kets)
+    reader = BodyReader(state, swap, {} if means or boxed else state.limits)
+    for hypothesis in (jumps, poles, roots):
+        state.judge(hypothesis, reader, body, key)
+    if all(key_of(e) in state.exact for e in entries(body)):
+        state.exact.add(key)
+    if bounds(body)[0] >= 0 or reader.bounds(body)[0] >= 0:
+        state.nonnegative.add(key)
+    value = reader.limit(body)
+    if found(value, *_NOT_FINITE):
+        limits = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
+        raise NoLimitError(
+            f"{state.program.where(key[0])}: `{reader.shown(body)}` is not finite at the limit of its arguments "
+            f"({limits or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
+            "or the logarithm away from zero."
+        )
+    return value, scalars
+
+
+def _constant_mean(state: Derivation, key: Key, node: GaussMean) -> Expr:
+    """tp.expect: the mean over a standard normal of its own."""
+    integrand, variable = node.args
+    fresh = state.gaussians.copy(variable, state.gaussians.new_box())
+    own = integrand.xreplace({variable: fresh})
+    doubt = constant_mean(state.program.where(key[0]), integrand, own, state.gaussians)
+    if doubt is not None:
+        state.doubts.append((key, doubt))
+    return state.engine.named(state.engine.mean(own))
+
+
+def _second_moment(state: Derivation, key: Key, value: Expr, growth: Tail) -> tuple[str, ...]:
+    if growth.kind is Growth.INFINITE:
+        shown = f"{state.label(key)}⟩ = {state.text(value)}"
+        raise NoLimitError(infinite_moment(state.program.where(key[0]), shown, growth.reason))
+    if growth.kind is Growth.EXPONENTIAL:
+        return (
+            "not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",
+        )
+    if growth.kind is Growth.UNKNOWN:
+        doubt = Doubt("moment", state.label(key), state.program.where(key[0]), growth.reason)
+        state.doubts.append((key, doubt))
+        return (f"second moment not established symbolically: {growth.reason}",)
+    return ()

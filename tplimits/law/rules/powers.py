@@ -1,0 +1,185 @@
+"""Powers of n in a body: what vanishes, what is a fluctuation, what diverges.
+
+Negative powers vanish, but not inside a kink or a jump at zero: √n·relu(S/√n) is relu(S), sign(x/√n) is sign(x).
+These heads are homogeneous: powers of n come out of them first.  A positive power must be absorbed by averages
+around their limits, θ = lim θ + S/√width, where S is a fluctuation scalar (its law is the business of
+`fluctuation`).  What then still grows with n has no limit.
+"""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.kets import Key
+from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
+from tplimits.law.span import negligible
+from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
+from tplimits.program.nodes.entries import Entry, N, entries
+from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.nodes.kinds import Avg, ScalarNonlin
+from tplimits.program.nodes.scale import at_infinity, in_root
+
+#: heads that are homogeneous in some arguments: (first, beyond the last, degree)
+_HOMOGENEOUS: dict[type, tuple[tuple[int, int, int], ...]] = {
+    **dict.fromkeys((step, sympy.sign), ((0, 1, 0),)),
+    **dict.fromkeys((relu, leaky_relu, sympy.Abs), ((0, 1, 1),)),
+    **dict.fromkeys((maximum, minimum), ((0, 2, 1),)),
+    where: ((0, 1, 0), (1, 3, 1)),
+}
+#: beyond this size a limit through SymPy's series is not tried
+_SMALL = 120
+
+
+def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
+    """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
+    body = scaled_out(in_widths_of_n(body, state.program), growing=False)
+    if not body.has(N):
+        return body
+    try:
+        found = at_infinity(body)
+        _refuse_scales(state, key, body, JUMPS)
+        return found
+    except ValueError:
+        pass
+    centred, averages = _around_limits(state, body)
+    centred = scaled_out(centred)
+    _refuse_scales(state, key, centred, JUMPS)
+    try:
+        limit = at_infinity(centred)
+    except ValueError as error:
+        _refuse_scales(state, key, centred, (relu, leaky_relu))
+        found = _series_limit(centred)
+        if found is None:
+            means = {state.scalars[k]: k for k in averages.values() if state.scalars[k] != 0}
+            raise NoLimitError(_message(state, key, str(error), means)) from None
+        limit = found
+    for symbol, average in averages.items():
+        if symbol in limit.free_symbols:
+            settle(state, average)  # only now: a diverging mean is the better message
+    return limit
+
+
+def scaled_out(expr: Expr, growing: bool = True) -> Expr:
+    """The same expression with powers of n taken out of heads with a kink or a jump at 0.
+
+    Positive powers stay inside a jump where they are not `growing` beyond everything, but may be absorbed by a mean
+    that vanishes: sign(√n·θ) is no sign(θ) before θ is written as its limit + S/√n.
+
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> scaled_out(sympy.sqrt(N) * relu(x / sympy.sqrt(N) + y / N)), scaled_out(sympy.sign(x / N))
+    (relu(x + y/sqrt(n)), sign(x))
+    """
+    if not expr.has(N) or not expr.args:
+        return expr
+    if growing and isinstance(expr, (maximum, minimum)):  # 1 + S/√n and 1: the kink is where the difference vanishes
+        x, y = expr.args
+        expr = y + relu(x - y) if isinstance(expr, maximum) else y - relu(y - x)
+    expr = expr.func(*(scaled_out(a, growing) for a in expr.args))
+    if growing and isinstance(expr, (*JUMPS, relu, leaky_relu, sympy.Abs)):
+        expr = _on_its_side(expr)
+    for first, last, degree in _HOMOGENEOUS.get(type(expr), ()):
+        arguments = [sympy.expand(a) for a in expr.args[first:last]]
+        scale = max((p for a in arguments for p in _powers(a)), default=S.Zero)
+        if scale != 0 and (scale < 0 or growing or degree):
+            inner = (sympy.expand(a / N**scale) for a in arguments)
+            expr = expr.func(*expr.args[:first], *inner, *expr.args[last:])
+            return scaled_out(expr, growing) if degree == 0 else N**scale * expr
+    return expr
+
+
+def _on_its_side(expr: Expr) -> Expr:
+    """A kinked or jumping function on the side of 0 where its argument ends: relu(1 + S/√n) is 1 + S/√n."""
+    argument = expr.args[0]
+    small, root, _ = in_root(argument)
+    limit = small.xreplace({root: S.Zero}) if argument.has(N) else S.Zero
+    if not (limit.is_comparable and limit != 0):
+        return expr
+    written = elementary(expr.func(*expr.args)) if not isinstance(expr, where) else expr.definition()
+    sides = {step(argument): S(int(bool(limit > 0))), step(-argument): S(int(bool(limit < 0)))}
+    return written.xreplace(sides)
+
+
+def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, ...]) -> None:
+    """NoLimitError where a kink or a jump is met at its place on a scale of n that does not come out of it."""
+    for node in sorted(expr.atoms(*heads), key=str):
+        if not node.args[0].has(N):
+            continue
+        small, root, _ = in_root(node.args[0])
+        if sympy.expand(small.xreplace({root: S.Zero})) == 0:
+            raise NoLimitError(
+                f"{state.program.where(key[0])}: the argument of `{type(node).__name__}` tends to 0, where it has a "
+                f"kink or a jump, as `{sympy.sstr(node.args[0])}` (hypothesis: a function is smooth where it is "
+                "expanded in 1/√n). Take the function inside first: on the scale 1/√n it is linear."
+            )
+
+
+def _powers(expr: Expr) -> list[Expr]:
+    """The powers of n in the terms of a sum; none where n stands inside a function."""
+    found = []
+    for term in sympy.Add.make_args(expr):
+        power, rest = S.Zero, []
+        for factor in sympy.Mul.make_args(term):
+            base, exponent = factor.as_base_exp()
+            if base == N:
+                power += exponent
+            else:
+                rest.append(factor)
+        if term == 0 or any(f.has(N) for f in rest) or not power.is_Rational:
+            return []
+        found.append(power)
+    return found
+
+
+def _around_limits(state: Derivation, body: Expr) -> tuple[Expr, dict[Symbol, Key]]:
+    """Averages written as limit + S/√width; returns also which average each S belongs to."""
+    swap: dict[Expr, Expr] = {}
+    averages: dict[Symbol, Key] = {}
+    for entry in entries(body):
+        key = (entry.source, tuple(int(i) for i in entry.indices))
+        instruction = state.program[entry.source]
+        if isinstance(instruction, ScalarNonlin):
+            inner = state.unroller.at(instruction.body, instruction.axes, key[1])
+            swap[entry], inner_averages = _around_limits(state, in_widths_of_n(inner, state.program))
+            averages.update(inner_averages)
+        elif isinstance(instruction, Avg):
+            symbol = fluctuation_symbol(state, key)
+            averages[symbol] = key
+            limit = state.scalars[key]
+            centre = sympy.S.Zero if negligible(limit, state.tolerance) else limit
+            swap[entry] = centre + symbol / sympy.sqrt(width_ratio(instruction.over) * N)
+    return body.xreplace(swap), averages
+
+
+def _series_limit(expr: Expr) -> Expr | None:
+    """n → ∞ through SymPy's limit, for functions of small arguments such as √n·tanh(S/√n)."""
+    if sympy.count_ops(expr) > _SMALL or expr.has(Entry):
+        return None
+    small, root, _ = in_root(expr)
+    try:
+        limit = sympy.limit(small, root, 0, "+")
+    except (NotImplementedError, ValueError, TypeError, AttributeError):
+        return None
+    return limit if limit.is_finite is not False and not limit.has(sympy.oo, sympy.zoo, sympy.nan, root) else None
+
+
+def _message(state: Derivation, key: Key, power: str, means: dict[Expr, Key]) -> str:
+    where = state.program.where(key[0])
+    if means:
+        value, average = next(iter(means.items()))
+        operand = state.program[average[0]]
+        assert isinstance(operand, Avg) and operand.operand is not None
+        entry = state.unroller.at(operand.operand, operand.axes, average[1])
+        vector = state.label((entry.source, tuple(int(i) for i in entry.indices)))
+        shown = state.text(value)
+        seen = "non-zero mean diverges" if value.is_number else "a mean that is not seen to vanish may diverge"
+        return (
+            f"{where}: √n·Avg of a ket with {seen}: `{state.label(average)}` tends to ⟨1|{vector}⟩ = "
+            f"{shown}, so the term {power} grows without bound (hypothesis: a fluctuation scalar needs ⟨1|x⟩ = 0). "
+            "Subtract the mean, or drop the positive power of n."
+        )
+    return (
+        f"{where}: the term {power} grows with n and nothing of order 1/√n absorbs it (hypothesis: bodies are O(1) in "
+        "the limit). Remove the positive power of n, or let it multiply an average with mean zero."
+    )

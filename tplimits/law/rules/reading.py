@@ -1,0 +1,133 @@
+"""A body of a program with the limits of what it reads: the width engine's side of `hypotheses.reader.Reader`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.reader import Question, Value
+from tplimits.law.hypotheses.zero import LONG, has_flat
+from tplimits.law.kets import Key
+from tplimits.law.moments import NamedValue
+from tplimits.law.state import Derivation
+from tplimits.program.nodes.entries import Entry, entries
+from tplimits.program.parts import put_in
+
+
+@functools.lru_cache(1 << 14)
+def key_of(entry: Entry) -> Key:
+    """The instruction and the index an entry reads."""
+    return entry.source, tuple(int(i) for i in entry.indices)
+
+
+@functools.lru_cache(1 << 14)
+def nonnegative(entry: Entry) -> sympy.Dummy:
+    """What stands for an entry that is negative at no width."""
+    return sympy.Dummy(nonnegative=True)
+
+
+@dataclass(frozen=True)
+class BodyReader:
+    """`swap` gives the limit of every entry of the body: of a scalar a number, of a vector its random variable."""
+
+    state: Derivation
+    swap: Mapping[Expr, Expr]
+    #: parts with these limits put in, as far as they are known
+    done: dict[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def tolerance(self) -> float:
+        """1e-12 where array constants take part."""
+        return self.state.tolerance
+
+    def limit(self, expr: Expr) -> Expr:
+        """The value of a part of the body."""
+        return put_in(expr, self.swap, self.done)
+
+    def moves(self, expr: Expr) -> bool:
+        """Whether it reads what is not at its limit at finite width: no given scalars, nor functions of them."""
+        if any(key_of(e) not in self.state.exact for e in entries(expr)):
+            return True
+        return any(s in self._fluctuations or s in self.state.engine.moments for s in expr.free_symbols)
+
+    def settled(self, expr: Expr) -> bool:
+        """No open mean in it; and nothing that vanishes beside a function with a flat part."""
+        limit = self.limit(expr)
+        if self._has_free_part(limit):
+            return True
+        if longer(limit, LONG) or self.state.rests_on_open_means(limit):
+            return False
+        if any(self.state.covariances[s, s] == 0 for s in self._fluctuations & limit.free_symbols):
+            return False
+        vanishing = any(self.swap.get(e) == 0 for e in entries(expr))
+        return not (vanishing and has_flat(limit))
+
+    def values(self, expr: Expr) -> Sequence[Value]:
+        """The expression at points of its random variables, by the numerical stage."""
+        swap, held = dict(self.swap), {}
+        for entry in entries(expr):
+            value = swap.get(entry)
+            if value is not None and key_of(entry) not in self.state.exact and (value == 0 or not self._random(value)):
+                place = sympy.Dummy(real=True)
+                swap[entry], held[place] = place, value
+        limit = self._visible(expr.xreplace(swap))
+        variables = {*self.state.gaussians.everywhere(limit), *(self._fluctuations & limit.free_symbols)}
+        return self.state.numbers(Question(limit, held, sorted(variables, key=lambda s: s.name), self.state.covariance))
+
+    def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+        """By interval arithmetic, with what is negative at no width."""
+        return bounds(put_in(expr, self._least, self.state.least))
+
+    def shown(self, expr: Expr) -> str:
+        """With the names of the program."""
+        return sympy.sstr(expr.xreplace({e: Symbol(self.state.label(key_of(e))) for e in entries(expr)}))
+
+    def written(self, expr: Expr) -> str:
+        """With means written out."""
+        return self.state.text(self.limit(expr))
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _has_free_part(self, limit: Expr) -> bool:
+        """Whether a Gaussian variable of its own is added, which nothing can cancel; of a product, to each factor."""
+        gaussians = self.state.gaussians
+        for term in sympy.Add.make_args(limit):
+            factor, variable = term.as_coeff_Mul()
+            if factor != 0 and variable in gaussians and not self.state.rests_on_open_means(variable):
+                others = gaussians.everywhere(limit - term)
+                if variable not in others and gaussians.family(variable) not in map(gaussians.family, others):
+                    return True
+        return limit.is_Mul and all(f.is_Rational or self._has_free_part(f) for f in limit.args)
+
+    @cached_property
+    def _least(self) -> dict[Expr, Expr]:
+        known = self.state.nonnegative
+        return {e: nonnegative(e) for e in self.swap if isinstance(e, Entry) and key_of(e) in known}
+
+    @cached_property
+    def _fluctuations(self) -> set[Symbol]:
+        return {f.symbol for f in self.state.fluctuations.values()}
+
+    def _random(self, value: Expr) -> bool:
+        visible = self._visible(value)
+        return any(self.state.gaussians.is_random(s) or s in self._fluctuations for s in visible.atoms(Symbol))
+
+    def _visible(self, value: Expr) -> Expr:
+        """With the names that hide a fluctuation scalar written out."""
+        if not self._fluctuations:
+            return value
+        opened: dict[Expr, Expr] = {}
+        for symbol in value.free_symbols:
+            moment = self.state.engine.moments.get(symbol)
+            if isinstance(moment, NamedValue):
+                written = self._visible(moment.value)
+                if self._fluctuations & written.free_symbols:
+                    opened[symbol] = written
+        return value.xreplace(opened)

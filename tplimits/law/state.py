@@ -1,0 +1,267 @@
+"""What a derivation knows so far; the rules read it and add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import networkx
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.expectation import Expectations
+from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
+from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
+from tplimits.law.kets import Ket, Key, Reference, Step
+from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
+from tplimits.law.span import Span
+from tplimits.law.unroll import Unroller, label
+from tplimits.program.nodes.entries import width_symbol
+from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.program import Program
+
+#: conditions that array constants decide are judged to this accuracy
+DATA_TOLERANCE = 1e-12
+#: a closed number below this, of 40 digits, is zero
+_NOTHING = 1e-30
+#: in sentences, what has more nodes than this is written by its name
+_MOST_WRITTEN = 250
+
+
+ASSUMED = Reference("taken on by the user, not established", "yang2023tensor")
+
+
+@dataclass(frozen=True)
+class Use:
+    """One application of a matrix (in one orientation) to a vector."""
+
+    operand: str
+    operand_ket: Expr
+    hat: Symbol
+    result: str
+    result_ket: Expr
+
+
+@dataclass
+class Fluctuation:
+    """A scalar √n·Avg(x) with ⟨1|x⟩ = 0: the Gaussian variable that stands for it."""
+
+    symbol: Symbol
+    key: Key
+    over: str
+
+
+#: a hypothesis on a body: it refuses, or returns its doubts
+Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
+
+
+def unread(question: Question) -> Sequence[Value]:
+    """No numbers yet: nothing is integrated while a limit is derived."""
+    raise Unreadable("it has no closed form", later=True)
+
+
+@dataclass
+class Derivation:
+    """The growing tables of one derivation."""
+
+    program: Program
+    engine: Expectations
+    with_dots: bool = True
+    kets: dict[Key, Ket] = field(default_factory=dict)
+    scalars: dict[Key, Expr] = field(default_factory=dict)
+    uses: dict[View, list[Use]] = field(default_factory=dict)
+    spans: dict[View, Span] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    fluctuations: dict[Key, Fluctuation] = field(default_factory=dict)
+    covariances: dict[tuple[Symbol, Symbol], Expr] = field(default_factory=dict)
+    #: hypotheses that are not established, with the instruction that rests on them
+    doubts: list[tuple[Key, Doubt]] = field(default_factory=list)
+    #: hypotheses that only numbers decide
+    pending: list[tuple[Hypothesis, Reader, Expr, Key]] = field(default_factory=list)
+    #: scalars and vectors that are the same at every width: given scalars, constants, functions of these
+    exact: set[Key] = field(default_factory=set)
+    #: scalars and vectors that are negative at no width
+    nonnegative: set[Key] = field(default_factory=set)
+    #: for kets with a mean closed inside: the form from which tails of later kets are judged (its own is known)
+    judged: dict[Expr, Expr] = field(default_factory=dict)
+    #: parts of bodies with the limits of their entries put in, and with signs for those that are never negative
+    limits: dict[Expr, Expr] = field(default_factory=dict, repr=False)
+    least: dict[Expr, Expr] = field(default_factory=dict, repr=False)
+    #: names of doubts that the user takes on himself
+    assumed: tuple[str, ...] = ()
+    #: values with intervals, while the numerical stage asks for them
+    numbers: Numbers = unread
+
+    def __post_init__(self) -> None:
+        self.unroller = Unroller(self.program)
+        self._hat_covariances: dict[tuple[HatSource, HatSource], Expr] = {}
+        self._open: dict[Symbol, bool] = {}
+        self.gaussians.hat_covariance = self._hat_covariance
+
+    @property
+    def tolerance(self) -> float:
+        """What counts as zero: exact zeros, and 1e-12 where array constants (data) take part."""
+        return DATA_TOLERANCE if self.program.arrays else 0.0
+
+    @property
+    def gaussians(self) -> Gaussians:
+        return self.engine.gaussians
+
+    # -- where randomness comes from (hypotheses.reader.Sources) --------------------------------
+
+    def products(self, vector: Expr) -> list[tuple[Expr, ...]]:
+        """The terms of a ket as products of random factors."""
+        return [() if atom == 1 else sympy.Mul.make_args(atom) for atom in self.engine.terms(vector)]
+
+    def origin(self, factor: Expr) -> int | None:
+        """The initial vector or the matrix behind a Gaussian variable, by position."""
+        source = self.gaussians.source.get(factor)
+        if isinstance(source, InitialSource):
+            return source.position
+        return source.view[0] if isinstance(source, HatSource) else None
+
+    def origins(self, factor: Expr) -> set[int]:
+        """All initial vectors and matrices behind a factor."""
+        found = {self.origin(s) for s in self.gaussians.everywhere(factor)}
+        return {p for p in found if p is not None}
+
+    # -- what is settled ----------------------------------------------------------------------
+
+    def judge(self, hypothesis: Hypothesis, reader: Reader, body: Expr, key: Key) -> list[Doubt]:
+        """Ask a hypothesis of the body of an instruction; what only numbers decide is asked again by `settle`."""
+        found = hypothesis(reader, body, self.program.where(key[0]))
+        self.doubts += [(key, doubt) for doubt in found if not doubt.later]
+        if any(doubt.later for doubt in found):
+            self.pending.append((hypothesis, reader, body, key))
+        return found
+
+    def settle(self, numbers: Numbers) -> list[tuple[Key, str]]:
+        """Ask again, with numbers: what is refused and why, and what is still in doubt, with the instruction."""
+        before, self.numbers = self.numbers, numbers
+        refused = []
+        for hypothesis, reader, body, key in self.pending:
+            try:
+                for doubt in hypothesis(reader, body, self.program.where(key[0])):
+                    if doubt.name not in self.assumed and not doubt.later:
+                        refused.append((key, doubt.told()))
+            except NoLimitError as error:
+                refused.append((key, str(error)))
+        self.numbers = before
+        return refused + [(key, doubt.told()) for key, doubt in self.doubts if doubt.name not in self.assumed]
+
+    def doubtful(self) -> list[str]:
+        """The names of all doubts, of those too that numbers may settle."""
+        where = self.program.where
+        later = [d for hypothesis, reader, body, key in self.pending for d in hypothesis(reader, body, where(key[0]))]
+        return list(dict.fromkeys(doubt.name for doubt in (*(d for _, d in self.doubts), *later)))
+
+    def assume(self, names: Sequence[str]) -> None:
+        """Take doubts as settled, and say so."""
+        self.assumed = tuple(dict.fromkeys((*self.assumed, *names)))
+        for name in names:
+            self.steps.append(Step("assumption", (), lambda name=name: name, ASSUMED))  # type: ignore[misc]
+
+    def reason_against(self, position: int, index: tuple[int, ...], refused: Sequence[tuple[Key, str]]) -> str:
+        """The first of these that an entry of an instruction rests on; empty where there is none."""
+        above = networkx.ancestors(self.program.graph, position)
+        return next((text for (p, i), text in refused if p in above or (p, i) == (position, index)), "")
+
+    def combined(self, parts: Sequence[tuple[Expr, Expr]]) -> Expr:
+        """Σ coefficient · ket, with its tail judged from those of the kets."""
+        total = self.engine.combination(parts)
+        if any(ket in self.judged for _, ket in parts):
+            self.judged[total] = sympy.Add(*(c * self.judged.get(ket, ket) for c, ket in parts))
+        return total
+
+    def rests_on_open_means(self, expr: Expr) -> bool:
+        """Whether an expression, or the variance of a variable in it, holds a mean without closed form.
+
+        Sums of numbers that cancel count as well: a closed form may be zero without showing it.
+        """
+        return any(self._is_open(s) for s in expr.atoms(Symbol)) or any(map(_cancels, expr.atoms(sympy.Add)))
+
+    def _is_open(self, symbol: Symbol) -> bool:
+        if symbol not in self._open:
+            self._open[symbol] = False  # against circles
+            self._open[symbol] = any(map(self.rests_on_open_means, self._behind(symbol)))
+            moment = self.engine.moments.get(symbol)
+            if isinstance(moment, (OpenMoment, SteinMoment)):
+                self._open[symbol] = True
+            elif isinstance(moment, NamedValue) and not self._open[symbol]:
+                self._open[symbol] = _cancels(self.engine.written_out(symbol))
+        return self._open[symbol]
+
+    def _behind(self, symbol: Symbol) -> list[Expr]:
+        """What a name stands for, what a hat is an image of, what a copy is of."""
+        moment, source = self.engine.moments.get(symbol), self.gaussians.source.get(symbol)
+        if isinstance(moment, NamedValue):
+            return [moment.value]
+        if isinstance(source, HatSource):
+            return [self.uses[source.view][source.use].operand_ket]
+        if isinstance(source, CopySource):
+            return [source.original]
+        found = [self.gaussians.long[symbol].definition] if symbol in self.gaussians.long else []
+        return found + [c for (a, b), c in self.covariances.items() if a == b == symbol]
+
+    def covariance(self, a: Symbol, b: Symbol) -> Expr:
+        """Of two Gaussian variables, or of two fluctuation scalars."""
+        if a in self.gaussians and b in self.gaussians:
+            return self.engine.covariance(a, b)
+        return self.covariances.get((a, b), S.Zero)
+
+    # -- names --------------------------------------------------------------------------------
+
+    def label(self, key: Key) -> str:
+        """The printed name of one entry of an instruction."""
+        position, index = key
+        instruction = self.program[position]
+        return label(instruction.name, instruction.axes, index)
+
+    def text(self, expr: Expr) -> str:
+        """An expression with its moments written out, the long ones by name, as text."""
+        return sympy.sstr(self.engine.written_out(expr, _MOST_WRITTEN))
+
+    def matrix_label(self, view: View) -> str:
+        position, index, transposed = view
+        matrix = self.program[position]
+        return label(matrix.name, matrix.axes, index) + ("ᵀ" if transposed else "")
+
+    def ratio(self, upper: str, lower: str) -> Expr:
+        """The limit of one width over another, in symbols k/n."""
+        if upper == lower:
+            return S.One
+        return width_ratio(upper) / width_ratio(lower)
+
+    def hat_factor(self, view: View) -> Expr:
+        """κ = (entry variance) × (length of the sum): 1 for W, rows/columns for Wᵀ."""
+        matrix = self.program[view[0]]
+        assert isinstance(matrix, InitialMatrix)
+        return self.ratio(matrix.rows, matrix.columns) if view[2] else S.One
+
+    def _hat_covariance(self, a: HatSource, b: HatSource) -> Expr:
+        """Cov(|Wx⟩^, |Wy⟩^) = κ ⟨x|y⟩ (Eq. 2.18)."""
+        key = (a, b) if a.use <= b.use else (b, a)
+        if key not in self._hat_covariances:
+            uses = self.uses[a.view]
+            bracket = self.engine.inner(uses[key[0].use].operand_ket, uses[key[1].use].operand_ket)
+            factor = self.hat_factor(a.view)
+            value = bracket if factor == 1 else sympy.expand(factor * bracket)
+            self._hat_covariances[key] = self.engine.named(value, positive=a.use == b.use)
+        return self._hat_covariances[key]
+
+
+def _cancels(value: Expr) -> bool:
+    """Whether a number is zero without being written as 0."""
+    return bool(value.is_number and not value.is_Rational and abs(value.evalf(40)) < _NOTHING)
+
+
+def width_ratio(width: str) -> Expr:
+    """width / n as a positive symbol, in parentheses so that its powers read right."""
+    return S.One if width == "n" else Symbol(f"({width}/n)", positive=True)
+
+
+def in_widths_of_n(expr: Expr, program: Program) -> Expr:
+    """Other widths in a body written as their ratio times n."""
+    n = width_symbol("n")
+    return expr.xreplace({width_symbol(w): width_ratio(w) * n for w in program.widths if w != "n"})

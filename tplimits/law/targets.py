@@ -1,0 +1,92 @@
+"""Observables of a derivation as expressions: their mean, and their variance where they stay random.
+
+A scalar that contains fluctuation scalars S is a random variable in the limit: kets are conditional
+on S, and S is Gaussian with covariances of its own.  Its mean and variance are means over S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.law.expectation import Expectations
+from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.moments import NamedValue
+from tplimits.law.observables import Observable, ScalarObservable
+from tplimits.law.state import Derivation
+
+
+@dataclass(frozen=True)
+class Target:
+    """An observable's limit: `mean`, and `variance` (zero unless it stays random)."""
+
+    label: str
+    mean: Expr
+    variance: Expr = S.Zero
+
+
+class _Fluctuations(Gaussians):
+    """Fluctuation scalars as the Gaussian variables of a second, outer mean."""
+
+    def __init__(self, covariances: Mapping[tuple[Symbol, Symbol], Expr]) -> None:
+        super().__init__()
+        self._covariances = covariances
+        for a, _ in covariances:
+            self.source[a] = InitialSource(-1, ())
+
+    def covariance(self, a: Symbol, b: Symbol) -> Expr:
+        return self._covariances[a, b]
+
+
+def limit_of(state: Derivation, observable: Observable) -> Expr:
+    """The limit of an observable; it may contain fluctuation scalars."""
+    if isinstance(observable, ScalarObservable):
+        return state.scalars[observable.key]
+    return state.engine.inner(state.kets[observable.left].expr, state.kets[observable.right].expr)
+
+
+def target(state: Derivation, observable: Observable) -> Target:
+    """Mean and variance of an observable's limit."""
+    value = limit_of(state, observable)
+    symbols = {f.symbol for f in state.fluctuations.values()}
+    if not symbols:
+        return Target(observable.label, value)
+    value = _opened(state, value, symbols, observable.label)
+    if not value.free_symbols & symbols:
+        return Target(observable.label, value)
+    outer = Expectations(_Fluctuations(state.covariances), state.engine.table, state.engine.moments)
+    mean = outer.mean(value)
+    return Target(observable.label, mean, sympy.expand(outer.mean((value - mean) ** 2)))
+
+
+def covariance(state: Derivation, a: Observable, b: Observable) -> Expr:
+    """Cov of two scalars that stay random; zero for deterministic ones."""
+    symbols = {f.symbol for f in state.fluctuations.values()}
+    left, right = (_opened(state, limit_of(state, o), symbols, o.label) for o in (a, b))
+    if not left.free_symbols & symbols or not right.free_symbols & symbols:
+        return S.Zero
+    outer = Expectations(_Fluctuations(state.covariances), state.engine.table, state.engine.moments)
+    return sympy.expand(outer.mean((left - outer.mean(left)) * (right - outer.mean(right))))
+
+
+def _opened(state: Derivation, expr: Expr, symbols: set[Symbol], label: str) -> Expr:
+    """The expression with names that hide a fluctuation scalar written out."""
+    engine = state.engine
+    hidden: dict[Symbol, Expr] = {}
+    for name in engine.needed(expr):
+        moment = engine.moments[name]
+        if isinstance(moment, NamedValue):
+            written = moment.value.xreplace(hidden)
+            if written.free_symbols & symbols:
+                hidden[name] = written
+        elif any(s in symbols or s in hidden for e in engine.parts(moment) for s in e.free_symbols):
+            raise EvaluationError(
+                f"`{label}` depends on a mean that is itself random (it contains a fluctuation scalar under a mean "
+                "without closed form); its law is not computed. Use an activation with a closed form, or look at "
+                "finite widths."
+            )
+    return expr.xreplace(hidden)

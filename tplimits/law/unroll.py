@@ -1,0 +1,91 @@
+"""A body at one index of its finite axes: sums written out, tables and constant arrays read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+import sympy
+from sympy import Expr, Integer, Rational, S, Symbol
+
+from tplimits.errors import ProgramError
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
+from tplimits.program.nodes.program import Program
+from tplimits.program.parts import rebuilt
+
+
+def size_of(program: Program, axis: str) -> int:
+    """The size of a finite axis as a number; ProgramError when it is open."""
+    size = program.size(axis)
+    if size is None or not size.is_Integer:
+        raise ProgramError(
+            f"the width limit needs the size of the axis `{axis}` of `{program.name}`: fix it with .bind({axis}=3)."
+        )
+    return int(size)
+
+
+def indices(program: Program, axes: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
+    """All index tuples of some axes, last axis fastest."""
+    return itertools.product(*(range(size_of(program, a)) for a in axes))
+
+
+def label(name: str, axes: tuple[str, ...], index: tuple[int, ...]) -> str:
+    """How an entry of a family is called: `A[token=0,key=1]`."""
+    if not axes:
+        return name
+    return f"{name}[{','.join(f'{a}={i}' for a, i in zip(axes, index, strict=True))}]"
+
+
+class Unroller:
+    """Bodies of one program at concrete indices."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._written: dict[tuple[Expr, ...], Expr] = {}
+        self._read: dict[Expr, frozenset[Symbol]] = {}
+
+    def at(self, body: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> Expr:
+        """The body with its axes at `index`; entries keep (source, neuron, integers)."""
+        given = {axis_symbol(a): Integer(i) for a, i in zip(axes, index, strict=True)}
+        return self._resolve(body, given)
+
+    def index_at(self, expr: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> int:
+        """An index expression with its axes at `index`."""
+        return self.index(expr, {axis_symbol(a): Integer(i) for a, i in zip(axes, index, strict=True)})
+
+    def index(self, expr: Expr, given: Mapping[Expr, Expr]) -> int:
+        """An index expression as a number; −1 where a table says there is no entry."""
+        if isinstance(expr, Lookup):
+            place = tuple(self.index(i, given) for i in expr.indices)
+            return int(self.program.tables[expr.table].values[place])
+        return int(given.get(expr, expr))
+
+    def _resolve(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
+        if isinstance(expr, Entry):
+            place = [self.index(i, given) for i in expr.indices]
+            return S.Zero if -1 in place else Entry(expr.args[0], expr.neuron, *map(Integer, place))
+        if isinstance(expr, ArrayEntry):
+            place = [self.index(i, given) for i in expr.indices]
+            return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
+        if not expr.args or not expr.has(Entry, ArrayEntry, AxisSum):
+            return expr
+        return (
+            self._shared(expr, given)
+            if expr.has(AxisSum)
+            else rebuilt(expr, [self._resolve(a, given) for a in expr.args])
+        )
+
+    def _shared(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
+        """What holds a sum, once for all bodies that share it: the denominator of a softmax stands in every weight."""
+        if expr not in self._read:
+            self._read[expr] = frozenset(expr.atoms(Symbol))
+        key = (expr, *(x for axis, i in given.items() if axis in self._read[expr] for x in (axis, i)))
+        if key not in self._written:
+            self._written[key] = self._write(expr, given)
+        return self._written[key]
+
+    def _write(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
+        if not isinstance(expr, AxisSum):
+            return rebuilt(expr, [self._resolve(a, given) for a in expr.args])
+        size = size_of(self.program, expr.axis)
+        return sympy.Add(*(self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size)))

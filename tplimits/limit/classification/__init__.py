@@ -1,1 +1,0 @@
-"""Which limit a parametrization has: inequalities between exponents, and powers of n counted on the program."""

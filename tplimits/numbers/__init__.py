@@ -1,0 +1,1 @@
+"""The number: plans, exact values, quadrature, particles."""

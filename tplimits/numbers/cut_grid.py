@@ -1,0 +1,123 @@
+"""Nodes and weights for standard normal coordinates, cut where kinks cross them.
+
+Along a smooth coordinate the trapezoidal rule is used (its error is exponentially small for
+analytic integrands); a coordinate along which a kink moves is cut at the kink and each piece gets
+Gauss-Legendre nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy
+
+from tplimits.numbers.budget import TooManyAtOnce
+from tplimits.numbers.cuts import Cutting, Planes
+from tplimits.numbers.frame import Array
+
+#: nodes per smooth coordinate and per piece of a cut one, by resolution level and dimension
+SMOOTH = {
+    1: (97, 193, 385, 769, 1537),
+    2: (65, 97, 161, 321, 641),
+    3: (41, 57, 81, 121, 161),
+    4: (25, 33, 41),
+    5: (15, 19, 23),
+}
+_PIECE = {
+    1: (80, 128, 200, 320, 480),
+    2: (28, 40, 56, 80, 112),
+    3: (18, 26, 36, 44, 56),
+    4: (12, 16, 20),
+    5: (8, 10, 12),
+}
+RADIUS = {1: 12.0, 2: 11.0, 3: 9.0, 4: 8.0, 5: 7.0}
+#: more nodes than this are refused: the particles are cheaper
+MAX_NODES = 8_000_000
+MAX_DIMENSION = 5
+#: the smallest distance from a cut at zero; its square is not zero
+_TINY = 1e-60
+#: rules of no more nodes are kept for the next integral
+_KEPT = 1_000_000
+
+
+@lru_cache(maxsize=64)
+def _legendre(count: int) -> tuple[Array, Array]:
+    return numpy.polynomial.legendre.leggauss(count)
+
+
+@lru_cache(maxsize=16)
+def _graded(count: int) -> tuple[Array, Array]:
+    """Legendre nodes crowded towards both ends, where a root or a logarithm may stand at a kink."""
+    x, w = _legendre(count)
+    place, speed = grading((1 + x) / 2)
+    return 2 * place - 1, w * speed
+
+
+def grading(s: Array) -> tuple[Array, Array]:
+    """φ(s) on [0, 1] with φ' = 30 s²(1 − s)², and φ': an integrand like |x|^(1/2) becomes smooth in s."""
+    return s**3 * (10 - 15 * s + 6 * s**2), 30 * s**2 * (1 - s) ** 2
+
+
+def grid(cutting: Cutting, level: int, outer: int = 1, dimension: int | None = None) -> tuple[Array, Array]:
+    """Nodes (outer, count, rank) and weights (outer, count) for standard normal u, cut at the kinks."""
+    dimension = max(1, min(dimension or cutting.rank, MAX_DIMENSION))
+    if not cutting.planes.slopes and not cutting.curved:
+        few = SMOOTH[dimension][level] ** cutting.rank <= _KEPT
+        nodes, weights = (_plain if few else _plain.__wrapped__)(cutting.rank, level, dimension)
+        return (nodes, weights) if outer == 1 else _repeated(nodes, weights, outer)
+    return _cut(cutting, level, outer, dimension)
+
+
+@lru_cache(maxsize=8)
+def _plain(rank: int, level: int, dimension: int) -> tuple[Array, Array]:
+    return _cut(Cutting(Planes((), ()), rank, RADIUS[dimension]), level, 1, dimension)
+
+
+def _repeated(nodes: Array, weights: Array, outer: int) -> tuple[Array, Array]:
+    _affordable(weights.size * outer, nodes.shape[-1])
+    return numpy.broadcast_to(nodes, (outer, *nodes.shape[1:])), numpy.broadcast_to(weights, (outer, weights.size))
+
+
+def _cut(cutting: Cutting, level: int, outer: int, dimension: int) -> tuple[Array, Array]:
+    """The product rule of one resolution, coordinate by coordinate."""
+    smooth, piece, radius = SMOOTH[dimension][level], _PIECE[dimension][level], cutting.radius
+    nodes, weights = numpy.zeros((outer, 1, 0)), numpy.ones((outer, 1))
+    for k in range(cutting.rank):
+        edges = cutting.edges(k, nodes)
+        pieces = edges.shape[-1] - 1
+        _affordable(weights.size * (smooth if pieces == 1 else pieces * piece), cutting.rank)
+        if pieces == 1:
+            line = numpy.linspace(-radius, radius, smooth)
+            u = numpy.broadcast_to(line, (*nodes.shape[:2], smooth))
+            w = numpy.full(smooth, line[1] - line[0])
+        else:
+            rule = _graded if cutting.bent(k, outer) or dimension == 1 else _legendre
+            u, w = _between(edges, rule(piece))
+        w = w * numpy.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
+        wide = numpy.broadcast_to(nodes[:, :, None, :], (*u.shape, k))
+        nodes = numpy.concatenate([wide, u[..., None]], axis=-1).reshape(outer, -1, k + 1)
+        weights = (weights[:, :, None] * w).reshape(outer, -1)
+        if outer == 1 and cutting.rank > 1:
+            keep = weights[0] > 1e-19
+            nodes, weights = nodes[:, keep], weights[:, keep]
+    return nodes, weights
+
+
+def _affordable(count: int, rank: int) -> None:
+    if count > MAX_NODES:
+        raise TooManyAtOnce(f"{count} quadrature nodes in {rank} dimensions are too many; use method='particles'.")
+
+
+def _between(edges: Array, rule: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Nodes and weights on the pieces between edges (outer, count, pieces + 1)."""
+    x, w = rule
+    half = (edges[..., 1:] - edges[..., :-1])[..., None] / 2
+    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
+    u = off_the_edges(middle + half * x, edges[..., :-1, None], edges[..., 1:, None])
+    return u.reshape(*edges.shape[:2], -1), (half * w).reshape(*edges.shape[:2], -1)
+
+
+def off_the_edges(u: Array, low: Array, high: Array) -> Array:
+    """Nodes kept some units of rounding away from the ends of their piece, where a logarithm may stand."""
+    return numpy.clip(u, low + 4 * numpy.spacing(abs(low)) + _TINY, high - 4 * numpy.spacing(abs(high)) - _TINY)

@@ -1,0 +1,144 @@
+"""Deterministic numbers of a derivation with intervals, and values of its expressions at points of their variables.
+
+What the hypotheses on jumps, poles and roots read: a mean without closed form is integrated, and an expression is
+looked at with every number where it is and moved within its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.law.expectation import Expectations
+from tplimits.law.hypotheses.reader import Question, Unreadable, Value
+from tplimits.law.moments import BoxMean, OpenMoment
+from tplimits.numbers.budget import AUTO, Budget
+from tplimits.numbers.frame import Array
+from tplimits.numbers.number import Number
+from tplimits.numbers.passes import exact, quadrature
+from tplimits.numbers.plan import plan
+from tplimits.program.nodes.evaluate import evaluate
+
+#: points of the random variables, and how far everything is moved to see what depends on it
+_POINTS, _MOVE = 16, 1e-6
+#: an argument below this many times its spread is zero within its error
+_SPREADS = 4.0
+#: signs with which numbers are moved within their errors, by their place
+_PATTERNS: tuple[Callable[[int], int], ...] = (lambda i: 0, lambda i: 1, lambda i: -1, lambda i: (-1) ** i)
+#: relative rounding of a covariance that is a sum
+_ROUNDING = 1e-14
+
+
+def intervals(engine: Expectations, wanted: Sequence[Expr], constants: Mapping[Symbol, Expr]) -> list[Number]:
+    """Deterministic expressions as numbers with errors.
+
+    Raises Unreadable where a constant has no value, or an integral is too large.
+    """
+    missing = _constants(engine, wanted) - constants.keys()
+    if missing:
+        raise Unreadable(f"`{min(s.name for s in missing)}` has no value yet", later=True)
+    found = plan(engine, {str(i): e for i, e in enumerate(wanted)})
+    try:
+        if found.closed:
+            numbers = exact(found, constants)
+        else:
+            numbers = quadrature(found, {s: float(v) for s, v in constants.items()}, Budget(AUTO))
+    except EvaluationError as error:
+        raise Unreadable(str(error), later=False) from None
+    return [numbers[str(i)] for i in range(len(wanted))]
+
+
+def _constants(engine: Expectations, wanted: Iterable[Expr]) -> set[Symbol]:
+    """The symbols that have to be given a value."""
+    found: set[Symbol] = set()
+    seen: set[Symbol] = set()
+    stack = [(e, engine.gaussians) for e in wanted]
+    while stack:
+        expr, gaussians = stack.pop()
+        for symbol in expr.atoms(Symbol) - seen:
+            seen.add(symbol)
+            if symbol in engine.moments:
+                moment = engine.moments[symbol]
+                inner = moment.gaussians if isinstance(moment, OpenMoment) else gaussians
+                stack += [(part, inner) for part in engine.parts(moment)]
+            elif symbol in gaussians.long:
+                stack.append((gaussians.long[symbol].definition, gaussians))
+            elif symbol not in gaussians:
+                found.add(symbol)
+    return found
+
+
+def values(engine: Expectations, question: Question, constants: Mapping[Symbol, Expr]) -> list[Value]:
+    """An expression at points of its random variables; one value where it has none."""
+    expr = question.expr
+    if expr.has(BoxMean) or any(_definition(engine, s).has(BoxMean) for s in _names(engine, expr)):
+        whole = expr.xreplace(dict(question.held))
+        (number,) = intervals(engine, [engine.inner(whole, whole)], constants)
+        return [Value(number.value, _SPREADS * number.error)]
+    names = _names(engine, expr)
+    read = sorted(
+        {s for e in (expr, *(_definition(engine, n) for n in names)) for s in e.atoms(Symbol) if s in engine.moments},
+        key=lambda s: s.name,
+    )
+    variables = question.variables
+    pairs = [question.covariance(a, b) for i, a in enumerate(variables) for b in variables[: i + 1]]
+    numbers = intervals(engine, [*read, *question.held.values(), *pairs], constants)
+    leaves = [*read, *question.held]
+    normals = numpy.random.default_rng(0).standard_normal((len(variables), _POINTS if variables else 1))
+    fixed = {s: float(v) for s, v in constants.items()}
+
+    def at(sign: Callable[[int], int], move: float = 0.0) -> Array:
+        moved = [n.value + sign(i) * n.error for i, n in enumerate(numbers)]
+        known = {
+            **fixed,
+            **{s: x + move * (1.3 + 0.1 * (i % 7)) for i, (s, x) in enumerate(zip(leaves, moved, strict=False))},
+        }
+        place = _root(moved[len(leaves) :], len(variables)) @ normals
+        known |= {v: place[i] + move * (1.7 - 0.1 * (i % 5)) for i, v in enumerate(variables)}
+        return _evaluated(engine, expr, known, normals.shape[1])
+
+    with numpy.errstate(all="ignore"):
+        here, *around = [at(pattern) for pattern in _PATTERNS]
+        away = at(_PATTERNS[0], _MOVE)
+    spread = numpy.max([abs(v - here) for v in around], axis=0)
+    return [
+        Value(float(x), _SPREADS * float(e), bool(y != x))
+        for x, e, y in zip(here, spread, away, strict=True)
+        if numpy.isfinite(x) and numpy.isfinite(e)
+    ]
+
+
+def _names(engine: Expectations, expr: Expr) -> set[Symbol]:
+    """The names of long factors in an expression, through their definitions."""
+    found: set[Symbol] = set()
+    stack = [expr]
+    while stack:
+        fresh = {s for s in stack.pop().atoms(Symbol) if s in engine.gaussians.long} - found
+        found |= fresh
+        stack += [_definition(engine, s) for s in fresh]
+    return found
+
+
+def _definition(engine: Expectations, name: Symbol) -> Expr:
+    return engine.gaussians.long[name].definition
+
+
+def _evaluated(engine: Expectations, expr: Expr, known: dict[Symbol, Any], count: int) -> Array:
+    for name in expr.atoms(Symbol):
+        if name in engine.gaussians.long and name not in known:
+            known[name] = _evaluated(engine, _definition(engine, name), known, count)
+    return numpy.broadcast_to(numpy.asarray(evaluate(expr, known), dtype=float), (count,))
+
+
+def _root(entries: Sequence[float], size: int) -> Array:
+    """The symmetric root of a covariance given by its lower triangle."""
+    matrix = numpy.zeros((size, size))
+    matrix[numpy.tril_indices(size)] = entries
+    matrix = matrix + numpy.tril(matrix, -1).T
+    eigenvalues, vectors = numpy.linalg.eigh(matrix)
+    least = _ROUNDING * max(1.0, float(abs(eigenvalues).max(initial=0.0)))
+    return (vectors * numpy.sqrt(numpy.where(eigenvalues > least, eigenvalues, 0.0))) @ vectors.T

@@ -1,0 +1,217 @@
+"""How an integrand lies on independent coordinates: its forms, and where its kinks cut them.
+
+Coordinates are standard normals u with forms = L u (rank-revealing Cholesky of the covariance of the forms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
+from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root
+from tplimits.numbers.forms import Integrand
+from tplimits.numbers.frame import Array, independent_frame
+from tplimits.program.nodes.evaluate import evaluate
+
+#: a form with a smaller coefficient does not move along a coordinate
+_STILL = 1e-12
+
+#: a kink as an array function of the values of the forms
+KinkValues = Callable[[Expr, dict[Symbol, Array], tuple[int, int]], Array]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the forms of one integrand are made of, whatever its enclosing integrands hold fixed."""
+
+    integrand: Integrand
+    covariance: Mapping[tuple[Symbol, Symbol], float]
+    constants: Mapping[Symbol, float]
+
+    @cached_property
+    def slopes(self) -> Array:
+        """Forms by variables."""
+        place = {v: i for i, v in enumerate(self.integrand.variables)}
+        slopes = numpy.zeros((len(self.integrand.forms), len(place)))
+        for i, (_, form) in enumerate(self.integrand.forms):
+            for variable, c in form.slope:
+                slopes[i, place[variable]] += float(evaluate(c, self.constants))
+        return slopes
+
+    @cached_property
+    def gram(self) -> Array:
+        """Covariances of the variables."""
+        variables = self.integrand.variables
+        rows = [[self.covariance[a, b] for b in variables] for a in variables]
+        return numpy.array(rows).reshape(len(variables), len(variables))
+
+    @cached_property
+    def factor(self) -> Array:
+        """Forms by coordinates."""
+        order = self._kinked_first()
+        forms = self.slopes[order]
+        deviations = numpy.sqrt(numpy.clip(numpy.diag(self.gram), 0, None))
+        frame = independent_frame(forms @ self.gram @ forms.T, (abs(forms) @ deviations) ** 2)
+        factor = numpy.zeros_like(frame.factor)
+        factor[order] = frame.factor
+        return factor
+
+    def _kinked_first(self) -> list[int]:
+        symbols, kinks = tuple(s for s, _ in self.integrand.forms), self.integrand.kinks
+        kinked = {s for k in kinks if len(k.free_symbols) == 1 for s in k.free_symbols}
+        bent = {s for k in kinks if gradient(k, symbols) is None for s in k.free_symbols}
+        # kinked forms come late, where cuts cost least, and those of curved kinks last
+        return sorted(range(len(symbols)), key=lambda i: (symbols[i] in bent, symbols[i] in kinked))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The coordinates of one integrand; `given` holds forms of enclosing integrands, (outer, 1) each."""
+
+    basis: Basis
+    given: Mapping[Symbol, Array] = field(default_factory=dict)
+    used: int = 0
+
+    @property
+    def integrand(self) -> Integrand:
+        return self.basis.integrand
+
+    @property
+    def constants(self) -> Mapping[Symbol, float]:
+        return self.basis.constants
+
+    @property
+    def factor(self) -> Array:
+        """Forms by coordinates."""
+        return self.basis.factor
+
+    @property
+    def rank(self) -> int:
+        return int(self.factor.shape[1])
+
+    @property
+    def dimension(self) -> int:
+        """The rank, and the coordinates of the enclosing integrands."""
+        return self.used + self.rank
+
+    @cached_property
+    def offsets(self) -> list[Any]:
+        """The constant parts of the forms."""
+        return [self._number(form.constant) for _, form in self.integrand.forms]
+
+    def values(self, u: Array) -> dict[Symbol, Array]:
+        """The forms at nodes (outer, count, rank)."""
+        return {s: u @ self.factor[i] + self.offsets[i] for i, (s, _) in enumerate(self.integrand.forms)}
+
+    def cutting(self, kink_values: KinkValues) -> Cutting:
+        """Where the kinks cut the coordinates."""
+        radius = RADIUS[max(1, min(self.dimension, MAX_DIMENSION))]
+        return Cutting(self._planes(), self.rank, radius, self._curved(radius, kink_values))
+
+    def coordinates(self, symbols: Iterable[Symbol]) -> list[int]:
+        """The coordinates along which some of these symbols (forms or local values) move."""
+        rows = {s: i for i, s in enumerate(self._symbols)}
+        leaning = {
+            (entry[0] if isinstance(entry, tuple) else entry.symbol): (
+                entry[1].free_symbols if isinstance(entry, tuple) else entry.leans_on
+            )
+            for entry in self.integrand.locals
+        }
+        stack, seen = list(symbols), set()
+        while stack:
+            s = stack.pop()
+            if s not in seen:
+                seen.add(s)
+                stack.extend(leaning.get(s, ()))
+        used = [rows[s] for s in seen if s in rows]
+        return [k for k in range(self.rank) if any(abs(self.factor[i, k]) > _STILL for i in used)]
+
+    # -- inside -------------------------------------------------------------------------------
+
+    @property
+    def _symbols(self) -> tuple[Symbol, ...]:
+        return tuple(s for s, _ in self.integrand.forms)
+
+    @property
+    def _locals(self) -> set[Symbol]:
+        return {(entry[0] if isinstance(entry, tuple) else entry.symbol) for entry in self.integrand.locals}
+
+    def _number(self, expr: Expr) -> Any:
+        return evaluate(expr, {**self.constants, **self.given})
+
+    def _planes(self) -> Planes:
+        slopes, offsets = [], []
+        symbols = self._symbols
+        for kink in self.integrand.kinks:
+            slope_of = gradient(kink, symbols)
+            if slope_of is None or kink.free_symbols & self._locals:
+                continue
+            remainder = at_zero(kink, symbols)
+            numbers = [self._number(c) for c in slope_of]
+            if any(numpy.ndim(x) for x in numbers):
+                continue
+            slope = sum((float(c) * self.factor[i] for i, c in enumerate(numbers)), numpy.zeros(self.rank))
+            offset = self._number(remainder) + sum(c * self.offsets[i] for i, c in enumerate(numbers))
+            if numpy.max(abs(slope), initial=0.0) > 1e-12:
+                slopes.append(tuple(slope))
+                offsets.append(numpy.asarray(offset, dtype=float).reshape(-1) if numpy.ndim(offset) else float(offset))
+        return Planes(tuple(slopes), tuple(offsets))
+
+    def _curved(self, radius: float, kink_values: KinkValues) -> dict[int, list[Cuts]]:
+        """Kinks that are not straight, by the last coordinate they depend on, as finders of their cuts."""
+        found: dict[int, list[Cuts]] = {}
+        for kink in self.integrand.kinks:
+            hidden = kink.free_symbols & self._locals
+            if not hidden and gradient(kink, self._symbols) is not None:
+                continue
+            moving = self.coordinates(kink.free_symbols)
+            if not moving or (hidden and (self.rank > 2 or self.given)):
+                continue  # too costly to follow: the error estimate has to cover it
+            found.setdefault(moving[-1], []).append(self._finder(kink, moving[-1], radius, kink_values))
+        return found
+
+    def _finder(self, kink: Expr, k: int, radius: float, kink_values: KinkValues) -> Cuts:
+        straight = self._is_affine(kink, k)
+
+        def cuts(nodes: Array) -> Array:
+            def along(line: Array) -> Array:
+                shape = (*nodes.shape[:2], line.shape[-1])
+                flat = (shape[0], shape[1] * shape[2])
+                values = {}
+                for i, symbol in enumerate(self._symbols):
+                    moved = (nodes @ self.factor[i, :k])[..., None] + self.factor[i, k] * line
+                    values[symbol] = numpy.broadcast_to(moved, shape).reshape(flat) + self.offsets[i]
+                return kink_values(kink, values, flat).reshape(shape)
+
+            return straight_root(along, radius) if straight else roots(along, radius)
+
+        return cuts
+
+    def _is_affine(self, kink: Expr, k: int) -> bool:
+        """Whether a kink is an affine function of the coordinate k, the others fixed: its cut needs no search."""
+        moving = tuple(s for i, s in enumerate(self._symbols) if abs(self.factor[i, k]) > _STILL)
+        hidden = kink.free_symbols & self._locals
+        return gradient(kink, moving) is not None and k not in self.coordinates(hidden)
+
+
+@lru_cache(maxsize=4096)
+def gradient(kink: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...] | None:
+    """The coefficients of a kink that is affine in these symbols, None for one that is not.
+
+    Remembered: every mean inside a mean is laid out for thousands of outer nodes, and asks again each time.
+    """
+    slopes = tuple(sympy.diff(kink, s) if s in kink.free_symbols else sympy.S.Zero for s in symbols)
+    return None if any(c.free_symbols & set(symbols) for c in slopes) else slopes
+
+
+@lru_cache(maxsize=4096)
+def at_zero(kink: Expr, symbols: tuple[Symbol, ...]) -> Expr:
+    """A kink with these symbols at zero."""
+    return kink.xreplace(dict.fromkeys(symbols, sympy.S.Zero))

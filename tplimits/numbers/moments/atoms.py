@@ -1,0 +1,191 @@
+"""Functions of one variable as sums of atoms whose Gaussian moments are closed.
+
+    Power   x^a e^(−p x²/2)
+    Gate    [f₊ x^a H(x) + f₋ (−x)^a H(−x)] e^(−p x²/2),   H(x) = Φ(x/√v), a step for v = 0
+    Wave    sin λx, cos λx, exp λx
+    Point   1 at x = 0, 0 elsewhere: what a formula says at zero variance, where almost everywhere is not enough
+
+ReLU is a gate with (f₊, f₋) = (1, 0), |x| one with (1, 1), sign one of degree zero with (1, −1); erf αx is a gate with
+v = 1/(2α²), the exact GELU x Φ(x) a gate with v = 1.  A function is written with two halves rather than as a
+polynomial plus a gate, so that nothing cancels where one of the halves carries the whole mean.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.nodes import functions
+
+#: higher powers lose digits in the sums that close them
+MOST_DEGREE = 4
+
+
+@dataclass(frozen=True)
+class Power:
+    """coefficient · x^degree e^(−tilt x²/2)."""
+
+    coefficient: float
+    degree: int
+    tilt: float = 0.0
+
+
+@dataclass(frozen=True)
+class Gate:
+    """[positive · x^degree H(x) + negative · (−x)^degree H(−x)] e^(−tilt x²/2), H(x) = Φ(x/√softness)."""
+
+    positive: float
+    negative: float
+    degree: int
+    softness: float
+    tilt: float = 0.0
+
+
+@dataclass(frozen=True)
+class Wave:
+    """coefficient · kind(rate x), kind one of sin, cos, exp."""
+
+    coefficient: float
+    kind: str
+    rate: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """coefficient where x = 0, else zero."""
+
+    coefficient: float
+
+
+Atom = Power | Gate | Wave | Point
+
+
+class NoAtoms(Exception):
+    """The function is not a sum of atoms."""
+
+
+def atoms(function: Expr, x: Symbol) -> tuple[Atom, ...] | None:
+    """The atoms of a function of x, None where it is not a sum of atoms.
+
+    >>> x = Symbol("x", real=True)
+    >>> atoms(functions.leaky_relu(x, sympy.Rational(1, 4)), x)
+    (Gate(positive=1.0, negative=-0.25, degree=1, softness=0.0, tilt=0.0),)
+    >>> atoms(functions.gelu(x), x)
+    (Gate(positive=1.0, negative=0.0, degree=1, softness=1.0, tilt=0.0),)
+    >>> atoms(sympy.tanh(x), x) is None
+    True
+    """
+    try:
+        return _Collected(function, x).atoms()
+    except NoAtoms:
+        return None
+
+
+class _Collected:
+    """The terms of one function, by kind."""
+
+    def __init__(self, function: Expr, x: Symbol) -> None:
+        self.x = x
+        self.powers: dict[tuple[int, float], float] = defaultdict(float)
+        self.gates: dict[tuple[int, float, float], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self.waves: dict[tuple[str, float], float] = defaultdict(float)
+        for term in sympy.Add.make_args(sympy.expand(functions.elementary(function))):
+            self._collect(term)
+
+    def _collect(self, term: Expr) -> None:
+        coefficient, degree, tilt = 1.0, 0, 0.0
+        gate: tuple[str, Expr] | None = None
+        wave: tuple[str, float] | None = None
+        for factor in sympy.Mul.make_args(term):
+            base, exponent = (factor, sympy.S.One) if isinstance(factor, sympy.exp) else factor.as_base_exp()
+            if self.x not in factor.free_symbols:
+                coefficient *= _real(factor)
+            elif base == self.x and exponent.is_Integer and exponent > 0:
+                degree += int(exponent)
+            elif isinstance(base, functions.step) and exponent.is_Integer and exponent > 0:
+                found = ("step", sympy.sign(self._slope(base.args[0])))
+                if gate is not None and gate != found:
+                    raise NoAtoms
+                gate = found
+            elif isinstance(base, sympy.erf) and exponent == 1 and gate is None:
+                gate = ("erf", self._slope(base.args[0]))
+            elif isinstance(factor, sympy.exp) and self._curvature(factor.args[0]) is not None:
+                tilt += self._curvature(factor.args[0]) or 0.0
+            elif isinstance(base, (sympy.sin, sympy.cos, sympy.exp)) and exponent == 1 and wave is None:
+                wave = (type(base).__name__, float(self._slope(base.args[0])))
+            else:
+                raise NoAtoms
+        self._file(coefficient, degree, tilt, gate, wave)
+
+    def _file(
+        self,
+        coefficient: float,
+        degree: int,
+        tilt: float,
+        gate: tuple[str, Expr] | None,
+        wave: tuple[str, float] | None,
+    ) -> None:
+        if degree > MOST_DEGREE or tilt < 0:
+            raise NoAtoms
+        if wave is not None:
+            if degree or tilt or gate is not None:
+                raise NoAtoms
+            self.waves[wave] += coefficient
+        elif gate is None:
+            self.powers[degree, tilt] += coefficient
+        elif gate[0] == "step":
+            side = self.gates[degree, 0.0, tilt]
+            side[int(float(gate[1]) < 0)] += coefficient * int(gate[1]) ** degree
+        else:
+            sign = 1.0 if float(gate[1]) > 0 else -1.0
+            side = self.gates[degree, float(1 / (2 * gate[1] ** 2)), tilt]
+            side[0] += sign * coefficient
+            side[1] -= sign * coefficient * (-1) ** degree
+
+    def _slope(self, argument: Expr) -> Expr:
+        """The slope of a linear argument without constant."""
+        slope = sympy.expand(argument).coeff(self.x, 1)
+        if sympy.expand(argument - slope * self.x) != 0 or slope.free_symbols or _real(slope) == 0:
+            raise NoAtoms
+        return slope
+
+    def _curvature(self, argument: Expr) -> float | None:
+        """p of an argument −p x²/2, None when it is another."""
+        half = sympy.expand(argument).coeff(self.x, 2)
+        if half == 0 or sympy.expand(argument - half * self.x**2) != 0 or half.free_symbols:
+            return None
+        return -2 * _real(half)
+
+    def atoms(self) -> tuple[Atom, ...]:
+        found: list[Atom] = []
+        for (degree, softness, tilt), (positive, negative) in self.gates.items():
+            same = [key for key in self.gates if (key[0], key[2]) == (degree, tilt)]
+            moved = self.powers.pop((degree, tilt), 0.0) if len(same) == 1 else 0.0
+            hard = softness == 0 and degree == 0
+            if moved and hard:
+                found.append(Point(moved))
+            positive, negative = positive + moved, negative + moved * (-1) ** degree
+            if negative == positive * (-1) ** degree:
+                self.powers[degree, tilt] += positive  # the two halves make a polynomial
+                if hard and positive:
+                    found.append(Point(-positive))
+            else:
+                found.append(Gate(positive, negative, degree, softness, tilt))
+        found += [Power(c, degree, tilt) for (degree, tilt), c in self.powers.items() if c != 0]
+        found += [Wave(c, kind, rate) for (kind, rate), c in self.waves.items() if c != 0]
+        uneven = any(isinstance(a, Wave) and a.kind != "sin" for a in found)
+        if uneven and any(isinstance(a, Power) and a.degree % 2 == 0 for a in found):
+            raise NoAtoms  # cos x − 1 and the like: the terms cancel at small variance
+        if sum(isinstance(a, Wave) for a in found) > 1 or (uneven and len(found) > 1):
+            raise NoAtoms
+        return tuple(found)
+
+
+def _real(expr: Expr) -> float:
+    try:
+        return float(expr)
+    except TypeError:
+        raise NoAtoms from None

@@ -1,0 +1,76 @@
+"""E f(g) h(g') by two nested integrals, for pairs whose expansion has not settled: |ρ| near one, large variances.
+
+    E f(g) h(g') = E_z[f(√c11 z) h̄(c12 z/√c11)],   h̄(m) = E_e h(m + s e),   s² = det/c11
+
+The inner mean is cut at the kinks of h, where they stand for each outer node; the outer integral is cut at the kinks of
+f and graded towards those of h, near which h̄ varies on the scale s.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+
+from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, scale_edges, with_kinks
+from tplimits.program.nodes.evaluate import Array
+
+_INNER = 9.0
+_SMOOTH = 0.25
+_ROUNDING = 1e-14
+
+
+def nested(f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float) -> tuple[float, float]:
+    """(value, error), the error the difference of two resolutions and the rounding."""
+    if c11 < c22 or (c11 == c22 and len(f.kinks) > len(h.kinks)):
+        f, h, c11, c22 = h, f, c22, c11
+    if c11 == 0:
+        zero = numpy.zeros(1)
+        return float(f(zero)[0] * h(zero)[0]), 0.0
+    fine, size = _outer(f, h, c11, c12, c22, det, 16, 24)
+    coarse, _ = _outer(f, h, c11, c12, c22, det, 12, 18)
+    return fine, abs(fine - coarse) + _ROUNDING * size
+
+
+def _outer(
+    f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float, count: int, inner: int
+) -> tuple[float, float]:
+    deviation, slope, s = math.sqrt(c11), c12 / math.sqrt(c11), math.sqrt(det / c11)
+    parts = [scale_edges(deviation), with_kinks(numpy.zeros(0), f.kinks, numpy.array([deviation]))[0]]
+    width = s / abs(slope) if slope else math.inf
+    for kink in h.kinks:
+        centre = kink / slope if slope else math.inf
+        if abs(centre) < RADIUS:
+            levels = max(0, min(60, math.ceil(math.log2(1 / width)))) if width > 0 else 0
+            reach = 0.5 ** numpy.arange(1, levels + 3)
+            parts += [centre - reach, centre + reach, numpy.array([centre])]
+    edges = numpy.unique(numpy.clip(numpy.concatenate(parts), -RADIUS, RADIUS))
+    z, w = nodes_between(edges, count)
+    weighted = f(deviation * z) * numpy.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * w
+    values = weighted * _smoothed(h, slope * z, s, inner)
+    return float(values.sum()), float(abs(values).sum())
+
+
+def _smoothed(h: Kinked, means: Array, s: float, count: int) -> Array:
+    """E h(m + s e) for every mean m."""
+    if s == 0:
+        return h(means)
+    if s <= _SMOOTH and not h.kinks:
+        e, w = numpy.polynomial.hermite_e.hermegauss(count)
+        return h(means[:, None] + s * e) @ (w / math.sqrt(2 * math.pi))
+    edges = numpy.arange(-_INNER, _INNER + 1, 1.0 if count > 20 else 1.5)
+    found = numpy.empty(len(means))
+    block = 512
+    for start in range(0, len(means), block):
+        m = means[start : start + block]
+        parts = [numpy.broadcast_to(edges, (len(m), len(edges)))]
+        if s > _SMOOTH:  # panels on the scale of h itself
+            own = scale_edges(max(s, 1.0)) * max(s, 1.0)
+            parts.append(numpy.clip((own[None, :] - m[:, None]) / s, -_INNER, _INNER))
+        if h.kinks:
+            parts.append(numpy.clip((numpy.array(h.kinks)[None, :] - m[:, None]) / s, -_INNER, _INNER))
+        cut = numpy.sort(numpy.concatenate(parts, axis=1), axis=1)
+        e, w = nodes_between(cut, 12 if count > 20 else 10)
+        density = numpy.exp(-(e**2) / 2) / math.sqrt(2 * math.pi) * w
+        found[start : start + block] = (h(m[:, None] + s * e) * density).sum(axis=1)
+    return found

@@ -1,0 +1,149 @@
+"""Gram determinants Δ = K11 K22 − K12² that keep their digits where two inputs are nearly collinear.
+
+From the entries of K alone Δ is known to about 1e-16 K11 K22, an angle to 1e-8.  Carried along a recursion instead,
+each step gives the new Δ as a sum of terms that are never negative, from the old one:
+
+    K' = aK + b:       Δ' = a²Δ + ab(K11 + K22 − 2K12),   K11 + K22 − 2K12 = (√K11 − √K22)² + 2(√(K11K22) − K12)
+    K' = K + L:        Δ' = ΔK + ΔL + (√(K11L22) − √(K22L11))² + 2(√(K11K22L11L22) − K12L12)
+    φ of slopes f₊, −f₋ on the two half-lines: from 1 ∓ κ by half angles and series in the angle
+
+`Kernel` holds names; the functions write text (see `writing`).  `scalar` and `array` give them as Python functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from tplimits.numbers.moments.quadrant import TINY, Angle
+from tplimits.numbers.moments.sectors import SERIES_BELOW, sector
+from tplimits.numbers.moments.writing import Writer, function, number, polynomial
+from tplimits.program.nodes.evaluate import Array
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Names (or numbers as text) of K11, K12, K22 and the determinant."""
+
+    first: str
+    cross: str
+    second: str
+    det: str
+
+
+def _excess(writer: Writer, first: str, cross: str, det: str) -> str:
+    """√first − |cross| where det = first − cross² ≥ 0, for a text `first`."""
+    root = writer.let(writer.call("sqrt", first))
+    return writer.let(f"{det}/({root} + {writer.call('fabs', cross)} + {TINY})")
+
+
+def affine(writer: Writer, kernel: Kernel, a: float, b: float) -> str:
+    """The determinant of aK + b for a, b ≥ 0."""
+    scaled = kernel.det if a == 1 else f"{number(a * a)}*{kernel.det}"
+    if b == 0:
+        return writer.let(scaled)
+    roots = [writer.let(writer.call("sqrt", s)) for s in (kernel.first, kernel.second)]
+    # a difference of roots as a difference of the variances: equal variances give zero
+    gap = writer.let(f"({kernel.first} - {kernel.second})/({roots[0]} + {roots[1]} + {TINY})")
+    product = writer.let(f"{kernel.first}*{kernel.second}")
+    excess = _excess(writer, product, kernel.cross, kernel.det)
+    folded = f"({writer.call('fabs', kernel.cross)} - {kernel.cross})"
+    return writer.let(f"{scaled} + {number(a * b)}*({gap}*{gap} + 2.0*({excess} + {folded}))")
+
+
+def summed(writer: Writer, k: Kernel, other: Kernel) -> str:
+    """The determinant of K + L."""
+    left, right = writer.let(f"{k.first}*{other.second}"), writer.let(f"{k.second}*{other.first}")
+    roots = [writer.let(writer.call("sqrt", s)) for s in (left, right)]
+    gap = writer.let(f"({left} - {right})/({roots[0]} + {roots[1]} + {TINY})")
+    cross = writer.let(f"{k.cross}*{other.cross}")
+    # K11K22L11L22 − K12²L12² = ΔK L11L22 + K12² ΔL
+    inner = writer.let(f"{k.det}*{other.first}*{other.second} + {k.cross}*{k.cross}*{other.det}")
+    excess = writer.let(f"{inner}/({roots[0]}*{roots[1]} + {writer.call('fabs', cross)} + {TINY})")
+    folded = f"({writer.call('fabs', cross)} - {cross})"
+    return writer.let(f"{k.det} + {other.det} + {gap}*{gap} + 2.0*({excess} + {folded})")
+
+
+def piecewise_linear(writer: Writer, kernel: Kernel, positive: float, negative: float) -> str:
+    """The determinant of E φ(x)φ(x') for φ(x) = positive · x₊ + negative · x₋ with x₋ = max(−x, 0).
+
+    With m = (positive² + negative²)/2 the new kernel is m·s s'·κ off the diagonal, and with κ = cos θ + β q(θ),
+    q(θ) = (sin θ − θ cos θ)/π, β = (positive + negative)²/(2m),
+
+        1 − κ = (1 − cos θ) − β q(θ),   1 + κ = (1 + cos θ) + β q(θ)                               for cos θ > 0,
+        1 − κ = (2 − β) cos φ + (1 − cos φ) − β q(φ),   1 + κ = (1 − cos φ) + β (cos φ + q(φ))      else, φ = π − θ.
+    """
+    m = (positive**2 + negative**2) / 2
+    if m == 0:
+        return "0.0"
+    beta = (positive + negative) ** 2 / (2 * m)
+    angle = Angle(writer, kernel.first, kernel.cross, kernel.second, kernel.det)
+    size, root = angle.size, angle.root
+    away = writer.call("fabs", kernel.cross)
+    acute = writer.let(writer.call("atan2", root, f"{away} + 0.0"))  # θ or π − θ, at most π/2
+    cosine = writer.let(f"{away}/({size} + {TINY})")
+    versine = writer.let(f"{kernel.det}/({size}*({size} + {away}) + {TINY})")  # 1 − |cos θ|
+    square = writer.let(f"{acute}*{acute}")
+    series = polynomial([2 * c for c in sector(1, 1).series], square)
+    sine = writer.let(f"{root}/({size} + {TINY})")
+    closed = f"{sine} - {acute}*{cosine}"
+    q = writer.let(
+        f"{writer.select(f'{acute} < {SERIES_BELOW}', f'{acute}*{square}*{series}', closed)}*{number(1 / numpy.pi)}"
+    )
+    forward = f"({versine} - {number(beta)}*{q})*(1.0 + {cosine} + {number(beta)}*{q})"
+    lower = f"({number(2 - beta)}*{cosine} + {versine} - {number(beta)}*{q})"
+    backward = f"{lower}*({versine} + {number(beta)}*({cosine} + {q}))"
+    chosen = writer.select(f"{kernel.cross} > 0.0", forward, backward)
+    return writer.let(f"{number(m * m)}*{kernel.first}*{kernel.second}*{chosen}")
+
+
+_ENTRIES = ("c11", "c12", "c22", "det")
+_OTHERS = ("l11", "l12", "l22", "ldet")
+
+
+def rule(name: str, scalar: bool, first: float = 1.0, second: float = 0.0) -> Callable[..., Any]:
+    """One of the rules above as a function of (c11, c12, c22, det) and, for "summed", of the second kernel's.
+
+    `first`, `second` are a, b of "affine" and the slopes of "piecewise_linear"; a scalar function compiles with Numba.
+
+    >>> rule("affine", True, 2.0, 1.0)(1.0, 0.5, 1.0, 0.75)  # [[3, 2], [2, 3]]
+    5.0
+    """
+    writer, kernel = Writer(scalar), Kernel(*_ENTRIES)
+    if name == "summed":
+        text = summed(writer, kernel, Kernel(*_OTHERS))
+        return function(writer.code(text), name, (*_ENTRIES, *_OTHERS), scalar)
+    written = {"affine": affine, "piecewise_linear": piecewise_linear}[name](writer, kernel, first, second)
+    return function(writer.code(written), name, _ENTRIES, scalar)
+
+
+def gram_determinant(c11: Any, c12: Any, c22: Any) -> Array:
+    """max(c11 c22 − c12², 0) of the given doubles, exact up to its own rounding (Dekker's products).
+
+    >>> float(gram_determinant(1.0, 1.0 - 2.0**-53, 1.0)) == 2.0**-52 - 2.0**-106
+    True
+    """
+    a, b, c = (numpy.asarray(v, dtype=numpy.float64) for v in (c11, c12, c22))
+    upper, upper_rest = _two_product(a, c)
+    lower, lower_rest = _two_product(b, b)
+    with numpy.errstate(all="ignore"):
+        exact = (upper - lower) + (upper_rest - lower_rest)
+        plain = a * c - b * b
+    return numpy.maximum(numpy.where(numpy.isfinite(exact), exact, plain), 0.0)
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a·b as a double and what it lacks (where nothing over- or underflows)."""
+    with numpy.errstate(all="ignore"):
+        p = a * b
+        (a1, a2), (b1, b2) = _halves(a), _halves(b)
+        return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    big = 134217729.0 * a  # 2^27 + 1
+    high = big - (big - a)
+    return high, a - high

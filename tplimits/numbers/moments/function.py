@@ -1,0 +1,248 @@
+"""E F(g1, …, gk) for g ~ N(0, C) as a function of C, on arrays.
+
+`moment` chooses the route once for each F:
+
+    closed       F is a sum of products f(g1) h(g2) of atoms (`atoms`): a formula, to rounding
+    expansion    F is a sum of products: Mehler's expansion, nested integrals where it has not settled
+    panels       one variable, no formula: Gauss–Legendre panels
+    quadrature   anything else: tensor quadrature, one covariance after the other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.moments import closed
+from tplimits.numbers.moments.atoms import Atom, Power, Wave, atoms
+from tplimits.numbers.moments.collinear import nested
+from tplimits.numbers.moments.determinants import gram_determinant
+from tplimits.numbers.moments.hermite import HermiteRows, hermite_rows, remembered_rows
+from tplimits.numbers.moments.mehler import mehler
+from tplimits.numbers.moments.panels import kinked
+from tplimits.numbers.moments.separation import products
+from tplimits.numbers.moments.tensor import tensor
+from tplimits.numbers.moments.writing import Code, Writer, function, product, total
+from tplimits.program.nodes.evaluate import Array
+
+#: errors of the expansion above this share of the value are replaced by nested integrals
+_SETTLED = 1e-10
+#: rounding of closed forms, relative to the sum of the absolute values of their terms
+_ROUNDING = 4e-15
+#: how far |c12| may pass √(c11 c22), relative: kernels of float32 are accepted
+_EXCESS = 1e-5
+#: what a factor is a function of when its rows are remembered: both sides often have the same
+_ONE = sympy.Symbol("x", real=True)
+_ARGUMENTS = ("c11", "c12", "c22", "det")
+
+#: different variances of one side, and which of them each pair has
+Sided = tuple[Array, NDArray[numpy.intp]]
+AtomPairs = tuple[tuple[tuple[Atom, ...], tuple[Atom, ...]], ...]
+
+
+@dataclass(frozen=True)
+class MomentFunction:
+    """E F as a function of covariances; made by `moment`.
+
+    `factors` are the (f, h) of F = Σ f(g1) h(g2), `pairs` their atoms where the route is "closed".
+    """
+
+    integrand: Expr
+    variables: tuple[Symbol, ...]
+    route: str
+    factors: tuple[tuple[Expr, Expr], ...] = ()
+    pairs: AtomPairs = ()
+
+    def __call__(self, *covariances: Any, det: Any = None) -> tuple[Array, Array]:
+        """(value, error bound) at arrays of covariances, the upper triangle row by row; everything broadcasts.
+
+        `det` is c11 c22 − c12² where the caller knows it better than the entries tell.  At variance zero the mean
+        is that of F at g = 0, with step(0) = 0.  float32 in, float32 out.  Raises EvaluationError for numbers that are
+        not finite, negative variances, and laws that are not positive semidefinite.  longdouble in, longdouble out, for
+        closed forms to its rounding.
+        """
+        given = [numpy.asarray(c) for c in covariances] + ([] if det is None else [numpy.asarray(det)])
+        kind: Any = numpy.float64
+        if all(a.dtype == numpy.float32 for a in given):
+            kind = numpy.float32
+        elif any(a.dtype == numpy.longdouble for a in given):
+            kind = numpy.longdouble
+        inner: Any = numpy.longdouble if kind == numpy.longdouble and self.route == "closed" else numpy.float64
+        shape = numpy.broadcast_shapes(*(a.shape for a in given))
+        flat = [numpy.broadcast_to(a, shape).astype(inner).reshape(-1) for a in given]
+        entries, known = flat[: len(covariances)], (flat[-1] if det is not None else None)
+        self._check(entries, known)
+        sides = [_distinct(a, shape) for a in (given[0], given[2])] if self.route == "expansion" else []
+        with numpy.errstate(all="ignore"):
+            value, error = self._evaluated(entries, known, sides) if flat[0].size else (flat[0].copy(), flat[0].copy())
+        if not (numpy.isfinite(value).all() and numpy.isfinite(error).all()):
+            raise EvaluationError(f"E[{self.integrand}] is not a finite number at some of the covariances.")
+        if kind == numpy.float32:
+            error = error + abs(value) * float(numpy.finfo(numpy.float32).eps)
+        return value.astype(kind).reshape(shape), error.astype(kind).reshape(shape)
+
+    def rows(self, side: int, variances: Array, term: int = 0) -> HermiteRows:
+        """Hermite coefficients of f (`side` 0) or h (`side` 1) of one term at variances (N,)."""
+        factor = self.factors[term][side]
+        return remembered_rows(
+            kinked(factor.xreplace({self.variables[min(side, len(self.variables) - 1)]: _ONE}), _ONE), variances
+        )
+
+    def _check(self, entries: Sequence[Array], det: Array | None) -> None:
+        size = len(self.variables)
+        if len(entries) != size * (size + 1) // 2:
+            raise EvaluationError(
+                f"a moment of {size} variables needs {size * (size + 1) // 2} covariances, got {len(entries)}."
+            )
+        if not all(numpy.isfinite(e).all() for e in (*entries, *([det] if det is not None else []))):
+            raise EvaluationError("a covariance is not a finite number.")
+        places = [i * size - i * (i - 1) // 2 for i in range(size)]
+        if any((entries[p] < 0).any() for p in places) or (det is not None and (det < 0).any()):
+            raise EvaluationError("a variance or a determinant is negative.")
+        if size == 2:
+            c11, c12, c22 = entries
+            if (c12 * c12 > c11 * c22 * (1 + _EXCESS)).any():
+                raise EvaluationError("a covariance is larger than the variances allow: |c12| > √(c11 c22).")
+
+    def _evaluated(self, entries: Sequence[Array], det: Array | None, sides: Sequence[Sided]) -> tuple[Array, Array]:
+        if self.route == "quadrature":
+            return tensor(self.integrand, self.variables, numpy.stack(entries, axis=1))
+        if len(self.variables) == 1:
+            return self._one(entries[0])
+        c11, c12, c22 = entries
+        det = gram_determinant(c11, c12, c22) if det is None else det
+        if self.route == "closed":
+            value, size = _closed_arrays(self)(c11, c12, c22, det)
+            value, size = (numpy.broadcast_to(a, c11.shape).astype(c11.dtype) for a in (value, size))
+            return value, _ROUNDING * size * (1 + self._exponent(c11, c22))
+        parts = [self._expanded(term, c11, c12, c22, det, sides) for term in range(len(self.factors))]
+        return numpy.sum([v for v, _ in parts], axis=0), numpy.sum([e for _, e in parts], axis=0)
+
+    def _exponent(self, c11: Array, c22: Array) -> Array | float:
+        """How large the exponents of a formula are, whose rounding the value multiplies."""
+        rates = [a.rate for pair in self.pairs for side in pair for a in side if isinstance(a, Wave)]
+        return max(r * r for r in rates) * (c11 + c22) if rates else 0.0
+
+    def _one(self, variances: Array) -> tuple[Array, Array]:
+        if self.route == "closed":
+            zero = numpy.zeros_like(variances)
+            value, size = _closed_arrays(self)(variances, zero, zero, zero)
+            value, size = (numpy.broadcast_to(a, variances.shape).astype(variances.dtype) for a in (value, size))
+            return value, _ROUNDING * size * (1 + self._exponent(variances, zero))
+        distinct, place = numpy.unique(variances, return_inverse=True)
+        rows = hermite_rows(kinked(self.integrand, self.variables[0]), distinct, orders=(1,))
+        return rows.coefficients[place, 0], 4 * rows.error[place]
+
+    def _expanded(
+        self, term: int, c11: Array, c12: Array, c22: Array, det: Array, sides: Sequence[Sided]
+    ) -> tuple[Array, Array]:
+        a, b = (self.rows(side, distinct, term) for side, (distinct, _) in enumerate(sides))
+        deviations = numpy.sqrt(c11) * numpy.sqrt(c22)
+        rho = numpy.clip(c12 / numpy.where(deviations > 0, deviations, 1.0), -1.0, 1.0)
+        value, error = mehler(a, b, sides[0][1], sides[1][1], rho)
+        f, h = (kinked(e, v) for e, v in zip(self.factors[term], self.variables, strict=True))
+        for n in numpy.flatnonzero(error > _SETTLED * abs(value)):
+            better = nested(f, h, float(c11[n]), float(c12[n]), float(c22[n]), float(det[n]))
+            if better[1] < error[n]:
+                value[n], error[n] = better
+        return value, error
+
+
+@lru_cache(maxsize=512)
+def moment(
+    integrand: Expr, variables: tuple[Symbol, ...], constants: tuple[tuple[Symbol, float], ...] = ()
+) -> MomentFunction:
+    """E F(g1, …, gk) as a function of covariances, F an expression in `variables` and constants with values.
+
+    Raises EvaluationError for other symbols and for Dirac deltas.
+
+    >>> from tplimits.program import functions
+    >>> x, y = sympy.symbols("x y", real=True)
+    >>> relu = moment(functions.relu(x) * functions.relu(y), (x, y))
+    >>> relu.route, float(relu(2.0, 2.0, 2.0)[0])
+    ('closed', 1.0)
+    >>> swish = moment(x * functions.sigmoid(x) * y * functions.sigmoid(y), (x, y))
+    >>> swish.route, round(float(swish(1.0, 0.5, 1.0)[0]), 10)
+    ('expansion', 0.1831696631)
+    """
+    written = integrand.xreplace({s: sympy.sympify(v) for s, v in constants})
+    unknown = sorted(s.name for s in written.free_symbols - set(variables))
+    if unknown:
+        raise EvaluationError(f"no value for {', '.join(unknown)} in the moment of {integrand}.")
+    if written.has(sympy.DiracDelta):
+        raise EvaluationError(f"the moment of {integrand} holds a Dirac delta: it is no mean of a function.")
+    factors = products(written, variables) if len(variables) <= 2 else None
+    if factors is None:
+        return MomentFunction(written, variables, "quadrature")
+    pairs = _atom_pairs(factors, variables)
+    if pairs is not None:
+        return MomentFunction(written, variables, "closed", factors, pairs)
+    return MomentFunction(written, variables, "expansion" if len(variables) == 2 else "panels", factors)
+
+
+def _atom_pairs(factors: tuple[tuple[Expr, Expr], ...], variables: tuple[Symbol, ...]) -> AtomPairs | None:
+    found = []
+    for f, h in factors:
+        left = atoms(f, variables[0])
+        right = atoms(h, variables[1]) if len(variables) == 2 else (Power(1.0, 0),)
+        if left is None or right is None or not closed.can_close(left, right):
+            return None
+        found.append((left, right))
+    return tuple(found)
+
+
+def closed_code(
+    moments: Sequence[MomentFunction],
+    arguments: Sequence[str] = _ARGUMENTS,
+    prefix: str = "m",
+    scalar: bool = True,
+) -> Code:
+    """Closed moments of one pair as assignments: shared roots and angles once, one result for each moment.
+
+    `arguments` are names (c11, c12, c22, det) that the text reads; names of assignments begin with `prefix`.  Scalar
+    text uses `math` alone; compile it with error_model="numpy" and without fast-math (angles rely on the sign of
+    zero).  For a moment of one variable c11 alone is read.
+    """
+    writer = Writer(scalar, prefix)
+    return writer.code(*(writer.let(total(_terms(writer, m, arguments))) for m in moments))
+
+
+def closed_text(writer: Writer, moment: MomentFunction, arguments: Sequence[str]) -> str:
+    """The name of one closed moment of a pair, its formula added to what a writer has."""
+    return writer.let(total(_terms(writer, moment, arguments)))
+
+
+def _terms(writer: Writer, moment: MomentFunction, arguments: Sequence[str]) -> list[str]:
+    if moment.route != "closed":
+        raise EvaluationError(f"E[{moment.integrand}] has no closed form to be written as code.")
+    c11, c12, c22, det = arguments
+    law = closed.Pair(c11, c12, c22, det) if len(moment.variables) == 2 else closed.Pair(c11, "0.0", "0.0", "0.0")
+    return [text for f, h in moment.pairs for text in closed.terms(writer, f, h, law)]
+
+
+@lru_cache(maxsize=512)
+def _closed_arrays(moment: MomentFunction) -> Callable[..., tuple[Array, Array]]:
+    """(value, sum of absolute values of the terms) on arrays."""
+    writer = Writer(scalar=False)
+    terms = [writer.let(product(1.0, text)) for text in _terms(writer, moment, _ARGUMENTS)]
+    code = writer.code(total(terms), total([f"numpy.abs({t})" for t in terms]))
+    return function(code, "closed_moment", _ARGUMENTS, scalar=False)
+
+
+def _distinct(variances: Array, shape: tuple[int, ...]) -> Sided:
+    """Found before anything is broadcast: a row of variances belongs to a whole matrix of pairs."""
+    distinct, place = numpy.unique(variances.astype(numpy.float64), return_inverse=True)
+    return distinct, numpy.broadcast_to(place.reshape(variances.shape), shape).reshape(-1)
+
+
+def with_constants(constants: Mapping[Symbol, float]) -> tuple[tuple[Symbol, float], ...]:
+    """Constants in the order in which `moment` remembers them."""
+    return tuple(sorted(constants.items(), key=lambda item: item[0].name))

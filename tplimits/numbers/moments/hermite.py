@@ -1,0 +1,134 @@
+"""Hermite coefficients a_k = E[f(√c z) h_k(z)], h_k orthonormal, for many variances c at once."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.moments.panels import Kinked, nodes_between, settled_edges, with_kinks
+from tplimits.program.nodes.evaluate import Array
+
+#: orders tried; a higher one where the remainder of a lower one is above `_SMALL` of E f²
+ORDERS = (64, 256)
+_SMALL = 1e-13
+_ROUNDING = 4e-16
+_BLOCK = 4_000_000
+#: bytes of rows that are remembered
+_MEMORY = 1 << 26
+_REMEMBERED: OrderedDict[tuple[Kinked, bytes], HermiteRows] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class HermiteRows:
+    """Coefficients (N, K) of a function at N variances; `tail` (N,) bounds √Σ_{k ≥ K} a_k², `error` (N,) every a_k.
+
+    `norm` (N,) is √E f².  By Parseval the tail is √(E f² − Σ_{k<K} a_k²), plus the rounding of that difference.
+    """
+
+    coefficients: Array
+    tail: Array
+    error: Array
+    norm: Array
+
+    @property
+    def order(self) -> int:
+        """K."""
+        return self.coefficients.shape[1]
+
+
+def hermite_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) -> HermiteRows:
+    """The rows of all variances, to the lowest order that leaves a small remainder, or to the highest one.
+
+    Raises EvaluationError where f is not finite.  Shapes: `variances` (N,).
+
+    >>> import sympy
+    >>> x = sympy.Symbol("x", real=True)
+    >>> rows = hermite_rows(Kinked(x**2 - 1, x, ()), numpy.array([1.0]))
+    >>> [abs(round(a, 12)) for a in rows.coefficients[0, :4].tolist()]  # (x² − 1) = √2 h₂
+    [0.0, 0.0, 1.414213562373, 0.0]
+    """
+    for order in orders:
+        found = _rows(f, numpy.asarray(variances, dtype=numpy.float64), order)
+        if (found.tail <= math.sqrt(_SMALL) * found.norm).all():
+            break
+    return found
+
+
+def remembered_rows(f: Kinked, variances: Array) -> HermiteRows:
+    """`hermite_rows`, kept for the other side of a pair, the next tile, and the derivative's neighbours."""
+    key = (f, variances.tobytes())
+    if key in _REMEMBERED:
+        _REMEMBERED.move_to_end(key)
+        return _REMEMBERED[key]
+    found = _REMEMBERED[key] = hermite_rows(f, variances)
+    while sum(r.coefficients.nbytes for r in _REMEMBERED.values()) > _MEMORY and len(_REMEMBERED) > 1:
+        _REMEMBERED.popitem(last=False)
+    return found
+
+
+def forget_rows() -> None:
+    """Empty what is remembered."""
+    _REMEMBERED.clear()
+
+
+def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
+    deviations = numpy.sqrt(variances)
+    size = len(deviations)
+    coefficients, square, doubt = numpy.zeros((size, order)), numpy.zeros(size), numpy.zeros(size)
+    _, binade = numpy.frexp(deviations)
+    for exponent in numpy.unique(binade):
+        members = numpy.flatnonzero(binade == exponent)
+        chosen = deviations[members]
+        edges, left = settled_edges(f, float(chosen.min()), float(chosen.max()), order)
+        step = max(1, _BLOCK // (len(edges) * 16))
+        for start in range(0, len(members), step):
+            part = members[start : start + step]
+            coefficients[part], square[part] = _integrated(f, edges, deviations[part], order)
+        doubt[members] = left
+    if not numpy.isfinite(coefficients).all():
+        raise EvaluationError(f"`{f.function}` has no finite value at some {f.variable}.")
+    if f.parity is not None:
+        coefficients[:, 1 - f.parity :: 2] = 0.0
+    norm = numpy.sqrt(square)
+    error = (doubt + _ROUNDING) * norm
+    left_over = numpy.maximum(square - (coefficients**2).sum(axis=1), 0.0)
+    return HermiteRows(coefficients, numpy.sqrt(left_over + (4 * _ROUNDING + doubt) * square), error, norm)
+
+
+def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple[Array, Array]:
+    """(coefficients, E f²) on common panels, or on panels of each variance where kinks move."""
+    if any(t != 0 for t in f.kinks):
+        z, w = nodes_between(with_kinks(edges, f.kinks, deviations))
+        values = f(deviations[:, None] * z) * w
+        return _moving(values, z, order), ((values * f(deviations[:, None] * z)) * _density(z)).sum(axis=1)
+    z, w = nodes_between(edges)
+    values = f(deviations[:, None] * z)
+    return values @ (_functions(z, order) * (w * numpy.exp(-(z**2) / 4))).T, values**2 @ (w * _density(z))
+
+
+def _density(z: Array) -> Array:
+    return numpy.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _functions(z: Array, order: int) -> Array:
+    """h_k(z) e^(−z²/4)/√(2π) for k < order, (order, nodes)."""
+    found = numpy.zeros((order, *z.shape))
+    found[0] = numpy.exp(-(z**2) / 4) / math.sqrt(2 * math.pi)
+    for k in range(1, order):
+        found[k] = (z * found[k - 1] - (math.sqrt(k - 1) * found[k - 2] if k > 1 else 0.0)) / math.sqrt(k)
+    return found
+
+
+def _moving(weighted: Array, z: Array, order: int) -> Array:
+    """Coefficients from nodes of their own in every row, without storing all functions."""
+    now, before = numpy.exp(-(z**2) / 4) / math.sqrt(2 * math.pi), numpy.zeros_like(z)
+    weighted = weighted * numpy.exp(-(z**2) / 4)
+    found = numpy.zeros((len(z), order))
+    for k in range(order):
+        found[:, k] = (weighted * now).sum(axis=1)
+        now, before = (z * now - math.sqrt(k) * before) / math.sqrt(k + 1), now
+    return found

@@ -1,0 +1,155 @@
+"""Gauss–Legendre panels for functions of √c·z, z standard normal, for many variances c at once.
+
+A function varies on its own scale in x = √c z and the Hermite polynomials on theirs in z; panels are cut where either
+needs it.  Kinks are edges: at x = 0 those of all variances coincide, others move with the variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy
+import scipy.optimize
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.evaluate import Array, evaluate
+
+#: beyond these deviations the density times a square root of it is below double rounding
+RADIUS = 14.0
+NODES = 16
+_WIDTH = 0.5
+_TOLERANCE = 1e-15
+_ROUNDS = 12
+_SEARCHED = 64.0
+
+#: a function of arrays
+Values = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Kinked:
+    """A function of one variable on arrays, and where its kinks and jumps are."""
+
+    function: Expr
+    variable: Symbol
+    kinks: tuple[float, ...]
+
+    def __call__(self, x: Array) -> Array:
+        with numpy.errstate(all="ignore"):
+            found = evaluate(self.function, {self.variable: x})
+        return numpy.broadcast_to(numpy.asarray(found, dtype=numpy.float64), x.shape)
+
+    @property
+    def parity(self) -> int | None:
+        """0 for an even function, 1 for an odd one, None for neither."""
+        turned = self.function.xreplace({self.variable: -self.variable})
+        if self.function.has(functions.step, functions.relu, functions.where):
+            turned, plain = (sympy.expand(functions.elementary(e)) for e in (turned, self.function))
+        else:
+            plain = self.function
+        return 0 if turned == plain else 1 if turned == -plain else None
+
+
+@lru_cache(maxsize=512)
+def kinked(function: Expr, variable: Symbol) -> Kinked:
+    """The function with its kinks, searched for in |x| ≤ 64 (zeros less than 1/32 apart may be missed)."""
+    grid = numpy.linspace(-_SEARCHED, _SEARCHED, int(64 * _SEARCHED) + 1)
+    found: set[float] = set()
+    for argument in functions.kinks(function):
+        if variable not in argument.free_symbols:
+            continue
+        values = Kinked(argument, variable, ())(grid)
+        found.update(float(x) for x in grid[values == 0] if not _flat(values, grid, x))
+        for i in numpy.flatnonzero(values[:-1] * values[1:] < 0):
+            low, high = float(grid[i]), float(grid[i + 1])
+            found.add(_zero(Kinked(argument, variable, ()), low, high))
+    return Kinked(function, variable, tuple(sorted(found)))
+
+
+def _zero(f: Kinked, low: float, high: float) -> float:
+    return float(scipy.optimize.brentq(lambda x: float(f(numpy.array(x))), low, high, xtol=1e-15))
+
+
+def _flat(values: Array, grid: Array, x: float) -> bool:
+    """Whether a zero lies inside a whole stretch of zeros."""
+    i = int(numpy.searchsorted(grid, x))
+    return 0 < i < len(grid) - 1 and values[i - 1] == 0 and values[i + 1] == 0
+
+
+@lru_cache(maxsize=8)
+def legendre(count: int) -> tuple[Array, Array]:
+    """Nodes and weights on [−1, 1]."""
+    return numpy.polynomial.legendre.leggauss(count)
+
+
+def scale_edges(deviation: float) -> Array:
+    """Edges in z: half deviations, and in x = deviation·z steps that grow with the distance from zero."""
+    steps = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    while steps[-1] < RADIUS * deviation:
+        steps.append(steps[-1] * 1.25)
+    fine = numpy.array(steps[1:]) / deviation if deviation > 0 else numpy.zeros(0)
+    fine = fine[(fine < 1.0)] if deviation <= 16 else fine[fine < RADIUS]
+    coarse = numpy.arange(1, round(RADIUS / _WIDTH) + 1) * _WIDTH
+    half = numpy.unique(numpy.concatenate([fine, coarse]))
+    return numpy.concatenate([-half[::-1], [0.0], half])
+
+
+def nodes_between(edges: Array, count: int = NODES) -> tuple[Array, Array]:
+    """Legendre nodes and weights of all panels; edges (…, panels + 1), nodes (…, panels · count)."""
+    x, w = legendre(count)
+    half = numpy.diff(edges, axis=-1)[..., None] / 2
+    middle = (edges[..., 1:] + edges[..., :-1])[..., None] / 2
+    shape = (*edges.shape[:-1], -1)
+    return (middle + half * x).reshape(shape), numpy.broadcast_to(half * w, (*half.shape[:-1], count)).reshape(shape)
+
+
+def with_kinks(edges: Array, kinks: tuple[float, ...], deviations: Array) -> Array:
+    """Edges with the kinks of each deviation: (panels + 1,) becomes (len(deviations), panels + kinks + 1)."""
+    wide = numpy.broadcast_to(edges, (len(deviations), len(edges)))
+    moved = [t / numpy.maximum(deviations, 1e-300) for t in kinks]
+    extra = numpy.clip(numpy.array(moved).T.reshape(len(deviations), -1), -RADIUS, RADIUS)
+    return numpy.sort(numpy.concatenate([wide, extra], axis=1), axis=1)
+
+
+def settled_edges(f: Kinked, low: float, high: float, order: int) -> tuple[Array, float]:
+    """Edges that integrate f(√c z) times Hermite functions up to an order for deviations in [low, high].
+
+    Panels whose halves disagree are halved; the second value is what is left of the disagreements, relative to the root
+    of E f².
+    """
+    edges = scale_edges(high)
+    tries = numpy.unique([low, high])
+    rate = math.sqrt(max(order, 1))
+    for _ in range(_ROUNDS):
+        doubt = numpy.zeros(len(edges) - 1)
+        for deviation in tries:
+            whole, scale = _panel_sums(f, edges, deviation, rate)
+            middle = (edges[1:] + edges[:-1]) / 2
+            halves, _ = _panel_sums(f, numpy.sort(numpy.concatenate([edges, middle])), deviation, rate)
+            doubt = numpy.maximum(doubt, abs(whole - halves.reshape(-1, 2).sum(axis=1)) / scale)
+        if doubt.sum() <= _TOLERANCE * math.sqrt(len(doubt)):
+            break
+        worst = doubt > _TOLERANCE / 4
+        edges = numpy.sort(numpy.concatenate([edges, ((edges[1:] + edges[:-1]) / 2)[worst]]))
+    return edges, float(doubt.sum())
+
+
+def _panel_sums(f: Kinked, edges: Array, deviation: float, rate: float) -> tuple[Array, float]:
+    """The integral of f(√c z) cos(rate z + 1) e^(−z²/4) over each panel, kinks cut inside, and √E f²."""
+    cut = with_kinks(edges, f.kinks, numpy.array([deviation]))[0]
+    z, w = nodes_between(cut)
+    values = f(deviation * z)
+    if not numpy.isfinite(values).all():
+        raise EvaluationError(f"`{f.function}` has no finite value at some {f.variable} within 14 standard deviations.")
+    sums = (values * numpy.cos(rate * z + 1) * numpy.exp(-(z**2) / 4) * w).reshape(-1, NODES).sum(axis=1)
+    place = numpy.clip(numpy.searchsorted(edges, (cut[1:] + cut[:-1]) / 2, side="right") - 1, 0, len(edges) - 2)
+    total = numpy.zeros(len(edges) - 1)
+    numpy.add.at(total, place, sums)
+    square = float((values**2 * numpy.exp(-(z**2) / 2) * w).sum()) / math.sqrt(2 * math.pi)
+    return total, math.sqrt(square) or 1.0

@@ -1,0 +1,66 @@
+"""Moments of functions that are no sum of products: cut tensor quadrature, one covariance after the other."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes
+from tplimits.numbers.forms import Integrand, lower
+from tplimits.numbers.quadrature import Quadrature
+from tplimits.program.nodes.evaluate import Array, evaluate
+
+#: resolutions compared with each other, pair by pair, until two agree
+_LEVELS = (0, 1, 2)
+_AGREED = 1e-10
+_ROUNDING = 1e-14
+
+
+def lowered(function: Expr, variables: Sequence[Symbol]) -> Integrand:
+    """The function as an integrand of the quadrature of a derivation."""
+    gaussians = Gaussians()
+    gaussians.source.update({v: InitialSource(i, ()) for i, v in enumerate(variables)})
+    return lower(function, variables, gaussians)
+
+
+def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tuple[Array, Array]:
+    """(value, error) for every row of covariances, upper triangles (N, k(k + 1)/2); equal rows once.
+
+    The error is the difference of two resolutions and what adaptive cells left.  Raises EvaluationError for a law that
+    is not positive semidefinite, and where the integral does not settle.
+    """
+    integrand = lowered(function, variables)
+    distinct, place = numpy.unique(covariances, axis=0, return_inverse=True)
+    found = numpy.array([_one(function, integrand, variables, row) for row in distinct]).reshape(-1, 2)
+    chosen = found[place.reshape(-1)]
+    return chosen[:, 0], chosen[:, 1]
+
+
+def _one(function: Expr, integrand: Integrand, variables: Sequence[Symbol], row: Array) -> tuple[float, float]:
+    pairs = list(itertools.combinations_with_replacement(variables, 2))
+    law = dict(zip(pairs, map(float, row), strict=True))
+    law |= {(b, a): c for (a, b), c in law.items()}
+    gram = numpy.array([[law[a, b] for b in variables] for a in variables])
+    if numpy.linalg.eigvalsh(gram).min() < -1e-9 * max(float(gram.trace()), 0.0):
+        raise EvaluationError(f"the covariance {gram.tolist()} is not positive semidefinite.")
+    if not gram.any():
+        return float(evaluate(function, dict.fromkeys(variables, 0.0))), 0.0
+    before: float | None = None
+    for level in _LEVELS:
+        try:
+            integral = Quadrature(law, {}, level, Budget(QUADRATURE)).mean(integrand)
+        except TooManyNodes:
+            raise EvaluationError(
+                f"E[{function}] is a mean over {len(variables)} correlated variables with kinks, beyond the reach of "
+                "quadrature. Apply functions to one image W x each, and put a matrix between two of them."
+            ) from None
+        error = integral.error + (abs(integral.value - before) if before is not None else abs(integral.value))
+        if before is not None and error <= _AGREED * abs(integral.value):
+            break
+        before = integral.value
+    return integral.value, error + _ROUNDING * abs(integral.value)

@@ -1,0 +1,239 @@
+"""Particle evaluation: a program run on M joint samples of its kets, without its matrices.
+
+The instructions are those of a finite-width run; only the matrices are made as they are used (see
+`conditioning`) and means over boxes leave out a particle's own copy.  Error bars come from independent
+replicates.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy
+from sympy import Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.law.observables import BracketObservable, Observable
+from tplimits.law.unroll import Unroller, indices
+from tplimits.numbers.conditioning import Normals, Population
+from tplimits.numbers.matrices import InitialOperator
+from tplimits.numbers.number import Number
+from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets
+from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
+from tplimits.program.nodes.evaluate import Array
+from tplimits.program.nodes.evaluate import evaluate as evaluate_expression
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.given import seed_number, whole_number, working_executor
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.progress import Progress, reporting
+
+#: evaluations of a body for one vector entry of order 2 or more: M × offsets
+_MOST_EVALUATIONS = 20_000_000
+#: relative rounding of a replicate: programs that white particles do exactly have no other error
+_ROUNDING = 1e-14
+CONDITIONINGS = ("white", "lazy")
+
+
+class ParticleExecution(Execution):
+    """An Execution whose matrices are implicit: one draw of M particles."""
+
+    def __init__(
+        self,
+        program: Program,
+        particles: int,
+        rng: numpy.random.Generator,
+        white: bool,
+        ratios: Mapping[str, float] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(program, particles, 1, rng, ratios, given)
+        for width in program.widths:  # negative powers of a width vanish in the limit
+            self.leaves[width_symbol(width)] = math.inf
+        self._white, streams = white, rng.spawn(len(self.width))
+        self._normals = {w: Normals(stream, self.width[w]) for w, stream in zip(self.width, streams, strict=True)}
+        self.populations = {w: Population(normals, white) for w, normals in self._normals.items()}
+        self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
+        self._unroller = Unroller(program)
+
+    def part(self, number: int, of: int) -> ParticleExecution:
+        """The same program on one of several equal parts of the same particles."""
+        other = copy.copy(self)
+        other.arrays, other._matrices = [], {}
+        other.width = {w: size // of for w, size in self.width.items()}
+        rows = {w: slice(number * size, (number + 1) * size) for w, size in other.width.items()}
+        other.populations = {w: Population(self._normals[w], self._white, rows[w]) for w in self.width}
+        return other
+
+    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+        if isinstance(s, InitialMatrix):
+            return numpy.empty(0)
+        if isinstance(s, InitialScalar) or s.name in self.given:
+            return super()._initial(s)
+        mean, std = (float(evaluate_expression(v, self.leaves)) for v in (s.law.mean, s.law.std))
+        population, shape = self.populations[s.over], self.shape(s.axes)
+        if std == 0:
+            return numpy.full((1, *shape, population.size), mean)
+        columns = [population.fresh(1) for _ in range(math.prod(shape))]
+        return mean + std * numpy.concatenate(columns).reshape((1, *shape, population.size))
+
+    def _matrix(self, s: MatMul, index: tuple[int, ...]) -> InitialOperator:
+        chosen = tuple(self._unroller.index_at(i, s.axes, index) for i in s.matrix_indices)
+        key = (s.matrix, chosen)
+        if key not in self._matrices:
+            matrix = self.program[s.matrix]
+            assert isinstance(matrix, InitialMatrix)
+            self._matrices[key] = InitialOperator(self.populations[matrix.rows], self.populations[matrix.columns])
+        return self._matrices[key]
+
+    def _matmul(self, s: MatMul) -> Array:
+        x = self._vector(s)
+        out = numpy.empty((*x.shape[:-1], self.width[s.over]))
+        for index in numpy.ndindex(*x.shape[1:-1]):
+            out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)][None], s.transposed)[0]
+        return out
+
+    def _outer(self, s: OuterNonlin) -> Array:
+        if not s.slots:
+            return super()._outer(s)
+        size = self.width[s.over]
+        offsets = slot_offsets(size, len(s.slots), max(64, _MOST_EVALUATIONS // size), self.rng)
+        shape = self.shape(s.axes)
+        out = numpy.empty((1, *shape, size))
+        for index in indices(self.program, s.axes):
+            out[(0, *index)] = self._averaged(s, index, offsets)
+        return out
+
+    def _averaged(self, s: OuterNonlin, index: tuple[int, ...], offsets: Any) -> Array:
+        body = self._unroller.at(s.body, s.axes, index)
+        own: dict[Symbol, Array] = {}
+        slots: list[dict[Symbol, Array]] = [{} for _ in s.slots]
+        swap: dict[Any, Any] = {}
+        constants: dict[Symbol, float] = {}
+        for number, entry in enumerate(entries(body)):
+            symbol = swap[entry] = Symbol(f"e{number}", real=True)
+            array = self._read(entry)
+            if entry.neuron == OWN:
+                own[symbol] = array
+            elif entry.neuron in s.slots:
+                slots[s.slots.index(entry.neuron)][symbol] = array
+            else:
+                constants[symbol] = float(array)
+        body = body.xreplace(swap)
+        for number, leaf in enumerate(sorted(body.free_symbols & set(self.leaves), key=str)):
+            swap[leaf] = symbol = Symbol(f"c{number}", real=True)
+            constants[symbol] = float(self.leaves[leaf])
+        used = [i for i, group in enumerate(slots) if group]
+        same = s.slot_widths[0] == s.over and bool(used)
+        return mean_over_slots(
+            body.xreplace(swap), own, slots, constants, offsets, same and len(s.slots) == 1, self.width[s.over]
+        )
+
+    def _read(self, entry: Entry) -> Array:
+        array = self.arrays[entry.source][(0, *(int(i) for i in entry.indices))]
+        return numpy.asarray(array)
+
+
+def observed(execution: Execution, observable: Observable) -> float:
+    """The value of an observable in one draw."""
+    arrays = execution.arrays
+    if isinstance(observable, BracketObservable):
+        (p, i), (q, j) = observable.left, observable.right
+        return float(numpy.mean(arrays[p][(0, *i)] * arrays[q][(0, *j)]))
+    position, index = observable.key
+    return float(arrays[position][(0, *index)])
+
+
+def replicate(
+    program: Program,
+    observables: Sequence[Observable],
+    particles: int,
+    rng: numpy.random.Generator,
+    white: bool,
+    ratios: Mapping[str, float],
+    constants: Mapping[str, Any],
+) -> Array:
+    """One replicate, with the bias of order 1/M removed by the jackknife.
+
+    A(M) has bias b/M; 2 A(M) − mean of A over the two halves of the same particles does not, and hardly
+    any more noise, since the halves share it.
+    """
+    whole = ParticleExecution(program, particles, rng, white, ratios, constants)
+    runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
+    found = []
+    for run in runs:
+        run.run()
+        found.append(numpy.array([observed(run, o) for o in observables]))
+        run.arrays = []
+    return 2 * found[0] - (found[1] + found[2]) / 2
+
+
+def _seeded_replicate(
+    program: Program,
+    observables: Sequence[Observable],
+    particles: int,
+    white: bool,
+    ratios: Mapping[str, float],
+    constants: Mapping[str, Any],
+    seed: numpy.random.SeedSequence,
+) -> Array:
+    rng = numpy.random.Generator(numpy.random.SFC64(seed))
+    return replicate(program, observables, particles, rng, white, ratios, constants)
+
+
+def settings(particles: Any, replicates: Any, seed: Any, conditioning: Any, executor: Any) -> None:
+    """Refuse settings of `evaluate` that are none."""
+    if conditioning not in CONDITIONINGS:
+        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+    if (whole_number(particles) or 0) < 16:
+        raise EvaluationError(f"particles={particles!r}: give a whole number of at least 16.")
+    if (whole_number(replicates) or 0) < 2:
+        raise EvaluationError(f"replicates={replicates!r}: an error bar needs at least 2, and 8 to be honest.")
+    seed_number(seed, EvaluationError)
+    working_executor(executor, EvaluationError)
+
+
+def evaluate(
+    program: Program,
+    observables: Sequence[Observable],
+    particles: int,
+    replicates: int,
+    seed: int,
+    conditioning: str,
+    ratios: Mapping[str, float],
+    constants: Mapping[str, Any],
+    executor: Executor | None = None,
+    progress: Progress = None,
+) -> dict[str, Number]:
+    """Means over replicates with their standard errors; the same seed gives the same numbers on any executor."""
+    settings(particles, replicates, seed, conditioning, executor)
+    job = partial(
+        _seeded_replicate, program, tuple(observables), int(particles), conditioning == "white", ratios, constants
+    )
+    seeds = numpy.random.SeedSequence(seed).spawn(int(replicates))
+    rows = []
+    with reporting(progress) as report:
+        report.plan(replicates, "particles")
+        try:
+            for row in executor.map(job, seeds) if executor is not None else map(job, seeds):
+                rows.append(row)
+                report.advance(1)
+        except MemoryError:
+            raise EvaluationError(f"particles={particles}: they do not fit into memory; give fewer.") from None
+    values = numpy.array(rows)
+    result = {}
+    for o, column in zip(observables, values.T, strict=True):
+        if not numpy.isfinite(column).all():
+            raise EvaluationError(f"moment not established: `{o.label}` is not finite in some replicate.")
+        rounding = _ROUNDING * max(1.0, float(numpy.max(numpy.abs(column))))
+        error = math.hypot(float(column.std(ddof=1)) / math.sqrt(replicates), rounding)
+        result[o.label] = Number(float(column.mean()), error, "particles", degrees=int(replicates) - 1)
+    return result
+
+
+__all__ = ["CONDITIONINGS", "ParticleExecution", "evaluate", "observed", "settings"]

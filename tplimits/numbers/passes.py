@@ -1,0 +1,161 @@
+"""Numbers from a plan: exactly, or by passes over its steps at increasing resolutions.
+
+The error of a quadrature is the difference of its two finest passes, or what the known errors of single means do
+to the closed expressions behind them, whichever is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.budget import Budget, TooManyNodes
+from tplimits.numbers.frame import Array
+from tplimits.numbers.number import Number
+from tplimits.numbers.plan import Closed, Mean, Plan, Stein
+from tplimits.numbers.precision import check_settled, double, high_precision
+from tplimits.numbers.quadrature import Quadrature
+
+#: two resolutions that agree to this relative accuracy end the refinement
+_ENOUGH = 1e-12
+#: imaginary parts below this, relative, are errors of integrals
+SINGULAR = 1e-6
+#: eigenvalues of a Gram below this, relative, are zero: a direction of relative length 1e-5
+_DEPENDENT = 1e-10
+_LEVELS = 5
+#: relative rounding of a double that stands for a moment
+_ROUNDING = 2.0**-52
+
+
+def exact(plan: Plan, constants: Mapping[Symbol, Expr]) -> dict[str, Number]:
+    """Targets of a closed plan in high precision, rounded to doubles."""
+    known: dict[Symbol, Expr] = {s: sympy.sympify(v) for s, v in constants.items()}
+    for step in plan.steps:
+        assert isinstance(step, Closed)
+        known[step.symbol] = high_precision(step.value, known)
+    result = {}
+    for name, expr in plan.targets:
+        value = double(high_precision(expr, known), expr)
+        result[name] = Number(value, abs(value) * 2.0**-52, "exact")
+    return result
+
+
+@dataclass
+class _Pass:
+    """One pass over the steps at one resolution."""
+
+    plan: Plan
+    constants: Mapping[Symbol, float]
+    level: int
+    budget: Budget
+    known: dict[Symbol, float] = field(default_factory=dict)
+    errors: dict[Symbol, float] = field(default_factory=dict)
+    targets: dict[str, float] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Every step, then the targets."""
+        self.known |= self.constants
+        for step in self.plan.steps:
+            if isinstance(step, Mean):
+                self.known[step.symbol], self.errors[step.symbol] = self._mean(step)
+            else:
+                self.known[step.symbol] = _value(step, self.known)
+        self.targets = {name: _number(expr, self.known) for name, expr in self.plan.targets}
+
+    def _mean(self, step: Mean) -> tuple[float, float]:
+        covariance = {(a, b): _number(c, self.known) for a, b, c in step.covariances}
+        found = Quadrature(covariance, self.known, self.level, self.budget).mean(step.integrand)
+        if not numpy.isfinite(found.value):
+            raise EvaluationError(f"moment not established: the quadrature of {step.integrand.body} is not finite.")
+        return found.value, found.error
+
+    def moved(self, pattern: int) -> tuple[dict[Symbol, float], dict[str, float]]:
+        """All values and the targets after every mean has been moved by its error, up or down by the pattern."""
+        known = dict(self.constants)
+        for place, step in enumerate(self.plan.steps):
+            if isinstance(step, Mean):
+                value = self.known[step.symbol]
+                error = max(self.errors[step.symbol], _ROUNDING * abs(value)) * (1 + 0.3 * (place % 5) / 5)
+                known[step.symbol] = value + (error if (place * pattern // 2) % 2 else -error)
+            else:
+                known[step.symbol] = _value(step, known)
+        return known, {name: _number(expr, known) for name, expr in self.plan.targets}
+
+
+def _number(expr: Expr, known: Mapping[Symbol, float]) -> float:
+    if expr.is_Symbol and expr in known:
+        return float(known[expr])
+    precise = {s: sympy.Float(known[s], 17) for s in expr.free_symbols if s in known}
+    return double(high_precision(expr, precise, noise=SINGULAR), expr)
+
+
+def _value(step: Closed | Stein, known: Mapping[Symbol, float]) -> float:
+    if isinstance(step, Closed):
+        return _number(step.value, known)
+    products = numpy.array([_number(c, known) for c in step.products])
+    return float((numpy.linalg.pinv(_gram(step, known), rcond=_DEPENDENT) @ products)[step.place])
+
+
+def _gram(step: Stein, known: Mapping[Symbol, float]) -> Array:
+    return numpy.array([[_number(c, known) for c in row] for row in step.gram])
+
+
+def _check_ranks(last: _Pass, earlier: _Pass) -> None:
+    """EvaluationError where two passes do not tell whether a Gram of images is singular."""
+    for step in last.plan.steps:
+        if isinstance(step, Stein):
+            gram = _gram(step, last.known)
+            error = float(abs(gram - _gram(step, earlier.known)).max())
+            eigenvalues = numpy.linalg.eigvalsh(gram)
+            least = eigenvalues[eigenvalues > _DEPENDENT * eigenvalues[-1]].min(initial=numpy.inf)
+            if least < len(gram) * error:
+                raise EvaluationError(
+                    f"the rank of a Gram of {len(gram)} images is not settled: its eigenvalue {least:.2g} has the "
+                    f"error {len(gram) * error:.1g}. Keep the vectors that one matrix is applied to apart, or use "
+                    "method='particles'."
+                )
+
+
+def quadrature(plan: Plan, constants: Mapping[Symbol, float], budget: Budget) -> dict[str, Number]:
+    """Targets by quadrature, refined until two passes agree or the budget is spent.
+
+    Raises TooManyNodes when some integral has too many dimensions even at coarse resolution, Unsettled when a closed
+    expression has no value at the integrated moments.
+    """
+    done: list[_Pass] = []
+    errors: dict[str, float] = {}
+    for level in range(_LEVELS):
+        one = _Pass(plan, constants, level, budget)
+        try:
+            one.run()
+        except TooManyNodes:
+            if level < 2:
+                raise
+            break
+        done.append(one)
+        if level:
+            errors = {k: abs(v - done[-2].targets[k]) for k, v in one.targets.items()}
+            if all(errors[k] <= _ENOUGH * max(1.0, abs(v)) for k, v in one.targets.items()):
+                break
+    _check_ranks(done[-1], done[-2])
+    spread = _spread(done[-1], done[-2])
+    return {
+        k: Number(v, float(max(errors[k], spread[k], _ROUNDING * abs(v))), "quadrature")
+        for k, v in done[-1].targets.items()
+    }
+
+
+def _spread(last: _Pass, earlier: _Pass) -> dict[str, float]:
+    """How far the targets move when the means move within their errors; Unsettled where they would jump."""
+    (first, one), (second, two) = (last.moved(pattern) for pattern in (1, 3))
+    columns = [last.known, first, second, earlier.known]
+    variants = {step.symbol: numpy.array([c[step.symbol] for c in columns]) for step in last.plan.steps}
+    closed = [step.value for step in last.plan.steps if isinstance(step, Closed)]
+    for expr in (*closed, *(expr for _, expr in last.plan.targets)):
+        check_settled(expr, variants, last.constants)
+    return {name: max(abs(one[name] - v), abs(two[name] - v)) for name, v in last.targets.items()}

@@ -1,0 +1,111 @@
+"""From a derivation to steps: the moments in the order they can be computed, then the targets.
+
+A Plan is the part of a derivation that some targets need, lowered once: closed values, open means as
+integrands over linear forms, Stein systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sympy import Expr, Symbol
+
+from tplimits.law.expectation import Expectations
+from tplimits.law.moments import BoxMean, NamedValue, OpenMoment, covariances
+from tplimits.numbers.forms import Integrand, lower
+
+
+@dataclass(frozen=True)
+class Closed:
+    """symbol = a closed expression in earlier symbols."""
+
+    symbol: Symbol
+    value: Expr
+
+    def reads(self) -> set[Symbol]:
+        """The symbols it is computed from."""
+        return self.value.free_symbols
+
+
+@dataclass(frozen=True)
+class Mean:
+    """symbol = E[integrand]; `covariances` lists the pairs (a, b, expression) it needs."""
+
+    symbol: Symbol
+    integrand: Integrand
+    covariances: tuple[tuple[Symbol, Symbol, Expr], ...]
+
+    def reads(self) -> set[Symbol]:
+        """The symbols it is computed from, those inside named long factors included."""
+        return self.integrand.reads().union(*(c.free_symbols for _, _, c in self.covariances))
+
+
+@dataclass(frozen=True)
+class Stein:
+    """symbol = component `place` of pinv(gram) · products."""
+
+    symbol: Symbol
+    place: int
+    gram: tuple[tuple[Expr, ...], ...]
+    products: tuple[Expr, ...]
+
+    def reads(self) -> set[Symbol]:
+        """The symbols it is computed from."""
+        return set().union(*(c.free_symbols for row in (*self.gram, self.products) for c in row))
+
+
+PlanStep = Closed | Mean | Stein
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order, and the targets as expressions in their symbols."""
+
+    steps: tuple[PlanStep, ...]
+    targets: tuple[tuple[str, Expr], ...]
+
+    @property
+    def closed(self) -> bool:
+        """Whether no integral is needed."""
+        return all(isinstance(s, Closed) for s in self.steps)
+
+    def __str__(self) -> str:
+        lines = []
+        for s in self.steps:
+            if isinstance(s, Closed):
+                lines.append(f"{s.symbol} = {s.value}")
+            elif isinstance(s, Mean):
+                factors = [str(s.integrand.body), *(f"{v}^{p}" for v, p in s.integrand.polynomial)]
+                lines.append(f"{s.symbol} = E[{' · '.join(factors)}] over {len(s.integrand.forms)} forms")
+            else:
+                lines.append(f"{s.symbol} = component {s.place} of a {len(s.gram)}×{len(s.gram)} Stein system")
+        return "\n".join([*lines, *(f"{name} = {value}" for name, value in self.targets)])
+
+
+def plan(engine: Expectations, targets: Mapping[str, Expr]) -> Plan:
+    """What the targets need, in order."""
+    lowered: dict[Symbol, PlanStep] = {}
+    order: dict[Symbol, PlanStep] = {}
+
+    def visit(read: set[Symbol]) -> None:
+        for symbol in sorted((s for s in read if s in engine.moments and s not in order), key=lambda s: s.name):
+            step = lowered.setdefault(symbol, _step(engine, symbol))
+            visit(step.reads())
+            order[symbol] = step
+
+    for expr in targets.values():
+        visit(expr.free_symbols)
+    return Plan(tuple(order.values()), tuple(targets.items()))
+
+
+def _step(engine: Expectations, symbol: Symbol) -> PlanStep:
+    moment = engine.moments[symbol]
+    if isinstance(moment, NamedValue):
+        return Closed(symbol, moment.value)
+    if isinstance(moment, OpenMoment):
+        bound = {v for node in moment.integrand.atoms(BoxMean) for v in node.boxed}
+        pairs = covariances(moment)
+        own = [v for v in dict.fromkeys(a for a, _, _ in pairs) if v not in bound]
+        return Mean(symbol, lower(moment.integrand, own, moment.gaussians), tuple(pairs))
+    return Stein(symbol, moment.place, moment.gram, moment.products)

@@ -1,0 +1,110 @@
+"""Closed expressions as numbers: in high precision, and only where their value is settled.
+
+A value is not settled where a jump, a pole, a logarithm or a root is taken of something that is zero within its
+error: the limit may jump there, and no accuracy of the moments decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.evaluate import Array, evaluate
+
+#: digits carried for closed values, so that cancellation in a formula does not show
+_DIGITS = 40
+#: imaginary parts below this, relative, are rounding
+_NOISE = 1e-20
+#: an argument below this many times its spread is zero within its error
+_SPREADS = 4.0
+
+#: where a zero that is exact gives a value all the same
+_JUMPS = {jump.__name__ for jump in functions.JUMPS}
+
+
+class Unsettled(EvaluationError):
+    """An expression has no value that its arguments, with their errors, determine; `{}` in the text stands for it."""
+
+    def __init__(self, text: str, expr: Expr) -> None:
+        super().__init__(text.format(f"{expr!s:.200}"))
+        self.text, self.expr = text, expr
+
+    def told(self, written_out: Callable[[Expr], Expr], constants: Mapping[Symbol, Expr]) -> Unsettled:
+        """The same error with moments written out, and the constants that take part."""
+        expr = written_out(self.expr)
+        read = sorted((s for s in expr.free_symbols if s in constants), key=lambda s: s.name)
+        at = " at " + ", ".join(f"{s} = {float(constants[s]):.6g}" for s in read) if read else ""
+        return Unsettled(self.text.replace("`{}`", "`{}`" + at), expr)
+
+
+def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOISE) -> Expr:
+    """The value of a closed expression; an imaginary part within the noise of its arguments is dropped.
+
+    A correlation of integrated moments can pass 1 by rounding where a Gram is singular.
+    """
+    value = expr.xreplace(dict(known)).evalf(_DIGITS)
+    if value.free_symbols:
+        names = ", ".join(sorted(s.name for s in value.free_symbols))
+        raise EvaluationError(f"no value for {names}: give it by name, as in evaluate({names.split(', ')[0]}=1.0).")
+    real, imaginary = value.as_real_imag()
+    if not (real.is_Number and imaginary.is_Number):
+        raise EvaluationError(f"`{expr!s:.200}` has no numerical form.")
+    if not (real.is_finite and imaginary.is_finite):
+        raise Unsettled("`{}` has no finite value: it is divided by zero, or too large.", expr)
+    if abs(imaginary) > noise * (1 + abs(real)):
+        raise Unsettled("`{}` is not a real number.", expr)
+    return real
+
+
+def double(value: Expr, expr: Expr) -> float:
+    """A number of many digits as a double; EvaluationError where it is too large for one."""
+    rounded = float(value)
+    if not math.isfinite(rounded):
+        raise EvaluationError(
+            f"`{expr!s:.200}` is {value.evalf(4)}, too large for a double: its closed form has no rounding, see "
+            "scalar() and braket()."
+        )
+    return rounded
+
+
+def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[Symbol, Any]) -> None:
+    """Raise Unsettled where an expression jumps or is singular at a zero in disguise.
+
+    `variants` are values of the moments, the first the best one, the others within their errors of it.
+    """
+    nodes = _singular_nodes(expr)
+    if not nodes:
+        return
+    known = {**{s: float(v) for s, v in fixed.items()}, **variants}
+    memo: dict[Expr, Any] = {}
+    with numpy.errstate(all="ignore"):
+        for head, argument in nodes:
+            values = numpy.atleast_1d(numpy.asarray(evaluate(argument, known, memo), dtype=float))
+            spread = float(numpy.max(abs(values - values[0]))) if numpy.isfinite(values).all() else 0.0
+            moved = bool(argument.free_symbols & set(variants))
+            if abs(values[0]) <= _SPREADS * spread and (moved or head not in _JUMPS):
+                raise Unsettled(
+                    f"the argument of {head} is 0 within its error: `{{}}` is {values[0]:.2g} ± {spread:.1g}. The "
+                    "limit there depends on how the argument comes near zero; keep it away from zero.",
+                    argument,
+                )
+
+
+def _singular_nodes(expr: Expr) -> list[tuple[str, Expr]]:
+    """(what it is, its argument) of the jumps, logarithms, poles and roots in an expression."""
+    found = []
+    for node in sympy.preorder_traversal(expr):
+        if isinstance(node, functions.JUMPS):
+            found.append((type(node).__name__, node.args[0]))
+        elif isinstance(node, sympy.log):
+            found.append(("log", node.args[0]))
+        elif isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive):
+            found.append(("a power with exponent " + str(node.exp), node.base))
+    return [(head, a) for head, a in dict.fromkeys(found) if a.free_symbols]

@@ -1,0 +1,230 @@
+"""Integrals of an Integrand against its Gaussian law, with kinks respected.
+
+`layout` finds the coordinates and the cuts, `cut_grid` lays product rules on them; where two resolutions of these
+disagree in one or two dimensions, `cells` adapts to the integrand.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.law.closed_forms.isserlis import by_parts
+from tplimits.numbers.budget import Budget, TooManyAtOnce, TooManyNodes, operations
+from tplimits.numbers.cells import adaptive
+from tplimits.numbers.cut_grid import MAX_DIMENSION, SMOOTH, grid
+from tplimits.numbers.cuts import Cutting
+from tplimits.numbers.forms import Inner, Integrand
+from tplimits.numbers.frame import Array
+from tplimits.numbers.layout import Basis, Layout
+from tplimits.program.nodes.evaluate import evaluate
+
+_CHUNK = 400_000
+#: outer nodes for which inner means are taken together
+_OUTER = 512
+#: dimensions in which two resolutions are compared and the cells adapted
+_ADAPTED = 2
+#: agreement of two resolutions, relative to the mean of the absolute value, that needs no adapting; less is asked
+#: where every evaluation has to find the cuts first
+_AGREED, _AGREED_CURVED = 1e-13, 1e-9
+#: and of the means of the absolute value
+_STEADY = 1e-2
+#: an integral with more than this part of it at the outermost nodes is not seen as a whole; which nodes these are: in
+#: one dimension beyond this part of the radius, in more by their weight (lighter ones are left out)
+_OUTSIDE, _FAR, _LEAST = 1e-6, 0.95, 1e-18
+#: relative rounding of a sum over nodes
+_ROUNDING = 2e-15
+
+
+@dataclass(frozen=True)
+class Integral:
+    """A mean with the part of its error that is known without a second resolution."""
+
+    value: float
+    error: float
+
+
+class Quadrature:
+    """Means of integrands under Gaussian laws whose covariances are numbers."""
+
+    def __init__(
+        self,
+        covariance: Mapping[tuple[Symbol, Symbol], float],
+        constants: Mapping[Symbol, float],
+        level: int,
+        budget: Budget,
+    ) -> None:
+        self.covariance, self.constants, self.level, self.budget = covariance, constants, level, budget
+        self._bases: dict[int, Basis] = {}
+
+    def mean(self, integrand: Integrand) -> Integral:
+        """E of the integrand; raises TooManyNodes when quadrature cannot do it."""
+        layout = Layout(self._basis(integrand))
+        cutting = self._cutting(layout)
+        if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
+            value, size, far = self._product(layout, cutting, 1, self.level)
+            return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]))
+        with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
+            (coarse, coarse_size, _), (fine, size, far) = (
+                self._product(layout, cutting, 1, self.level + i) for i in (0, 1)
+            )
+            steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
+            agreed = _AGREED_CURVED if cutting.curved else _AGREED
+            if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
+                return Integral(float(fine[0]), _ROUNDING * float(size[0]) + float(far[0]))
+            spend = functools.partial(self._spend, integrand)
+            adapted, error, magnitude = adaptive(
+                cutting, functools.partial(self._integrated, layout), self.level, spend
+            )
+        unseen = (
+            float(far[0]) if layout.rank == 1 else 0.0
+        )  # the cells reach further than the kept nodes of two coordinates
+        return Integral(adapted, error + _ROUNDING * magnitude + unseen)
+
+    def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> Array:
+        """E over the integrand's own variables for every outer node; `given` holds outer forms, (outer, 1)."""
+        layout = Layout(self._basis(integrand), given, used)
+        return self._product(layout, self._cutting(layout), outer, self.level)[0]
+
+    def _product(self, layout: Layout, cutting: Cutting, outer: int, level: int) -> tuple[Array, Array, Array]:
+        """(E f, E|f|, E|f| over the outermost nodes) by product rules, for every outer node."""
+        dimension = layout.dimension
+        if dimension > MAX_DIMENSION or len(SMOOTH[max(dimension, 1)]) <= level:
+            raise TooManyNodes(f"{dimension} dimensions at resolution {level}: use method='particles'.")
+        nodes, weights = grid(cutting, level, outer, dimension)
+        self._spend(layout.integrand, weights.size)
+        total, size, far = numpy.zeros(outer), numpy.zeros(outer), numpy.zeros(outer)
+        step = max(1, _CHUNK // max(outer, 1))
+        for start in range(0, nodes.shape[1], step):
+            u = nodes[:, start : start + step]
+            f = self._integrated(layout, u) * weights[:, start : start + step]
+            total += f.sum(axis=1)
+            size += abs(f).sum(axis=1)
+            far += numpy.where(self._outermost(cutting, u, weights[:, start : start + step]), abs(f), 0.0).sum(axis=1)
+        if (far > _OUTSIDE * size).any():
+            raise EvaluationError(
+                f"moment not established: the mean of {layout.integrand.body!s:.200} lies further out than quadrature "
+                f"looks, at {cutting.radius:.0f} standard deviations. Narrow the argument of the exponential, or give "
+                "it a form whose mean is closed."
+            )
+        return total, size, far
+
+    def _outermost(self, cutting: Cutting, u: Array, weights: Array) -> Any:
+        """The nodes beside those that are left out: what they bring is as much as what is missing."""
+        return weights < _LEAST if cutting.rank > 1 else abs(u).max(axis=2, initial=0.0) > _FAR * cutting.radius
+
+    def _basis(self, integrand: Integrand) -> Basis:
+        """The coordinates of an integrand, made once: inner means ask for it at every block of outer nodes."""
+        if id(integrand) not in self._bases:
+            self._bases[id(integrand)] = Basis(integrand, self.covariance, self.constants)
+        return self._bases[id(integrand)]
+
+    # -- pieces -------------------------------------------------------------------------------
+
+    def _spend(self, integrand: Integrand, nodes: int) -> None:
+        named = sum(operations(entry[1]) for entry in integrand.locals if isinstance(entry, tuple))
+        self.budget.spend(nodes, operations(integrand.body) + named + len(integrand.forms))
+
+    def _cutting(self, layout: Layout) -> Cutting:
+        def kink_values(kink: Expr, values: dict[Symbol, Array], shape: tuple[int, int]) -> Array:
+            self.budget.spend(math.prod(shape), operations(kink))
+            with numpy.errstate(all="ignore"):
+                return numpy.broadcast_to(evaluate(kink, self._known(layout, values, shape, {kink})), shape)
+
+        return layout.cutting(kink_values)
+
+    def _integrated(self, layout: Layout, u: Array) -> Array:
+        """What stands under the mean, at nodes (outer, count, rank)."""
+        shape = u.shape[:2]
+        with numpy.errstate(all="ignore"):
+            known = self._known(layout, layout.values(u), shape, {layout.integrand.body})
+            f = numpy.broadcast_to(numpy.asarray(evaluate(layout.integrand.body, known), dtype=float), shape)
+            return numpy.asarray(f * self._polynomial(layout, u))
+
+    def _known(
+        self, layout: Layout, values: dict[Symbol, Array], shape: tuple[int, int], read: set[Expr]
+    ) -> dict[Expr, Any]:
+        """Everything that some expressions read: constants, outer forms, forms, then local values in their order."""
+        known: dict[Expr, Any] = {**self.constants, **layout.given, **values}
+        for entry in _read(layout.integrand, read):
+            if isinstance(entry, tuple):
+                known[entry[0]] = evaluate(entry[1], known)
+                continue
+            needed = {
+                s: numpy.broadcast_to(known[s], shape).reshape(-1, 1)
+                for s in entry.leans_on
+                if s in known and s not in self.constants
+            }
+            used = len(layout.coordinates(entry.leans_on)) + bool(layout.given)
+            known[entry.symbol] = self._once_each(entry.integrand, needed, math.prod(shape), used).reshape(shape)
+        return known
+
+    def _once_each(self, integrand: Integrand, given: dict[Symbol, Array], outer: int, used: int) -> Array:
+        """The inner mean for every outer node, computed once for equal values of what it leans on."""
+        if not given:
+            return numpy.broadcast_to(self._mean(integrand, {}, 1, used), (outer,))
+        table = numpy.concatenate(list(given.values()), axis=1)
+        distinct, place = numpy.unique(table, axis=0, return_inverse=True)
+        columns = {s: distinct[:, i : i + 1] for i, s in enumerate(given)}
+        return self._chunked(integrand, columns, len(distinct), used)[place.reshape(-1)]
+
+    def _chunked(self, integrand: Integrand, given: dict[Symbol, Array], outer: int, used: int) -> Array:
+        """The inner means block by block; blocks are halved while the nodes of one are too many at a time."""
+        step, start, parts = _OUTER, 0, []
+        while start < outer:
+            piece = {s: a[start : start + step] for s, a in given.items()}
+            try:
+                parts.append(self._mean(integrand, piece, min(step, outer - start), used))
+            except TooManyAtOnce:
+                if step == 1:
+                    raise
+                step = min(step, outer - start) // 2 or 1
+                continue
+            start += step
+        return numpy.concatenate(parts)
+
+    def _polynomial(self, layout: Layout, u: Array) -> Any:
+        """E[Π variable^power | u]: the variables given the coordinates are Gaussian."""
+        integrand, factor = layout.integrand, layout.factor
+        if not integrand.polynomial:
+            return 1.0
+        place = {v: i for i, v in enumerate(integrand.variables)}
+        chosen = [place[v] for v, _ in integrand.polynomial]
+        if layout.rank:
+            # u = pinv(factor) · (forms − constants), so Cov(variable, u) follows from the forms
+            cross = layout.basis.gram[chosen] @ layout.basis.slopes.T @ numpy.linalg.pinv(factor).T
+        else:
+            cross = numpy.zeros((len(chosen), 0))
+        residual = layout.basis.gram[numpy.ix_(chosen, chosen)] - cross @ cross.T
+        means = [u @ cross[i] for i in range(len(chosen))]
+        return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial))
+
+
+def _read(integrand: Integrand, expressions: set[Expr]) -> list[Inner | tuple[Symbol, Expr]]:
+    """The local values that some expressions read, in their order."""
+    wanted = set().union(*(e.free_symbols for e in expressions))
+    found: list[Inner | tuple[Symbol, Expr]] = []
+    for entry in reversed(integrand.locals):
+        if (entry[0] if isinstance(entry, tuple) else entry.symbol) in wanted:
+            wanted |= entry[1].free_symbols if isinstance(entry, tuple) else set(entry.leans_on)
+            found.insert(0, entry)
+    return found
+
+
+def _monomial_mean(means: list[Array], covariance: list[list[float]], powers: tuple[int, ...]) -> Any:
+    """E Π (m_i + r_i)^p_i with r ~ N(0, covariance): one factor is its mean, or integrated by parts."""
+    first = next((i for i, p in enumerate(powers) if p), None)
+    if first is None:
+        return 1.0
+    rest = (*powers[:first], powers[first] - 1, *powers[first + 1 :])
+    total = means[first] * _monomial_mean(means, covariance, rest)
+    for c, lower in by_parts(powers, covariance):
+        total = total + c * _monomial_mean(means, covariance, lower)
+    return total

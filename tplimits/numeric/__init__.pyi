@@ -1,2 +1,0 @@
-from . import covariance as covariance
-from . import evaluation as evaluation

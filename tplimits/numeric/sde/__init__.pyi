@@ -1,3 +1,0 @@
-from . import simulation as simulation
-from . import validity as validity
-from . import weights as weights

@@ -1,0 +1,1 @@
+"""Programs as JSON: the only reader of such files."""

@@ -1,0 +1,1 @@
+"""What a user types: values, tracing a Python function, names, refusals, programs inside programs."""

@@ -1,0 +1,1 @@
+"""Networks and blocks: data, gradients, tangents, losses, rates, programs on all inputs at once."""

@@ -1,0 +1,293 @@
+"""Backpropagation as a program (Yang & Littwin, Def. 2.9.14), for several widths and finite axes.
+
+With x the readout vector, on a width of size n₀, the gradients are
+
+    d y = n₀ ∂⟨x⟩/∂y = ∂(Σ_α x_α)/∂y   for vectors,      d c = ∂⟨x⟩/∂c   for scalars,
+
+and the rules, each a sum over the uses of a value, are (widths: n of the result, k of the operand or slot)
+
+    z = W y                      d y += Wᵀ d z
+    c = ⟨z⟩                      d z += (n₀/k) (d c) 1
+    y_α = ⟨ψ(x_α; x_β; c)⟩_β     d x_α += ⟨d y_α ∂₀ψ⟩_β + (n/k) ⟨d y_β ∂₁ψ(x_β; x_α; c)⟩_β,   d c += (n/n₀) ⟨d y ∂_cψ⟩.
+
+Axes left on the readout are kept as axes of every gradient, under new names.  Entries that are selected or taken
+have gradients of their own (`tplimits.program.language.placing`), so an instruction may have several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import ProgramError
+from tplimits.program.language.placing import Place, gathered, placed
+from tplimits.program.network.differentiate import partials
+from tplimits.program.network.growing import Growing
+from tplimits.program.network.network import parameters
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, Lookup, axis_symbol, slot_symbol, width_symbol
+from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    Line,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.program import Program
+
+_DATA = (InitialMatrix, InitialVector, InitialScalar)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One gradient: that of the entries `indices` of a vector or scalar, or the two factors of one of a matrix.
+
+    For every index of `axes`, those of the output first: `gradient` is the gradient of the entry at `indices`; an index
+    that a table gives as −1 has none.  A use z = W x of a matrix adds d z ⊗ x to the gradient of W at `indices`, the
+    use z = Wᵀ x (`transposed`) adds x ⊗ d z, with d z the `gradient` and x the `operand`.
+    """
+
+    gradient: Entry
+    axes: tuple[str, ...]
+    indices: tuple[Expr, ...]
+    operand: Entry | None = None
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Backward:
+    """A network with the gradients of its output, for one input.
+
+    `program` is the total program: the network's instructions, then those of the gradients.  `gradients` holds for
+    every parameter its uses, `shift_gradients` the same for the scalar added to the output (n₀ ∂shift/∂y for vectors
+    y, ∂shift/∂c for scalars); `adjoints` the gradients of the readout for every other instruction, by position.
+    `outputs` maps the new names of output axes to those of the readout, `shift_outputs` to those of the shift.
+    """
+
+    program: Program
+    gradients: Mapping[str, tuple[Use, ...]] = field(hash=False)
+    shift_gradients: Mapping[str, tuple[Use, ...]] = field(hash=False)
+    adjoints: Mapping[int, tuple[Use, ...]] = field(hash=False)
+    outputs: Mapping[str, str] = field(hash=False)
+    shift_outputs: Mapping[str, str] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        for name in ("gradients", "shift_gradients", "adjoints", "outputs", "shift_outputs"):
+            object.__setattr__(self, name, FrozenDict(getattr(self, name)))
+
+
+def backpropagation(program: Program, train: Container[str] | None = None) -> Backward:
+    """The total program of a network: forward, then the gradient of its output with respect to everything on the way.
+
+    With `train` the readout is followed to the parameters of these names alone, and others have no uses.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def mlp(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    ...     h = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+    ...     return v * tp.relu(h)
+    >>> backward = backpropagation(mlp)
+    >>> [backward.program[use.gradient.source].name for use in backward.gradients["W"]]
+    ['dh']
+
+    Raises ProgramError for a program that is no network, and where a size has to be known for the gradient.
+    """
+    if not program.is_network:
+        raise ProgramError(f"`{program.name}` is no network; gradients need one: decorate it by @tp.network.")
+    growing = Growing(program)
+    main = _Pass(growing, program.returns[0], "d", train)
+    shift = _Pass(growing, program.returns[1], "d^shift ") if len(program.returns) > 1 else None
+    trained = {p: s.name for p, s in enumerate(program) if isinstance(s, _DATA) and p not in program.inputs}
+    return Backward(
+        program=growing.finished(),
+        gradients={name: tuple(main.uses.get(p, ())) for p, name in trained.items()},
+        shift_gradients={name: tuple(shift.uses.get(p, ())) if shift else () for p, name in trained.items()},
+        adjoints={p: tuple(uses) for p, uses in main.uses.items() if p not in trained},
+        outputs=main.outputs,
+        shift_outputs=shift.outputs if shift else {},
+    )
+
+
+def _differentiated(program: Program, train: Container[str] | None) -> list[bool]:
+    """Which instructions depend on a parameter that is trained, or are one."""
+    found: list[bool] = []
+    for position, s in enumerate(program):
+        trained = isinstance(s, _DATA) and position not in program.inputs and (train is None or s.name in train)
+        found.append(trained or any(found[p] for p in s.operands))
+    return found
+
+
+class _Pass:
+    """One walk from a returned value back to the parameters."""
+
+    def __init__(self, growing: Growing, seed: int, prefix: str, train: Container[str] | None = None) -> None:
+        self.growing, self.program, self.prefix = growing, growing.program, prefix
+        seeded = self.program[seed]
+        self.outputs = {growing.axis_like(a, f"{a}_out"): a for a in seeded.axes}
+        self.kept = tuple(self.outputs)
+        self.uses: dict[int, list[Use]] = {}
+        self._needed = _differentiated(self.program, train)
+        self._readout = self.program[self.program.returns[0]].width or "n"
+        self._terms: dict[int, dict[Place, Expr]] = {}
+        start = Place(self.kept, tuple(map(axis_symbol, self.kept)), self.kept)
+        self._add(seed, start, sympy.S.One)
+        for position in range(seed, -1, -1):
+            for place, gradient in self._terms.pop(position, {}).items():
+                if gradient != 0:
+                    self._step(position, place, gradient)
+
+    # -- bookkeeping --------------------------------------------------------------------------
+
+    def _add(self, position: int, place: Place, gradient: Expr) -> None:
+        if self._needed[position]:
+            terms = self._terms.setdefault(position, {})
+            terms[place] = terms.get(place, sympy.S.Zero) + gradient
+
+    def _name(self, position: int, place: Place) -> str:
+        s = self.program[position]
+        indices = zip(s.axes, place.indices, strict=True)
+        chosen = [f"{a}={i}" for a, i in indices if i != axis_symbol(a) and getattr(i, "name", "") not in self.kept]
+        return self.prefix + s.name + (f"({', '.join(chosen)})" if chosen else "")
+
+    def _instruction(self, position: int, place: Place, gradient: Expr) -> Entry:
+        """The gradient at a place as an entry of an instruction, under the name of what it is a gradient of."""
+        s = self.program[position]
+        entry = self._entry(gradient, place.axes, s.width, s.line, "")
+        indices = entry.indices
+        if all(isinstance(i, Symbol) for i in indices) and len(set(indices)) == len(indices) == len(place.axes):
+            self.growing.call(entry, self._name(position, place))
+        return entry
+
+    def _entry(self, expr: Expr, axes: tuple[str, ...], over: str | None, line: Line, hint: str) -> Entry:
+        """An expression as an entry of a vector over a width, or of a scalar, that others may index."""
+        fits = isinstance(expr, Entry) and (expr.neuron == NO_NEURON) == (over is None)
+        if fits and not any(isinstance(i, Lookup) for i in expr.indices):
+            return expr
+        return self.growing.body(expr, axes, over, line, hint)
+
+    def _running(self, place: Place) -> dict[Symbol, str]:
+        return {axis_symbol(a): a for a in place.axes if a not in self.kept}
+
+    def _widths(self, above: str, below: str) -> Expr:
+        """The ratio of two widths."""
+        return sympy.S.One if above == below else width_symbol(above) / width_symbol(below)
+
+    # -- one instruction ----------------------------------------------------------------------
+
+    def _step(self, position: int, place: Place, gradient: Expr) -> None:
+        """Send the gradient of an instruction at one place on to what it reads."""
+        s = self.program[position]
+        at: dict[Expr, Expr] = {axis_symbol(a): i for a, i in zip(s.axes, place.indices, strict=True)}
+        if not gradient.is_Number or not isinstance(s, (OuterNonlin, ScalarNonlin, Avg)):
+            gradient = self._instruction(position, place, gradient)
+            self.uses.setdefault(position, []).append(Use(gradient, place.axes, place.indices))
+        if isinstance(s, MatMul):
+            self._matmul(s, position, place, gradient, at)
+        elif isinstance(s, Avg):
+            assert s.operand is not None
+            factor = self._widths(self._readout, s.over)
+            self._deliver(s, position, place, s.operand.xreplace(at), factor * gradient, {})
+        elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+            self._nonlin(s, position, place, gradient, at)
+
+    def _matmul(self, s: MatMul, position: int, place: Place, gradient: Expr, at: Mapping[Expr, Expr]) -> None:
+        assert s.operand is not None and isinstance(gradient, Entry)
+        operand, indices = s.operand.xreplace(at), tuple(i.xreplace(at) for i in s.matrix_indices)
+        use = Use(gradient, place.axes, indices, operand, s.transposed)
+        self.uses.setdefault(s.matrix, []).append(use)
+        if not self._needed[operand.source]:
+            return
+        back = MatMul(
+            "",
+            place.axes,
+            s.line,
+            matrix=s.matrix,
+            transposed=not s.transposed,
+            matrix_indices=indices,
+            operand=gradient,
+            over=self.program[operand.source].width or "n",
+        )
+        hint = self.program[s.matrix].name + ("" if s.transposed else "ᵀ") + self._name(position, place)
+        self._deliver(s, position, place, operand, self.growing.emit(back, hint), {})
+
+    def _nonlin(
+        self, s: OuterNonlin | ScalarNonlin, position: int, place: Place, gradient: Expr, at: Mapping[Expr, Expr]
+    ) -> None:
+        """Each derivative of the body times the gradient, delivered to the entries it belongs to."""
+        for partial in partials(s.body.xreplace(at), self.growing.running):
+            if self._needed[partial.entry.source]:
+                self._deliver(s, position, place, partial.entry, gradient * partial.value, dict(partial.bound))
+
+    def _deliver(
+        self, s: Instruction, position: int, place: Place, entry: Entry, gradient: Expr, bound: Mapping[Symbol, str]
+    ) -> None:
+        """Add the gradient of one entry, an expression of the neurons of `s`, to what its instruction has."""
+        source = self.program[entry.source]
+        found = placed(self.growing, gradient, self.kept, {**self._running(place), **bound}, entry, source)
+        if found is None:
+            return
+        expr, there = found
+        hint = f"{self._name(entry.source, Place((), tuple(map(axis_symbol, source.axes))))}←{s.name}"
+        if isinstance(s, OuterNonlin):
+            expr = self._averaged(s, entry, expr, there.axes, hint)
+        if there.looks_up and not isinstance(source, _DATA):
+            expr = self._entry(expr, there.axes, source.width, s.line, hint)
+            inverted = gathered(self.growing, expr, there, source)
+            if inverted is None:
+                return
+            expr, there = inverted
+        self._add(entry.source, there, expr)
+
+    def _averaged(self, s: OuterNonlin, entry: Entry, expr: Expr, axes: tuple[str, ...], hint: str) -> Expr:
+        """A derivative of an outer nonlinearity as an expression of the neuron of its source."""
+        widths, names = list(s.slot_widths), list(s.slot_names or map(str, s.slots))
+        factor, over = sympy.S.One, s.over
+        if entry.neuron not in (OWN, NO_NEURON):
+            number = s.slots.index(entry.neuron)
+            expr = expr.xreplace({OWN: entry.neuron, entry.neuron: OWN})
+            over, widths[number], names[number] = widths[number], s.over, "α"
+            factor = self._widths(s.over, over)
+        expr = self._with_slots(s, expr * factor, axes, over, widths, names, hint)
+        if entry.neuron != NO_NEURON:
+            return expr
+        expr = self._entry(expr, axes, over, s.line, hint)
+        mean = self.growing.emit(Avg("", axes, s.line, operand=expr, over=over), f"mean {hint}")
+        return self._widths(over, self._readout) * mean
+
+    def _with_slots(
+        self,
+        s: OuterNonlin,
+        expr: Expr,
+        axes: tuple[str, ...],
+        over: str,
+        widths: list[str],
+        names: list[str],
+        hint: str,
+    ) -> Expr:
+        """The mean over those slots that the expression depends on."""
+        used = [i for i, slot in enumerate(s.slots) if slot in expr.free_symbols]
+        if not used:
+            return expr
+        slots = tuple(slot_symbol(i + 1) for i in range(len(used)))
+        body = expr.xreplace({s.slots[i]: slot for i, slot in zip(used, slots, strict=True)})
+        outer = OuterNonlin(
+            "",
+            axes,
+            s.line,
+            body=body,
+            slots=slots,
+            slot_names=tuple(names[i] for i in used),
+            slot_widths=tuple(widths[i] for i in used),
+            over=over,
+        )
+        return self.growing.emit(outer, hint)
+
+
+__all__ = ["Backward", "Use", "backpropagation", "parameters"]

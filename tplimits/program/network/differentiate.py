@@ -1,0 +1,129 @@
+"""Partial derivatives of a body with respect to the entries it reads.
+
+An entry inside a sum over a finite axis is a family of variables, one for each index of the sum: its derivative
+carries that index as a free one.
+
+>>> from tplimits.program.nodes.entries import NO_NEURON, axis_symbol
+>>> i, j = axis_symbol("i′1"), axis_symbol("i")
+>>> c = lambda index: Entry(sympy.Integer(0), NO_NEURON, index)
+>>> weights = sympy.exp(c(j)) / AxisSum(sympy.exp(c(i)), i, Symbol("i"))
+>>> for partial in partials(weights, lambda axis: axis_symbol(f"{axis}′7")):
+...     print(partial.entry, partial.bound)
+Entry(0, ·, i′7) ((i′7, 'i'),)
+Entry(0, ·, i) ()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import sympy
+from sympy import DiracDelta, Dummy, Expr, Function, Symbol
+
+from tplimits.program.nodes.entries import AxisSum, Entry
+
+Fresh = Callable[[str], Symbol]
+
+
+@dataclass(frozen=True)
+class Partial:
+    """∂body/∂entry = `value`; `bound` holds the indices of sums around the entry, now free, with their axes."""
+
+    entry: Entry
+    value: Expr
+    bound: tuple[tuple[Symbol, str], ...] = ()
+
+
+def partials(body: Expr, fresh: Fresh) -> list[Partial]:
+    """The derivatives of a body with respect to each entry it reads; `fresh` makes a new running index of an axis.
+
+    Hypothesis: functions are differentiated where they are differentiable, kinks by the conventions of
+    `tplimits.program.nodes.functions` (relu'(0) = 0).  A jump leaves a DiracDelta, unless its height vanishes.
+    """
+    variables = {node: Dummy(real=True) for node in _outermost(body)}
+    back = {variable: node for node, variable in variables.items()}
+    smooth = body.xreplace(variables).replace(sympy.Abs, _absolute)
+    found: list[Partial] = []
+    for node, variable in variables.items():
+        slope = _without_continuous_jumps(smooth.diff(variable)).replace(_absolute, sympy.Abs).xreplace(back)
+        if slope == 0:
+            continue
+        if isinstance(node, Entry):
+            found.append(Partial(node, slope))
+        else:
+            assert isinstance(node, AxisSum)
+            found += _inside(node, slope, fresh)
+    return found
+
+
+def almost_everywhere(body: Expr) -> Expr:
+    """A body without the derivatives of its jumps: what a gradient is where the network is differentiable.
+
+    Networks of finite width never stand on a jump, and automatic differentiation gives the same zero.
+
+    >>> x = Symbol("x", real=True)
+    >>> almost_everywhere(x + 2 * DiracDelta(x))
+    x
+    """
+    return body.xreplace(dict.fromkeys(body.atoms(DiracDelta), sympy.S.Zero))
+
+
+def _inside(total: AxisSum, slope: Expr, fresh: Fresh) -> Iterator[Partial]:
+    """The derivatives with respect to what a sum over a finite axis reads."""
+    index = fresh(total.axis)
+    for inner in partials(total.summand.xreplace({total.bound: index}), fresh):
+        if index in inner.entry.free_symbols:
+            yield Partial(inner.entry, slope * inner.value, ((index, total.axis), *inner.bound))
+        else:  # the same entry in every summand
+            yield Partial(inner.entry, slope * AxisSum(inner.value, index, Symbol(total.axis)), inner.bound)
+
+
+def _outermost(body: Expr) -> list[Expr]:
+    """The entries of a body, and its sums over finite axes, that stand in no other sum; each once, in a fixed order."""
+    found: dict[Expr, None] = {}
+
+    def walk(node: Expr) -> None:
+        if isinstance(node, (Entry, AxisSum)):
+            found.setdefault(node)
+        elif node.has(Entry):
+            for argument in node.args:
+                walk(argument)
+
+    walk(body)
+    return sorted(found, key=sympy.default_sort_key)
+
+
+class _absolute(Function):
+    """|x| with the derivative sign x, which SymPy gives only where it can tell that x is real."""
+
+    nargs = 1
+    is_real = True
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return sympy.sign(self.args[0])
+
+
+def _without_continuous_jumps(slope: Expr) -> Expr:
+    """The derivative without h·δ(c) where h = 0 on c = 0: the function is continuous there.
+
+    >>> x = Symbol("x", real=True)
+    >>> _without_continuous_jumps(x * DiracDelta(x) + (1 + x) * DiracDelta(x - 1))
+    (x + 1)*DiracDelta(x - 1)
+    """
+    for delta in sorted(slope.atoms(DiracDelta), key=sympy.default_sort_key):
+        mark = Dummy(real=True)
+        height = slope.xreplace({delta: mark}).diff(mark)
+        if _vanishes_on(height, delta.args[0]):
+            slope = slope.xreplace({delta: sympy.S.Zero})
+    return slope
+
+
+def _vanishes_on(height: Expr, surface: Expr) -> bool:
+    """Whether an expression is zero where another one, linear in some variable, is."""
+    for variable in sorted(surface.free_symbols, key=lambda s: (s.name, s.sort_key())):
+        slope = surface.diff(variable)
+        if slope.is_number and slope != 0:
+            on_it = height.xreplace({variable: sympy.expand(variable - surface / slope)})
+            return bool(on_it == 0 or sympy.expand(on_it) == 0)
+    return False

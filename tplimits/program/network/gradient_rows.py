@@ -1,0 +1,121 @@
+"""Gradients of a loss on many inputs as sums of products, from one execution of a total program.
+
+With one error signal χ for every input a and output i, the gradient of a parameter is
+
+    Σ_{a,i} χ_ai ∂f_ai/∂w = Σ_rows χ_row left_row ⊗ right_row      (matrices),      Σ_rows χ_row left_row      (others),
+
+one row for each input and each index of each use of the parameter (`tplimits.program.network.backward.Use`).
+Gradients are scaled as there, and those of the scalar that is added to the output count like those of the mean of the
+readout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr, Integer
+
+from tplimits.program.network.backward import Use
+from tplimits.program.network.samples import at_sample
+from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.grid import Grid
+
+Array = NDArray[numpy.float64]
+Integers = NDArray[numpy.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the gradients of one parameter, for every input: `left` and `right` have shape (inputs, rows, entries).
+
+    Those of several draws have one more dimension in front.  `family` says which member of a family of parameters a row
+    belongs to, `output` which output it is a gradient of.
+    """
+
+    left: Array
+    right: Array | None
+    family: Integers
+    output: Integers
+
+
+def network_outputs(total: TotalProgram, run: Execution) -> Array:
+    """f = Avg(readout) + shift of the first draw, (inputs, *outputs)."""
+    readout, shift = returned_values(total, run)
+    inputs = run.size(total.axis)
+    return (readout[0].mean(axis=-1) + shift[0]).reshape(inputs, *run.shape(total.output_axes))
+
+
+def returned_values(total: TotalProgram, run: Execution) -> tuple[Array, Array]:
+    """The readout (draws, inputs, outputs, n₀), and the scalar that is added, or 0 (draws, inputs, outputs)."""
+    found = []
+    for position in total.network.returns:
+        own = Entry(Integer(position), Integer(0), *map(axis_symbol, total.network[position].axes))
+        found.append(on_grid(total, run, own, {a: run.size(a) for a in total.output_axes}))
+    return found[0], found[1][..., 0] if len(found) > 1 else numpy.zeros(found[0].shape[:-1])
+
+
+def gradient_rows(total: TotalProgram, name: str, run: Execution) -> list[Rows]:
+    """The rows of all uses of a parameter in the first draw of an execution."""
+    backward = total.backward
+    uses = [(use, backward.outputs) for use in backward.gradients[name]]
+    uses += [(use, backward.shift_outputs) for use in backward.shift_gradients[name]]
+    found = [rows_of_use(total, name, use, outputs, run) for use, outputs in uses]
+    firsts = (replace(r, left=r.left[0], right=None if r.right is None else r.right[0]) for r in found)
+    return [one for one in firsts if len(one.family)]
+
+
+def rows_of_use(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, str], run: Execution) -> Rows:
+    """One use as rows, of all draws: its axes, and those output axes that it lacks, flattened."""
+    program = run.program
+    new = {old: name for name, old in outputs.items()}
+    # an axis that the use sums over may be called like an output axis that it lacks
+    sizes = {a: run.size(a) for a in use.axes}
+    for a in total.output_axes:
+        if a not in new:
+            new[a] = f"{a} of all outputs"
+            sizes[new[a]] = run.size(a)
+    grid, full = _grid(total, run, sizes), tuple(sizes.values())
+    family, present = flat_index(grid, use.indices, run.shape(program[program.initial_names[name]].axes), full)
+    places = [axis_symbol(new[a]) for a in total.output_axes]
+    output, _ = flat_index(grid, places, run.shape(total.output_axes), full)
+    left = on_grid(total, run, use.gradient, sizes)[:, :, present]
+    right = None if use.operand is None else on_grid(total, run, use.operand, sizes)[:, :, present]
+    if use.transposed:
+        assert right is not None
+        left, right = right, left
+    return Rows(left, right, family[present], output[present])
+
+
+def _grid(total: TotalProgram, run: Execution, sizes: Mapping[str, int], samples: bool = False) -> Grid:
+    inputs = {total.axis: run.size(total.axis)} if samples else {}
+    return Grid({**inputs, **sizes}, [t.values for t in run.program.tables])
+
+
+def on_grid(total: TotalProgram, run: Execution, entry: Entry, sizes: Mapping[str, int]) -> Array:
+    """An entry for every input and every index of the axes, flattened: (draws, inputs, indices, entries)."""
+    grid = _grid(total, run, sizes, samples=True)
+    entry = at_sample(entry, axis_symbol(total.axis), total.on_data)
+    scalar = run.program[entry.source].width is None
+    read = grid.read(run.arrays[entry.source], entry.indices, tail=0 if scalar else 1)
+    read = read[..., None] if scalar else read
+    full = (len(read), run.size(total.axis), *sizes.values(), read.shape[-1])
+    return numpy.broadcast_to(read, full).reshape(*full[:2], -1, full[-1])
+
+
+def flat_index(
+    grid: Grid, indices: Iterable[Expr], sizes: tuple[int, ...], full: tuple[int, ...]
+) -> tuple[Integers, NDArray[numpy.bool_]]:
+    """Multi-indices as single numbers, flattened over the grid, and whether they exist (a table may say −1)."""
+    flat = numpy.zeros(full, dtype=numpy.int64)
+    present = numpy.ones(full, dtype=bool)
+    for index, size in zip(indices, sizes, strict=True):
+        place = grid.positions(index)
+        if isinstance(index, Lookup):
+            present = present & (numpy.asarray(place) >= 0)
+        flat = flat * size + place
+    return flat.ravel(), present.ravel()

@@ -1,0 +1,155 @@
+"""Arguments of functions as instructions: φ(σ W x + b) as h = σ W x + b, then φ(h); sums over axes in products too.
+
+A derivative of φ multiplies its argument out, and a sum of nine means is left of one; a product g Σ U ξ is multiplied
+out likewise.  Named, the argument or the sum stays one Gaussian variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import replace
+
+import sympy
+from sympy import Expr, Integer
+
+from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, GaussMean, axis_symbol, entries, free_axes
+from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+
+
+def with_preactivations(program: Program, infinite: Container[str] = ()) -> Program:
+    """The same program with linear arguments of functions as instructions of their own.
+
+    Sums over the axes `infinite` stay where they are: they are finite only together with the power of the size that
+    stands beside them.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     return v * tp.gelu(tp.sum(U * ξ, over="d"))
+    >>> [s.name for s in with_preactivations(shallow)][3:]
+    ['return argument', 'return']
+    """
+    moved: dict[int, int] = {}
+    instructions: list[Instruction] = []
+    known: dict[tuple[Expr, str], int] = {}
+    for position, s in enumerate(program):
+        s = _moved(s, moved)
+        if isinstance(s, OuterNonlin):
+            found = _arguments(s, instructions, infinite)
+            for argument in found:
+                axes = tuple(a for a in s.axes if axis_symbol(a) in free_axes(argument))
+                if (argument, s.over) not in known:
+                    known[argument, s.over] = len(instructions)
+                    name = _free_name(f"{s.name} argument", [*program, *instructions])
+                    instructions.append(OuterNonlin(name, axes, s.line, body=argument, over=s.over))
+            swap = {
+                a: Entry(Integer(known[a, s.over]), OWN, *(axis_symbol(x) for x in instructions[known[a, s.over]].axes))
+                for a in found
+            }
+            s = replace(s, body=_with_names(s.body, swap)) if swap else s
+        moved[position] = len(instructions)
+        instructions.append(s)
+    return program.replace(
+        instructions=tuple(instructions),
+        returns=tuple(moved[p] for p in program.returns),
+        names={name: moved[p] for name, p in program.names.items()},
+        arguments=tuple(moved[p] for p in program.arguments),
+        inputs=tuple(moved[p] for p in program.inputs),
+    )
+
+
+def _with_names(body: Expr, swap: dict[Expr, Entry]) -> Expr:
+    """The body with arguments by name, also where a sum has swallowed one: h + relu(h)."""
+    for argument, entry in swap.items():
+        body = body.xreplace({argument: entry})
+        if isinstance(argument, sympy.Add):
+            body = _without_addends(body, argument, entry)
+    return body
+
+
+def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
+    if not expr.args or isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        return expr
+    rebuilt = expr.func(*(_without_addends(a, argument, entry) for a in expr.args))
+    if isinstance(rebuilt, sympy.Add) and set(argument.args) <= set(rebuilt.args):
+        return sympy.Add(entry, *(a for a in rebuilt.args if a not in argument.args))
+    return rebuilt
+
+
+def _free_name(name: str, taken: list[Instruction]) -> str:
+    names = {s.name for s in taken}
+    while name in names:
+        name += "′"
+    return name
+
+
+def _moved(s: Instruction, places: dict[int, int]) -> Instruction:
+    def entry(e: Entry) -> Entry:
+        return Entry(Integer(places[e.source]), *e.args[1:])
+
+    if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        return replace(s, body=s.body.xreplace({e: entry(e) for e in entries(s.body)}))
+    if isinstance(s, Avg):
+        assert s.operand is not None
+        return replace(s, operand=entry(s.operand))
+    if isinstance(s, MatMul):
+        assert s.operand is not None
+        return replace(s, matrix=places[s.matrix], operand=entry(s.operand))
+    return s
+
+
+def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:
+    """Linear arguments of functions, and linear sums that are multiplied, in a body: longest first, no entries."""
+    found = [a for node in _functions(s.body) for a in node.args if _is_linear(a, before)]
+    sums = (a for a in _multiplied_sums(s.body, before) if a.axis not in infinite)
+    found += [a for a in sums if _is_linear(a, before)]
+    inside = {axis_symbol(a) for a in s.axes}
+    kept = [a for a in dict.fromkeys(found) if set(free_axes(a)) <= inside]
+    return sorted(kept, key=lambda a: (-a.count_ops(), sympy.default_sort_key(a)))
+
+
+def _functions(expr: Expr) -> Iterator[Expr]:
+    if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        return
+    if isinstance(expr, sympy.Function):
+        yield expr
+    for argument in expr.args:
+        yield from _functions(argument)
+
+
+def _multiplied_sums(expr: Expr, before: list[Instruction]) -> Iterator[AxisSum]:
+    """Sums over axes that stand beside another factor with vectors, or under a power."""
+    if isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        return
+    random = [a for a in expr.args if isinstance(a, Expr) and _has_vectors(a, before)]
+    if isinstance(expr, sympy.Pow) or (isinstance(expr, sympy.Mul) and len(random) > 1):
+        yield from (a for a in random if isinstance(a, AxisSum))
+    for argument in random:
+        yield from _multiplied_sums(argument, before)
+
+
+def _has_vectors(expr: Expr, before: list[Instruction]) -> bool:
+    return any(before[e.source].width is not None for e in entries(expr))
+
+
+def _is_linear(expr: Expr, before: list[Instruction]) -> bool:
+    """Whether an expression is a sum of coefficients times vector entries at the own neuron, and of scalars."""
+    if isinstance(expr, Entry):
+        return False
+    vectors = [e for e in entries(expr) if before[e.source].width is not None]
+    return _has_vectors(expr, before) and all(e.neuron == OWN for e in vectors) and _degree(expr, set(vectors)) == 1
+
+
+def _degree(expr: Expr, vectors: set[Expr]) -> float:
+    if expr in vectors:
+        return 1
+    if isinstance(expr, (Entry, ArrayEntry)) or not expr.args:
+        return 0
+    if isinstance(expr, sympy.Add):
+        return max(_degree(a, vectors) for a in expr.args)
+    if isinstance(expr, sympy.Mul):
+        return sum(_degree(a, vectors) for a in expr.args)
+    if isinstance(expr, AxisSum):
+        return _degree(expr.summand, vectors)
+    return 0 if all(_degree(a, vectors) == 0 for a in expr.args if isinstance(a, Expr)) else float("inf")

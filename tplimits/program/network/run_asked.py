@@ -1,0 +1,37 @@
+"""A training run as it is asked for: the keywords that `evaluate` has in both regimes of training, not yet checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import sent_to
+
+
+@dataclass(frozen=True)
+class RunAsked:
+    """Data, error signals, rates and settings as they came in; `given` holds constants and scalars by name."""
+
+    X: Any
+    error: Any
+    lr: Any
+    steps: Any
+    given: Mapping[str, Any]
+    ratios: Any = None
+    particles: Any = 16
+    replicates: Any = 2
+    seed: Any = 0
+    block: Any = 2
+    conditioning: Any = "white"
+    checkpoint: Any = None
+
+    def refuse_executor(self, executor: Executor | None) -> None:
+        """EvaluationError where an executor cannot do this: with a checkpoint, or functions that cannot be sent."""
+        if executor is not None and self.checkpoint is not None:
+            raise EvaluationError(
+                "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
+            )
+        sent_to(executor, {"error": self.error, "lr": self.lr}, EvaluationError)

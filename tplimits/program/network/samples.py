@@ -1,0 +1,63 @@
+"""A network on several inputs at once: one more finite axis on everything that depends on the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sympy import Expr, Integer, Symbol
+
+from tplimits.program.nodes.entries import Entry, axis_symbol
+from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.spec import verify
+
+#: the axis of inputs
+SAMPLE = "sample"
+
+
+def dependent(program: Program) -> tuple[bool, ...]:
+    """Which instructions are data or depend on it."""
+    found: list[bool] = []
+    for position, s in enumerate(program):
+        found.append(position in program.inputs or any(found[p] for p in s.operands))
+    return tuple(found)
+
+
+def with_samples(program: Program) -> tuple[Program, str]:
+    """The network on many inputs with the same parameters, and the name of the axis that counts them.
+
+    It stands first on the data and on all that depends on it.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
+    >>> [s.axes for s in with_samples(shallow)[0]]
+    [('sample', 'd'), ('d',), (), ('sample',)]
+    """
+    axis = SAMPLE
+    while axis in (*program.all_axes, *program.widths, *program.constants):
+        axis += "_"
+    on_data, index = dependent(program), axis_symbol(axis)
+    instructions = tuple(
+        _sampled(s, axis, index, on_data) if on_data[p] else s for p, s in enumerate(program.instructions)
+    )
+    found = program.replace(instructions=instructions)
+    verify(found)
+    return found, axis
+
+
+def at_sample(expr: Expr, index: Symbol, on_data: tuple[bool, ...]) -> Expr:
+    """An expression with the entries of what depends on data read at an input."""
+    swap = {e: Entry(Integer(e.source), e.neuron, index, *e.indices) for e in expr.atoms(Entry) if on_data[e.source]}
+    return expr.xreplace(swap)
+
+
+def _sampled(s: Instruction, axis: str, index: Symbol, on_data: tuple[bool, ...]) -> Instruction:
+    s = replace(s, axes=(axis, *s.axes))
+    if isinstance(s, (MatMul, Avg)):
+        assert s.operand is not None
+        return replace(s, operand=at_sample(s.operand, index, on_data))
+    if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        return replace(s, body=at_sample(s.body, index, on_data))
+    return s

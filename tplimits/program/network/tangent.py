@@ -1,0 +1,142 @@
+"""The derivative of a network along a random direction of its parameters, as a program.
+
+With θ → θ + ε δθ, δθ a fresh draw of the trainable parameters, every vector gets a tangent next to it:
+
+    δ(W x) = δW x + W δx,      δψ(x; θ) = Σ ∂ψ/∂x δx + Σ ∂ψ/∂θ δθ,      δAvg(x) = Avg(δx).
+
+The mean of δf δf′ over δθ is Σ_θ ∂f/∂θ ∂f′/∂θ, the tangent kernel, at any width.  A tangent program uses a
+transpose only where the network does, so no independence of W and Wᵀ is ever assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import sympy
+from sympy import Expr, Integer, Symbol
+
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    Law,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.program import Program
+
+_BINDERS = (AxisSum, GaussMean)
+_ε = Symbol("ε", real=True)
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """A network followed by its tangents; `of` maps the position of an instruction to that of its tangent."""
+
+    program: Program
+    of: dict[int, int]
+    size: int
+
+    def is_tangent(self, position: int) -> bool:
+        """Whether an instruction belongs to the tangents."""
+        return position >= self.size
+
+
+class _Writer:
+    def __init__(self, program: Program, train: Iterable[str]) -> None:
+        self.program, self.train = program, frozenset(train)
+        self.instructions: list[Instruction] = list(program.instructions)
+        self.of: dict[int, int] = {}
+        self.taken = {s.name for s in program}
+
+    def add(self, instruction: Instruction, name: str) -> int:
+        while name in self.taken:
+            name += "′"
+        self.taken.add(name)
+        self.instructions.append(replace(instruction, name=name))
+        return len(self.instructions) - 1
+
+    def tangent(self, position: int) -> None:
+        """Write the tangent of one instruction, if anything trainable is behind it."""
+        s = self.program[position]
+        name = f"δ{s.name}"
+        if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+            if s.name in self.train:
+                fresh = replace(s, law=Law()) if isinstance(s, InitialVector) else s
+                self.of[position] = self.add(fresh, name)
+        elif isinstance(s, MatMul):
+            self._matmul(position, s, name)
+        elif isinstance(s, Avg):
+            assert s.operand is not None
+            if s.operand.source in self.of:
+                self.of[position] = self.add(replace(s, operand=self._moved(s.operand)), name)
+        else:
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            body = self.derivative(s.body)
+            if body != 0:
+                self.of[position] = self.add(replace(s, body=body), name)
+
+    def _moved(self, entry: Entry) -> Entry:
+        return Entry(Integer(self.of[entry.source]), *entry.args[1:])
+
+    def _matmul(self, position: int, s: MatMul, name: str) -> None:
+        assert s.operand is not None
+        parts = []
+        if s.matrix in self.of:
+            parts.append(self.add(replace(s, matrix=self.of[s.matrix]), f"{name}₁"))
+        if s.operand.source in self.of:
+            parts.append(self.add(replace(s, operand=self._moved(s.operand)), f"{name}₂"))
+        if len(parts) < 2:
+            if parts:
+                self.of[position] = parts[0]
+            return
+        indices = tuple(map(axis_symbol, s.axes))
+        body = sympy.Add(*(Entry(Integer(p), OWN, *indices) for p in parts))
+        self.of[position] = self.add(OuterNonlin(name, s.axes, s.line, body=body, over=s.over), name)
+
+    def derivative(self, body: Expr) -> Expr:
+        """d/dε of a body in which every entry moves by ε times its tangent."""
+        moving = [e for e in entries(body) if e.source in self.of]
+        if not moving:
+            return sympy.S.Zero
+        dummies = {e: Symbol(f"e{i}", real=True) for i, e in enumerate(moving)}
+        bound = {e: e + _ε * self._moved(e) for e in moving}
+        if body.has(*_BINDERS):
+            moved = body.xreplace(bound)
+            return canonical_bound_axes(moved.diff(_ε).xreplace({_ε: sympy.S.Zero}))
+        flat = body.xreplace(dummies)
+        back = {d: e for e, d in dummies.items()}
+        return sympy.Add(*(flat.diff(d).xreplace(back) * self._moved(e) for e, d in dummies.items()))
+
+
+def tangent(program: Program, train: Iterable[str]) -> Tangent:
+    """The network followed by its derivative along fresh draws of the parameters named in `train`.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     h = tp.sum(U * ξ, over="d")
+    ...     return v * tp.tanh(h)
+    >>> print(tangent(shallow, ["U", "v"]).program[8].name)
+    δreturn
+    """
+    writer = _Writer(program, train)
+    for position in range(len(program)):
+        writer.tangent(position)
+    names = dict(program.names)
+    names.update({writer.instructions[p].name: p for p in range(len(program), len(writer.instructions))})
+    returns = program.returns + tuple(writer.of[p] for p in program.returns if p in writer.of)
+    total = program.replace(
+        instructions=tuple(writer.instructions),
+        names=names,
+        returns=returns,
+        returns_tuple=True,
+        inputs=(),
+        arguments=(),
+    )
+    return Tangent(total, dict(writer.of), len(program))

@@ -1,0 +1,106 @@
+"""Total programs on data: a network with its gradients, on many inputs with the same parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import networkx
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.program.network.backward import Backward, backpropagation
+from tplimits.program.network.differentiate import almost_everywhere
+from tplimits.program.network.network import parameters
+from tplimits.program.network.samples import dependent, with_samples
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+
+
+@dataclass(frozen=True)
+class TotalProgram:
+    """A network and its gradients on many inputs with the same parameters.
+
+    `train` names the parameters that are trained, all of them by default.  Raises EvaluationError for other names.
+    """
+
+    network: Program
+    train: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        known = parameters(self.network)
+        for name in self.train or ():
+            if name not in known:
+                raise EvaluationError(
+                    f"train={self.train!r}: `{name}` is no parameter of `{self.network.name}`; "
+                    f"it has {', '.join(known)}."
+                )
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The parameters that are trained."""
+        return parameters(self.network) if self.train is None else tuple(dict.fromkeys(self.train))
+
+    @cached_property
+    def backward(self) -> Backward:
+        """The gradients for one input, those of jumps being zero, as they are almost everywhere."""
+        found = backpropagation(self.network, self.train)
+        return replace(found, program=_differentiable(found.program))
+
+    @cached_property
+    def program(self) -> Program:
+        """Everything, on many inputs; the instructions of the network come first."""
+        return with_samples(self.backward.program)[0]
+
+    @cached_property
+    def needed(self) -> frozenset[int]:
+        """What the output and the gradients rest on: code that neither uses need not be run."""
+        back = self.backward
+        uses = [use for found in (back.gradients, back.shift_gradients) for one in found.values() for use in one]
+        ends = {e.source for use in uses for e in (use.gradient, use.operand) if e is not None}
+        ends.update(self.network.returns, self.network.initial_names.values())
+        graph = back.program.graph
+        return frozenset(ends.union(*(networkx.ancestors(graph, position) for position in ends)))
+
+    def sized(self, X: Mapping[str, NDArray[numpy.float64]]) -> Program:
+        """The total program with the sizes that data have."""
+        sizes = {self.axis: len(next(iter(X.values())))}
+        for position in self.network.inputs:
+            s = self.network[position]
+            sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
+        return self.program.bind(**{a: size for a, size in sizes.items() if self.program.size(a) is None})
+
+    @cached_property
+    def axis(self) -> str:
+        """The axis of inputs."""
+        return with_samples(self.backward.program)[1]
+
+    @cached_property
+    def on_data(self) -> tuple[bool, ...]:
+        """Which instructions depend on the input."""
+        return dependent(self.backward.program)
+
+    @cached_property
+    def output_axes(self) -> tuple[str, ...]:
+        """The axes of the output: those of the readout, then those that the shift adds."""
+        axes: dict[str, None] = {}
+        for position in self.network.returns:
+            axes.update(dict.fromkeys(self.network[position].axes))
+        return tuple(axes)
+
+    @cached_property
+    def readout_width(self) -> str:
+        """The width that the output is summed over."""
+        return self.network[self.network.returns[0]].width or "n"
+
+
+def _differentiable(program: Program) -> Program:
+    """A total program without the derivatives of jumps."""
+    return program.replace(
+        instructions=tuple(
+            replace(s, body=almost_everywhere(s.body)) if isinstance(s, (OuterNonlin, ScalarNonlin)) else s
+            for s in program
+        )
+    )

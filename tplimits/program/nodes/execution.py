@@ -1,0 +1,317 @@
+"""A program at finite width: the same instructions on NumPy arrays, with real matrices.
+
+Arrays have a leading axis of independent draws: `run` takes one draw, an `Execution` any number.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from sympy import Expr
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.nodes.bind import constant_value, resolved
+from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, constant_symbol, size_symbol, width_symbol
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean, with_differences
+from tplimits.program.nodes.given import real_array, seed_number, whole_number, width_ratios
+from tplimits.program.nodes.grid import Grid
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.walk import Walker
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+#: entries of one intermediate array of an OuterNonlin of order 2 or more
+_CHUNK = 4_000_000
+
+
+class Execution(Walker[Array]):
+    """One program, one width, a batch of draws: holds the arrays of all instructions."""
+
+    def __init__(
+        self,
+        program: Program,
+        n: int,
+        draws: int,
+        rng: numpy.random.Generator,
+        ratios: Mapping[str, float] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.program, self.draws, self.rng = program, draws, rng
+        self.width = {"n": n, **_widths(program, n, ratios)}
+        self.arrays: list[Array] = []
+        self.leaves: dict[Expr, Any] = {width_symbol(w): float(size) for w, size in self.width.items()}
+        self.given: dict[str, Array] = {}
+        self._sizes: dict[str, int] = {}
+        given = dict(given or {})
+        constants = {name: given.pop(name, default) for name, default in program.constants.items()}
+        self._read_arrays(given)
+        self._read_constants(constants)
+
+    def _read_arrays(self, given: Mapping[str, Any]) -> None:
+        """Turn what was given into arrays; they fix the sizes of axes that the program leaves open."""
+        program = self.program
+        for name, value in given.items():
+            if name in program.all_axes and name not in program.initial_names:
+                self._read_size(name, value)
+                continue
+            if name not in program.initial_names:
+                initial = {program[p].name for p in program.initial_names.values()}
+                known = ", ".join(sorted({*initial, *program.constants})) or "none"
+                raise EvaluationError(
+                    f"`{name}` is not initial data or a constant of `{program.name}`; it has {known}."
+                )
+            instruction = program[program.initial_names[name]]
+            target = instruction.name
+            if target in self.given:
+                raise EvaluationError(f"`{name}` is `{target}`, which is given too; give it once.")
+            array = self.given[target] = real_array(name, value)
+            for axis, size in zip(instruction.axes, array.shape, strict=False):
+                root = program.root_axis(axis)
+                if program.size(axis) is None and self._sizes.setdefault(root, size) != size:
+                    raise EvaluationError(
+                        f"`{name}` has {size} entries along `{axis}`, but that axis has {self._sizes[root]} elsewhere."
+                    )
+
+    def _read_size(self, axis: str, value: Any) -> None:
+        """Take the size of an axis that the program leaves open."""
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+            raise EvaluationError(f"{axis}={value!r}: the size of an axis is a positive whole number.")
+        known = self.program.size(axis)
+        if known is not None and known != value:
+            raise EvaluationError(f"{axis}={value}: the axis `{axis}` of `{self.program.name}` has size {known}.")
+        if self._sizes.setdefault(self.program.root_axis(axis), int(value)) != value:
+            raise EvaluationError(f"{axis}={value}: the axis `{axis}` has another size in an array that is given.")
+
+    def _read_constants(self, constants: Mapping[str, Any]) -> None:
+        program = self.program
+        for axis in program.all_axes:
+            if program.size(axis) is not None or program.root_axis(axis) in self._sizes:
+                self.leaves[size_symbol(axis)] = float(self.size(axis))
+        values = {}
+        for name, value in constants.items():
+            if value is None:
+                raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
+            values[constant_symbol(name)] = constant_value(program, value, f"{name}={value!r}")
+        for symbol, value in resolved(values).items():
+            self.leaves[symbol] = float(evaluate(value, self.leaves))
+
+    def size(self, axis: str) -> int:
+        """The size of a finite axis: the program's own, or that of a given array."""
+        size = self.program.size(axis)
+        if size is not None:
+            return int(size)
+        root = self.program.root_axis(axis)
+        if root not in self._sizes:
+            raise ProgramError(
+                f"the axis `{axis}` of `{self.program.name}` has no size: fix it with .bind({axis}=…), "
+                "or give an array that has it."
+            )
+        return self._sizes[root]
+
+    def shape(self, axes: Iterable[str]) -> tuple[int, ...]:
+        """The sizes of some axes."""
+        return tuple(self.size(a) for a in axes)
+
+    def run(self) -> Execution:
+        """Fill `arrays`, one array for each instruction, with dimensions (draw, *axes, width)."""
+        return self.run_some(len(self.program))
+
+    def run_some(self, count: int) -> Execution:
+        """Fill `arrays` from where it ends up to the first `count` instructions."""
+        with numpy.errstate(all="ignore"):
+            for instruction in self.program.instructions[len(self.arrays) : count]:
+                self.arrays.append(self.read(instruction))
+        return self
+
+    # -- one method a kind ------------------------------------------------------------------
+
+    def initial_matrix(self, s: InitialMatrix) -> Array:
+        return self._initial(s)
+
+    def initial_vector(self, s: InitialVector) -> Array:
+        return self._initial(s)
+
+    def initial_scalar(self, s: InitialScalar) -> Array:
+        return self._initial(s)
+
+    def matmul(self, s: MatMul) -> Array:
+        return self._matmul(s)
+
+    def average(self, s: Avg) -> Array:
+        return self._vector(s).mean(axis=-1)
+
+    def scalar(self, s: ScalarNonlin) -> Array:
+        return self._body(s.body, s.axes, {}, slice(0, self.draws), slice(None))
+
+    def outer(self, s: OuterNonlin) -> Array:
+        return self._outer(s)
+
+    # -- initial data -------------------------------------------------------------------------
+
+    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+        axes = self.shape(s.axes)
+        if isinstance(s, InitialMatrix):
+            shape = (*axes, self.width[s.rows], self.width[s.columns])
+        else:
+            shape = (*axes, self.width[s.over]) if isinstance(s, InitialVector) else axes
+        if s.name in self.given:
+            array = self.given[s.name]
+            if array.shape != shape:
+                raise EvaluationError(f"`{s.name}` has shape {array.shape}; it needs {shape}.")
+            return numpy.broadcast_to(array, (self.draws, *shape))
+        if isinstance(s, InitialScalar):
+            data = [self.program[p].name for p in self.program.inputs]
+            if s.value is None and data and s.name not in data:
+                return self.rng.standard_normal((self.draws, *shape))  # a scalar parameter
+            if s.value is None:
+                what = "input" if data else "scalar"
+                raise EvaluationError(f"the {what} `{s.name}` has no value: give {s.name}=….")
+            return numpy.full((self.draws, *shape), float(evaluate(s.value, self.leaves)))
+        if isinstance(s, InitialMatrix):
+            array = self.rng.standard_normal((self.draws, *shape))
+            array *= 1 / math.sqrt(shape[-1])
+            return array
+        mean, std = (float(evaluate(v, self.leaves)) for v in (s.law.mean, s.law.std))
+        if std == 0:
+            return numpy.full((self.draws, *shape), mean)
+        return mean + std * self.rng.standard_normal((self.draws, *shape))
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def _grid(self, axes: Iterable[str], bound: Mapping[str, str] | None = None) -> Grid:
+        """The grid of an instruction; `bound` maps the names of summed indices to their axes."""
+        sizes = {a: self.size(a) for a in axes} | {b: self.size(a) for b, a in (bound or {}).items()}
+        return Grid(sizes, [t.values for t in self.program.tables])
+
+    def _vector(self, s: MatMul | Avg) -> Array:
+        """The operand with dimensions (draw, *axes, width), expanded to the instruction's axes."""
+        assert s.operand is not None
+        x = self._grid(s.axes).read(self.arrays[s.operand.source], s.operand.indices, tail=1)
+        return numpy.broadcast_to(x, (x.shape[0], *self.shape(s.axes), x.shape[-1]))
+
+    def _matmul(self, s: MatMul) -> Array:
+        x, matrix = self._vector(s), self.arrays[s.matrix]
+        if s.transposed:
+            matrix = numpy.swapaxes(matrix, -1, -2)
+        if all(isinstance(i, sympy.Integer) for i in s.matrix_indices):  # one matrix: a single product per draw
+            place: tuple[Any, ...] = (slice(None), *map(int, s.matrix_indices))
+            one = matrix[place]
+            flat = x.reshape(x.shape[0], -1, x.shape[-1])
+            return (flat @ numpy.swapaxes(one, -1, -2)).reshape((*x.shape[:-1], one.shape[-2]))
+        family = self._grid(s.axes).read(matrix, s.matrix_indices, tail=2)
+        return numpy.matmul(family, x[..., None])[..., 0]
+
+    def _outer(self, s: OuterNonlin) -> Array:
+        """The mean of the body over its slots, in batches of draws, and of α where one draw is too large."""
+        neurons = {OWN: s.over, **dict(zip(s.slots, s.slot_widths, strict=True))}
+        if not s.slots:
+            return self._body(s.body, s.axes, neurons, slice(0, self.draws), slice(None))
+        n, slots = self.width[s.over], tuple(range(-len(s.slots), 0))
+        axes = (*s.axes, *_summed_axes(s.body).values())
+        entries = math.prod(self.width[w] for w in neurons.values()) * math.prod(self.shape(axes))
+        batch, step = max(1, _CHUNK // entries), max(1, min(n, _CHUNK * n // entries))
+        rows = []
+        for first in range(0, self.draws, batch):
+            draws = slice(first, min(self.draws, first + batch))
+            parts = [
+                self._body(s.body, s.axes, neurons, draws, slice(a, min(n, a + step))).mean(axis=slots)
+                for a in range(0, n, step)
+            ]
+            rows.append(numpy.concatenate(parts, axis=-1))
+        return numpy.concatenate(rows)
+
+    # -- bodies -------------------------------------------------------------------------------
+
+    def _body(self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice) -> Array:
+        """A body on the grid (draw, *axes, *neurons) for some draws and some α; `neurons` gives widths."""
+        value = self._written(body, axes, neurons, draws, own)
+        if not numpy.isfinite(value).all() and (other := with_differences(body)) != body:
+            value = numpy.where(numpy.isfinite(value), value, self._written(other, axes, neurons, draws, own))
+        return value
+
+    def _written(
+        self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice
+    ) -> Array:
+        """A body as it is written."""
+        bound = _summed_axes(body)
+        grid = self._grid(axes, bound)
+        known = dict(self.leaves)
+        for leaf in body.atoms(Entry, ArrayEntry):
+            known[leaf] = self._leaf(leaf, grid, list(neurons), draws, own)
+        # inner sums hold fewer sums than outer ones, so they are known when an outer one needs them
+        for total in sorted(body.atoms(AxisSum), key=lambda s: len(s.atoms(AxisSum))):
+            summand = numpy.asarray(evaluate(total.summand, known))
+            known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
+        value = numpy.asarray(evaluate(body, known), dtype=numpy.float64)
+        if value.ndim:
+            summed = slice(1 + len(axes), 1 + len(axes) + len(bound))
+            value = value.reshape(value.shape[: summed.start] + value.shape[summed.stop :])
+        lengths = [self.width[w] for w in neurons.values()]
+        if lengths:
+            lengths[0] = len(range(*own.indices(lengths[0])))
+        return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
+
+    def _leaf(self, leaf: Entry | ArrayEntry, grid: Grid, neurons: list[Expr], draws: slice, own: slice) -> Array:
+        """What one leaf of a body reads, with dimensions (draw, *grid, *neurons)."""
+        if isinstance(leaf, ArrayEntry):
+            read = grid.read(self.program.arrays[leaf.array].values[None], leaf.indices, tail=0)
+            return read.reshape(read.shape + (1,) * len(neurons))
+        array = self.arrays[leaf.source][draws]
+        if self.program[leaf.source].width is None:
+            read = grid.read(array, leaf.indices, tail=0)
+            return read.reshape(read.shape + (1,) * len(neurons))
+        read = grid.read(array[..., own] if leaf.neuron == OWN else array, leaf.indices, tail=1)
+        place = neurons.index(leaf.neuron)
+        return read.reshape((*read.shape[:-1], *(1,) * place, read.shape[-1], *(1,) * (len(neurons) - place - 1)))
+
+
+def _summed_axes(body: Expr) -> dict[str, str]:
+    """The bound indices of a body, by name, and the axes they run over."""
+    sums = sorted(body.atoms(AxisSum), key=lambda s: s.bound.name)
+    return {s.bound.name: s.axis for s in sums}
+
+
+def _summed(summand: Array, dimension: int, size: int) -> Array:
+    """The sum along one dimension of the grid; what does not vary along it counts `size` times."""
+    if summand.ndim == 0 or summand.shape[dimension] == 1:
+        return summand * size
+    return summand.sum(axis=dimension, keepdims=True)
+
+
+def _widths(program: Program, n: int, ratios: Mapping[str, float] | None) -> dict[str, int]:
+    """The widths other than n: in proportion to it, and at least 1."""
+    others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    return {w: max(1, round(n * float(ratio))) for w, ratio in others.items()}
+
+
+def run(
+    program: Program, n: int, seed: int, ratios: Mapping[str, float] | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """One draw of the program; see `Program.run`."""
+    width = whole_number(n)
+    if width is None or width < 1:
+        raise EvaluationError(f"run(n={n!r}): the width is a positive whole number.")
+    rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
+    try:
+        execution = Execution(program, width, 1, rng, ratios, given).run()
+    except MemoryError:
+        raise EvaluationError(f"run(n={n}): the arrays do not fit into memory; give a smaller width.") from None
+    arrays = {name: execution.arrays[p][0] for name, p in program.names.items()}
+    return {name: (float(a) if a.ndim == 0 else numpy.array(a)) for name, a in arrays.items()}
+
+
+__all__ = ["ARRAY_FUNCTIONS", "Array", "Execution", "evaluate", "run", "standard_normal_mean"]

@@ -1,0 +1,283 @@
+"""From recorded values to instructions: name what the user named, inline the rest, merge equals.
+
+A value becomes an instruction when it has a name, when a matrix multiplies it, when it is averaged,
+or when it is returned; everything else is written into the bodies that use it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import sympy
+from sympy import Expr, Integer, Symbol
+
+from tplimits.errors import ProgramError
+from tplimits.program.language.tracing import Trace
+from tplimits.program.language.values import Value
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, Lookup, axis_symbol, canonical_bound_axes, entries
+from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+
+#: operations of a body above which a map without a name becomes an instruction of its own
+_LONGEST = 1000
+#: averaged indices up to which all orders of averaging are recognised as one
+_SLOTS = 4
+
+
+class _Builder:
+    """Turns the values of one trace into a list of instructions."""
+
+    def __init__(self, trace: Trace, returned: Iterable[int]) -> None:
+        self.trace = trace
+        self.roots = self._find_roots(list(returned))
+        self.instructions: list[Instruction] = []
+        self.where: dict[int, int] = {}  # value -> instruction
+        self.known: dict[Instruction, int] = {}  # instruction without name -> position
+        self.inlined: dict[int, Expr] = {}
+
+    def _find_roots(self, returned: list[int]) -> set[int]:
+        """Which values become instructions: what has a name or is returned, and what those need."""
+        values = self.trace.values
+        roots = {u for u, v in enumerate(values) if v.origin.kind in ("matrix", "vector", "scalar")}
+        named = (*(u for _, u in self.trace.bindings), *self.trace.inherited.values(), *self.trace.forced)
+        stack = [*returned, *(u for u in named if not values[u].neurons)]
+        roots.update(stack)
+        seen: set[int] = set()
+        while stack:
+            uid = stack.pop()
+            if uid in seen:
+                continue
+            seen.add(uid)
+            value = values[uid]
+            if value.origin.kind != "map":
+                roots.add(uid)
+            for entry in _reads(value):
+                stack.append(entry.source)
+                # an index read from a table may say "no entry": then the whole value read there is zero
+                looks_up = any(isinstance(i, Lookup) for i in entry.indices)
+                is_operand = value.origin.kind in ("matmul", "avg")
+                if (looks_up or is_operand) and not self._is_entry(entry.source, roots, whole=looks_up):
+                    roots.add(entry.source)
+        self._split(roots, sorted(seen))
+        return {u for u in roots if u in seen or values[u].origin.kind in ("matrix", "vector", "scalar")}
+
+    def _split(self, roots: set[int], uids: list[int]) -> None:
+        """Make instructions of maps that would be too long to write out in their users."""
+        lengths: dict[int, int] = {}
+        for uid in uids:
+            value = self.trace.values[uid]
+            read = [0 if e.source in roots else lengths[e.source] for e in _occurrences(value.expr)]
+            lengths[uid] = sum(read) + value.expr.count_ops() + len(read)
+            if lengths[uid] > _LONGEST and not value.neurons:
+                roots.add(uid)
+
+    def _is_entry(self, uid: int, roots: set[int], whole: bool) -> bool:
+        """Whether a value is nothing but an entry of an instruction (a selection or a renaming).
+
+        `whole` asks that this entry exists at every index, so that it can itself be looked up.
+        """
+        value = self.trace.values[uid]
+        if uid in roots or value.origin.kind != "map":
+            return True
+        entry = value.expr
+        if not isinstance(entry, Entry) or (entry.neuron == NO_NEURON) != (value.width is None):
+            return False
+        looks_up = any(isinstance(i, Lookup) for i in entry.indices)
+        return not (whole and looks_up) and self._is_entry(entry.source, roots, whole or looks_up)
+
+    def build(self) -> None:
+        for uid in sorted(self.roots):
+            instruction = self._instruction(self.trace.values[uid])
+            position = self._same_as(instruction)
+            if position is None:
+                position = self.known.get(instruction)
+            if position is None:
+                position = len(self.instructions)
+                self.known[instruction] = position
+                self.instructions.append(replace(instruction, line=self.trace.values[uid].line))
+            self.where[uid] = position
+
+    def _same_as(self, instruction: Instruction) -> int | None:
+        """The instruction this one merely repeats: y = x."""
+        if isinstance(instruction, (OuterNonlin, ScalarNonlin)) and isinstance(instruction.body, Entry):
+            source = instruction.body.source
+            own = OWN if instruction.width else NO_NEURON
+            same = Entry(Integer(source), own, *self.trace.indices(instruction.axes))
+            if instruction.body == same and self.instructions[source].axes == instruction.axes:
+                return source
+        return None
+
+    def _instruction(self, value: Value) -> Instruction:
+        kind, data, axes = value.origin.kind, value.origin.data, value.axes
+        if kind == "matrix":
+            name, rows, columns = data
+            return InitialMatrix(name, axes, rows=rows, columns=columns)
+        if kind == "vector":
+            name, law = data
+            return InitialVector(name, axes, over=value.width or "n", law=law)
+        if kind == "scalar":
+            name, number = data
+            return InitialScalar(name, axes, value=number)
+        if kind == "matmul":
+            matrix, transposed, indices, operand = data
+            return MatMul(
+                "",
+                axes,
+                matrix=self.where[matrix],
+                transposed=transposed,
+                matrix_indices=indices,
+                operand=self._operand(operand),
+                over=value.width or "n",
+            )
+        if kind == "avg":
+            operand, over = data
+            return Avg("", axes, operand=self._operand(operand), over=over)
+        if kind == "outer":
+            integrand, slots, names, widths = data
+            body, order = _ordered_slots(canonical_bound_axes(self._resolve(integrand)), slots)
+            names, widths = tuple(names[i] for i in order), tuple(widths[i] for i in order)
+            return OuterNonlin(
+                "", axes, body=body, slots=slots, slot_names=names, slot_widths=widths, over=value.width or "n"
+            )
+        body = canonical_bound_axes(self._resolve(value.expr))
+        if value.width is None:
+            return ScalarNonlin("", axes, body=body)
+        return OuterNonlin("", axes, body=body, over=value.width)
+
+    def _operand(self, entry: Entry) -> Entry:
+        resolved = self._resolve(entry)
+        assert isinstance(resolved, Entry), resolved
+        return resolved
+
+    def _resolve(self, expr: Expr) -> Expr:
+        """Entries of values rewritten as entries of instructions, values without one written out."""
+        swap: dict[Expr, Expr] = {}
+        for entry in entries(expr):
+            uid, value = entry.source, self.trace.values[entry.source]
+            if uid in self.where:
+                swap[entry] = Entry(Integer(self.where[uid]), *entry.args[1:])
+                continue
+            if uid not in self.inlined:
+                self.inlined[uid] = self._resolve(value.expr)
+            change: dict[Expr, Expr] = {
+                axis_symbol(axis): index for axis, index in zip(value.axes, entry.indices, strict=True)
+            }
+            if entry.neuron not in (OWN, NO_NEURON):
+                change[OWN] = entry.neuron
+            swap[entry] = self.inlined[uid].xreplace({a: b for a, b in change.items() if a != b})
+        return _with_scaled_signs(expr, swap).xreplace(swap)
+
+
+def _with_scaled_signs(expr: Expr, swap: Mapping[Expr, Expr]) -> Expr:
+    """sign(y) as step(y) − step(−y) where a width stands in y.
+
+    Of sign(√n·θ) SymPy keeps sign(θ), though √n says at which scale θ is looked at.
+    """
+    scaled = {e for e, value in swap.items() if any(s.is_positive and not s.is_integer for s in value.free_symbols)}
+    signs = {node for node in expr.atoms(sympy.sign) if not scaled.isdisjoint(node.atoms(Entry))} if scaled else ()
+    return expr.xreplace({node: step(node.args[0]) - step(-node.args[0]) for node in signs})
+
+
+def _ordered_slots(body: Expr, slots: tuple[Symbol, ...]) -> tuple[Expr, tuple[int, ...]]:
+    """The body with its averaged indices renumbered so that the order of averaging does not matter."""
+    if len(slots) > _SLOTS:
+        return body, tuple(range(len(slots)))
+    orders = list(itertools.permutations(range(len(slots))))
+    bodies = [body.xreplace({slots[old]: slots[new] for new, old in enumerate(order)}) for order in orders]
+    first = min(range(len(orders)), key=lambda i: sympy.default_sort_key(bodies[i]))
+    return bodies[first], orders[first]
+
+
+def _occurrences(expr: Expr) -> Iterator[Entry]:
+    """The entries of an expression, each as often as it stands there."""
+    if isinstance(expr, Entry):
+        yield expr
+    else:
+        for argument in expr.args:
+            yield from _occurrences(argument)
+
+
+def _reads(value: Value) -> list[Entry]:
+    kind, data = value.origin.kind, value.origin.data
+    if kind == "matmul":
+        return [data[3]]
+    if kind == "avg":
+        return [data[0]]
+    if kind == "outer":
+        return list(entries(data[0]))
+    return list(entries(value.expr))
+
+
+def _display_names(builder: _Builder, returned: Mapping[str, int]) -> tuple[dict[str, int], dict[int, str]]:
+    """All names that can be asked for, and the one to print for each instruction."""
+    trace, where = builder.trace, builder.where
+    initial = {s.name: p for p, s in enumerate(builder.instructions) if s.name}
+    forced: dict[str, int] = {}
+    for uid, name in trace.forced.items():
+        if uid in where:
+            forced[name] = where[uid]
+            if initial.get(name, where[uid]) != where[uid]:
+                line = trace.values[uid].line
+                raise ProgramError(f"{line}: .named({name!r}) takes the name of an argument; choose another name.")
+    bindings = [(name, where[uid]) for name, uid in trace.bindings if uid in where]
+    others = [(name, where[uid]) for name, uid in (*trace.inherited.items(), *returned.items()) if uid in where]
+    numbered = _numbered(bindings)
+
+    printed = {position: name for name, position in forced.items()}
+    taken = set(forced)
+    for name, position in (*initial.items(), *numbered, *others):
+        if position not in printed and name not in taken:
+            printed[position] = name
+            taken.add(name)
+    for position in range(len(builder.instructions)):
+        if position not in printed:
+            printed[position] = next(c for c in _anonymous(position) if c not in taken)
+
+    aliases = {name: where[uid] for name, uid in trace.inherited_aliases.items() if uid in where}
+    names = {**dict(bindings), **aliases}  # a name bound several times stands for its last value
+    for name, position in (*initial.items(), *numbered, *others):
+        names.setdefault(name, position)
+    names.update(forced)
+    for position, name in printed.items():
+        names.setdefault(name, position)
+    return names, printed
+
+
+def _numbered(bindings: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The values of local variables in order, as h, h#2, h#3; h#1 is another way to ask for the first."""
+    counts: dict[str, int] = {}
+    numbered: list[tuple[str, int]] = []
+    for name, position in bindings:
+        counts[name] = counts.get(name, 0) + 1
+        numbered.append((name if counts[name] == 1 else f"{name}#{counts[name]}", position))
+    return [*numbered, *((f"{name}#1", position) for name, position in numbered if counts.get(name, 0) > 1)]
+
+
+def _anonymous(position: int) -> Iterator[str]:
+    """Names for an instruction that has none: its number, with as many underscores as it takes."""
+    return ("_" * i + str(position + 1) for i in itertools.count(1))
+
+
+def instructions_of(
+    trace: Trace, returned: Mapping[str, int]
+) -> tuple[tuple[Instruction, ...], dict[str, int], dict[int, int]]:
+    """The instructions of a finished trace, the names, and where each value went.
+
+    `returned` gives the returned values, under names used where the user gave none.
+    """
+    builder = _Builder(trace, returned.values())
+    builder.build()
+    names, printed = _display_names(builder, returned)
+    named = tuple(replace(s, name=printed[i]) for i, s in enumerate(builder.instructions))
+    return named, names, builder.where

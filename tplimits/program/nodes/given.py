@@ -1,0 +1,176 @@
+"""What users give beside a program: seeds, counts, numbers by name, executors; refused where they come in."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError, ProgramError, TplimitsError
+from tplimits.program.language.tracing import exact
+
+
+def whole_number(value: Any) -> int | None:
+    """The value as an int, or None when it is not a whole number.
+
+    >>> whole_number(3), whole_number(3.5), whole_number(True)
+    (3, None, None)
+    """
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def whole_from(name: str, value: Any, least: int, error: type[TplimitsError]) -> int:
+    """A whole number that is not below `least`."""
+    number = whole_number(value)
+    if number is None or number < least:
+        raise error(f"{name}={value!r}: give a whole number, at least {least}.")
+    return number
+
+
+def exact_number(name: str, value: Any, error: type[TplimitsError]) -> Expr:
+    """A finite real number as an exact expression; anything else is refused (text is never read as a formula).
+
+    >>> exact_number("c", 0.75, EvaluationError)
+    3/4
+    """
+    try:
+        number = None if isinstance(value, (bool, numpy.bool_)) else value if isinstance(value, Expr) else exact(value)
+    except (TypeError, ValueError, OverflowError, ProgramError):
+        number = None
+    if number is None or number.free_symbols or not number.is_finite or not number.is_real:
+        raise error(f"{name}={value!r}: give a finite number.")
+    return number
+
+
+def finite_number(name: str, value: Any, error: type[TplimitsError]) -> float:
+    """A finite real number as a float."""
+    number = float(exact_number(name, value, error))
+    if not math.isfinite(number):
+        raise error(f"{name}={value!r}: give a finite number, below 1e308.")
+    return number
+
+
+def positive_number(name: str, value: Any, error: type[TplimitsError]) -> float:
+    """A finite number above zero as a float."""
+    try:
+        number = finite_number(name, value, error)
+    except error:
+        number = 0.0
+    if not number > 0:
+        raise error(f"{name}={value!r}: give a positive, finite number.")
+    return number
+
+
+def width_ratios(program: str, widths: Sequence[str], ratios: Any, error: type[TplimitsError]) -> dict[str, Expr]:
+    """The ratio of each of a program's widths to n, as given or 1; anything but positive numbers is refused."""
+    given = by_name(ratios, "ratios", error)
+    for name, value in given.items():
+        if name not in widths:
+            known = ", ".join(widths) or "none"
+            raise error(f"ratios={{{name!r}: …}}: the widths of `{program}` besides n are {known}.")
+        try:
+            positive = exact_number(name, value, error) > 0
+        except error:
+            positive = False
+        if not positive:
+            raise error(f"ratios={{{name!r}: {value!r}}}: a ratio of widths is a positive number.")
+    return {name: exact_number(name, given.get(name, 1), error) for name in widths}
+
+
+def seed_number(seed: Any, error: type[TplimitsError]) -> int:
+    """A seed: a whole number, 0 or more."""
+    value = whole_number(seed)
+    if value is None or value < 0:
+        raise error(f"seed={seed!r}: a seed is a whole number, 0 or more.")
+    return value
+
+
+def by_name(value: Any, option: str, error: type[TplimitsError]) -> dict[str, Any]:
+    """What an option gives by name; None gives nothing."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise error(f'{option}={value!r}: give names and numbers as in {option}={{"k": 2}}.')
+    for name in value:
+        if not isinstance(name, str):
+            raise error(f'{option}={value!r}: {name!r} is not a name; give names and numbers as in {{"k": 2}}.')
+    return dict(value)
+
+
+def named_once(option: Any, named: Mapping[str, Any], call: str, error: type[TplimitsError]) -> dict[str, Any]:
+    """Constants and data given through `constants=` and by keyword, together."""
+    listed = by_name(option, "constants", error)
+    twice = sorted(set(listed) & set(named))
+    if twice:
+        raise error(f"{call}: `{twice[0]}` is given twice; give it by keyword or in constants=.")
+    return {**listed, **named}
+
+
+def working_executor(executor: Any, error: type[TplimitsError]) -> None:
+    """Refuse an executor that cannot take work."""
+    if executor is not None and not (hasattr(executor, "submit") and hasattr(executor, "map")):
+        raise error(
+            f"executor={executor!r}: give an executor of concurrent.futures, such as ProcessPoolExecutor(), or None."
+        )
+
+
+def sent_to(executor: Any, values: Mapping[str, Any], error: type[TplimitsError]) -> None:
+    """Refuse functions that an executor cannot send to its processes."""
+    if not any(kind.__module__ == "concurrent.futures.process" for kind in type(executor).__mro__):
+        return
+    for name, value in values.items():
+        try:
+            pickle.dumps(value)
+        except Exception as problem:  # pickling runs the code of users
+            raise error(
+                f"{name}= cannot be sent to the processes of the executor ({type(problem).__name__}): define the "
+                "function at the top of a module, not as a lambda, or give a ThreadPoolExecutor, or none."
+            ) from None
+
+
+def can_be_called(function: Any, *arguments: Any) -> bool:
+    """Whether a function takes these arguments; of built-in functions without a signature, whether it is one.
+
+    >>> can_be_called(lambda t: t, 0), can_be_called(lambda: 1, 0), can_be_called(lambda f, t=0: f, None, 0)
+    (True, False, True)
+    """
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # built-in functions without a signature take one argument
+        return len(arguments) == 1
+    return True
+
+
+def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
+    """An array of finite real numbers, given for `name`."""
+    try:
+        if numpy.ma.is_masked(value):
+            raise EvaluationError(
+                f"`{name}` is a masked array, whose mask would be lost: fill it, and give a mask as data."
+            )
+        found = numpy.asarray(value)
+        if numpy.iscomplexobj(found):
+            raise EvaluationError(f"`{name}` is given complex numbers; programs are real: give the real part.")
+        number = found.dtype.kind in "biufO" and value is not None
+        array = numpy.array(found, dtype=numpy.float64) if number else None
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None:
+        kind = isinstance(value, numpy.ndarray) and f"an array of dtype {value.dtype}"
+        what = kind or f"a value of type {type(value).__name__}"
+        raise EvaluationError(f"`{name}` is given {what}; it takes an array of numbers.")
+    if not numpy.isfinite(array).all():
+        raise EvaluationError(f"`{name}` has NaN or infinite entries.")
+    return array

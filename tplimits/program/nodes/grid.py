@@ -1,0 +1,62 @@
+"""Reading arrays at index expressions: finite axes as the dimensions of a grid.
+
+A body is evaluated on a fixed grid of dimensions (draw, finite axes, summed axes, α, β1, ..., βr), so
+broadcasting by name is broadcasting by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.program.nodes.entries import Lookup
+from tplimits.program.nodes.evaluate import Array
+
+
+class Grid:
+    """The finite axes of a computation, in order, with their sizes; `tables` are the integer look-ups.
+
+    >>> from tplimits.program.nodes.entries import axis_symbol
+    >>> grid = Grid({"token": 2, "key": 3})
+    >>> x = numpy.arange(3.0)[None]  # one draw of an array over three entries
+    >>> grid.read(x, (axis_symbol("key"),), tail=0).shape
+    (1, 1, 3)
+    >>> grid.read(x, (sympy.Integer(2),), tail=0).tolist()
+    [[[2.0]]]
+    """
+
+    def __init__(self, sizes: Mapping[str, int], tables: Sequence[NDArray[numpy.int64]] = ()) -> None:
+        self.sizes, self.tables = dict(sizes), tables
+        self._order = list(self.sizes)
+
+    def dimension(self, axis: str) -> int:
+        """The dimension of an axis in arrays on the grid; dimension 0 counts draws."""
+        return 1 + self._order.index(axis)
+
+    def positions(self, index: Expr) -> int | NDArray[numpy.int64]:
+        """An index expression as an integer, or as integers that broadcast over the axes of the grid."""
+        if isinstance(index, sympy.Integer):
+            return int(index)
+        if isinstance(index, Lookup):
+            found: NDArray[numpy.int64] = self.tables[index.table][tuple(map(self.positions, index.indices))]
+            return found
+        behind = len(self._order) - self.dimension(index.name)
+        return numpy.arange(self.sizes[index.name]).reshape((-1,) + (1,) * behind)
+
+    def read(self, array: Array, indices: Sequence[Expr], tail: int) -> Array:
+        """`array[:, *indices, ...]` with dimensions (draw, *axes, last `tail` of the array); −1 reads zero."""
+        places: list[Any] = [self.positions(i) for i in indices]
+        picked = array[(slice(None), *places)] if places else array
+        full = numpy.broadcast_shapes(*(numpy.shape(p) for p in places))
+        full = (1,) * (len(self._order) - len(full)) + full
+        picked = picked.reshape((array.shape[0], *full, *array.shape[array.ndim - tail :]))
+        for index, place in zip(indices, places, strict=True):
+            if isinstance(index, Lookup) and numpy.min(place) < 0:
+                present = (numpy.broadcast_to(place, full) >= 0).reshape((1, *full, *(1,) * tail))
+                picked = numpy.where(present, picked, 0.0)
+        return picked

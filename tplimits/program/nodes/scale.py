@@ -1,0 +1,113 @@
+"""Powers of the width: exponents are exact rationals, and an expression's order in n is decided.
+
+>>> x = sympy.Symbol("x", real=True)
+>>> str(irrational_power(N ** sympy.sqrt(2) * x))
+'n**(sqrt(2))'
+>>> at_infinity(3 + x / sympy.sqrt(N))
+3
+>>> at_infinity(1 / sympy.sqrt(x + 1 / sympy.sqrt(N)))
+1/sqrt(x)
+>>> highest_power(N * x - N * x + x / N), highest_power(x / N ** Rational(1, 3) + N ** Rational(-1, 2))
+(-1, -1/3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sympy
+from sympy import Expr, Rational, Symbol
+
+from tplimits.program.nodes.entries import Entry, N
+
+_ROOT = Symbol("n^(-1/q)", positive=True)
+
+
+def irrational_power(expr: Expr, widths: Iterable[Symbol] = (N,)) -> Expr | None:
+    """A power of a width whose exponent is not a rational number, or None.
+
+    exp of a width is such a power; exp of what stays bounded as widths grow, as in the mean of exp(g/√n), is not, nor
+    is exp of a scaled entry, as in a softmax of fluctuations.
+    """
+    symbols = expr.free_symbols.intersection(widths)
+    if not symbols:
+        return None
+    for power in expr.atoms(sympy.Pow):
+        if power.exp.free_symbols & symbols and not (power.base.is_Rational and _bounded(power.exp, symbols)):
+            return power
+        if not power.exp.is_Rational and power.base.free_symbols & symbols:
+            return power
+    own = [e for e in expr.atoms(sympy.exp) if e.free_symbols & symbols and not e.has(Entry)]
+    return next((e for e in own if not _bounded(e.args[0], symbols)), None)
+
+
+def _bounded(expr: Expr, widths: Iterable[Symbol]) -> bool:
+    """Whether an expression is a sum of non-positive powers of widths, with coefficients that do not depend on them."""
+    try:
+        power = highest_power(expr.xreplace(dict.fromkeys(widths, N)))
+    except ValueError:
+        return False
+    return power is None or power <= 0
+
+
+def _denominator(expr: Expr) -> int:
+    """A q such that expr holds only powers of n^(1/q)."""
+    q = 1
+    for power in expr.atoms(sympy.Pow):
+        if power.base.has(N):
+            q = sympy.ilcm(q, Rational(power.exp).q)
+    return int(q) * (2 if q % 2 else 1)
+
+
+def in_root(expr: Expr) -> tuple[Expr, Symbol, int]:
+    """The expression in ε = n^(−1/q): (expression, ε, q)."""
+    q = _denominator(expr)
+    return expr.xreplace({N: _ROOT ** (-q)}), _ROOT, q
+
+
+def highest_power(expr: Expr) -> Rational | None:
+    """The leading exponent of n in a sum of powers of n, or None for zero.
+
+    Raises ValueError when n stands inside a function, where no single power leads.
+    """
+    series, root, q = in_root(sympy.expand(expr))
+    series = sympy.expand(series)
+    if series == 0:
+        return None
+    exponents = []
+    for term in sympy.Add.make_args(series):
+        coefficient, power = term.as_independent(root)
+        if power.has(sympy.Function) or coefficient.has(root):
+            raise ValueError(f"n stands inside a function in {term}")
+        base, exponent = power.as_base_exp()
+        if power != 1 and base != root:
+            raise ValueError(f"n stands inside a function in {term}")
+        exponents.append(-Rational(0 if power == 1 else exponent, q))
+    return max(exponents)
+
+
+def at_infinity(expr: Expr) -> Expr:
+    """The limit n → ∞ of an expression that holds only non-positive powers of n.
+
+    Raises ValueError, with the offending power, when a positive power does not cancel.
+    """
+    if not expr.has(N):
+        return expr
+    small, root, q = in_root(expr)
+    if not _positive_powers(small, root):
+        return small.xreplace({root: sympy.S.Zero})
+    small = sympy.expand(small)
+    offending = _positive_powers(small, root)
+    if offending:
+        raise ValueError(str(offending[0].xreplace({root: N ** Rational(-1, q)})))
+    return small.xreplace({root: sympy.S.Zero})
+
+
+def _positive_powers(expr: Expr, root: Symbol) -> list[Expr]:
+    """The powers of n with a positive exponent, written in the root; 1/(c + 1/√n) is none for c ≠ 0."""
+    found = [p for p in expr.atoms(sympy.Pow) if p.base.has(root) and p.exp.is_negative]
+    return [p for p in found if _vanishes(p.base.xreplace({root: sympy.S.Zero}))]
+
+
+def _vanishes(base: Expr) -> bool:
+    return base == 0 or base.has(sympy.zoo, sympy.nan, sympy.oo)

@@ -1,0 +1,1 @@
+"""Powers of n counted through a network, and what they decide."""

@@ -1,0 +1,186 @@
+"""Assumption 2.8.2 of Yang & Littwin on activations and update functions, under which Thms 2.8.12 to 2.8.19 are proved.
+
+    1. φ and φ′ are nonnegative and pseudo-Lipschitz,     2. φ(x) > 0 for x > 0,
+    3. t^δ φ(x/t) → relu(x)^δ uniformly as t → 0, for a δ > 0,     4. Q_t is pseudo-Lipschitz, Q_0 preserves signs.
+
+With y = x/t the distance in 3 is t^δ sup_y |φ(y) − relu(y)^δ|: φ − relu^δ has to be bounded.  A factor in front of φ is
+part of the weights behind it and is left out.  Softplus and its powers satisfy 1 to 3; gelu, which Remark 2.8.4 names,
+is negative for x < 0, and relu′ jumps, which the remark expects to do no harm.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
+from tplimits.program.nodes.kinds import Avg, OuterNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.optimizers.regularity import lost_by, value_at
+
+#: the argument of an activation
+X = Symbol("x", real=True)
+#: where signs are looked at, and where growth is
+_POINTS = tuple(sympy.Rational(k, 8) for k in (*range(1, 33), 40, 48, 64, 96))
+_FAR = tuple(sympy.Integer(10) ** k for k in (4, 6, 8))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether the assumption holds for a function: True, False, or None where it is not established; and why not."""
+
+    function: Expr
+    holds: bool | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.holds:
+            return f"holds for {self.function}"
+        return f"{'fails' if self.holds is False else 'is not established'} for {self.function}: {self.reason}"
+
+
+def judged(φ: Expr) -> Finding:
+    """The assumption for an activation φ(x), its first part that fails.
+
+    >>> from tplimits.program.nodes.functions import gelu, relu, softplus
+    >>> print(judged(softplus(X) ** 2), judged(gelu(X)), judged(relu(X)), sep="; ")
+    holds for softplus(x)**2; fails for gelu(x): φ(-1/8) < 0; fails for relu(x): φ′ is not pseudo-Lipschitz at 0
+    """
+    if φ.atoms(Entry):
+        return Finding(φ, None, "it depends on scalars")
+    slope = φ.diff(X)
+    for text, f in (("φ", φ), ("φ′", slope)):
+        below = next((p for p in _both_sides() if (v := _value(f, p)) is not None and v < 0), None)
+        if below is not None:
+            return Finding(φ, False, f"{text}({below}) < 0")
+    zero = next((p for p in _POINTS if (v := _value(φ, p)) is not None and v <= 0), None)
+    if zero is not None:
+        return Finding(φ, False, f"φ({zero}) is not positive")
+    for text, f in (("φ", φ), ("φ′", slope)):
+        for at in _corners(φ):
+            lost = lost_by(_written(f).xreplace({X: X + at}), X)
+            if lost is not None:
+                where = "" if lost.endswith("polynomial") else f" at {at}"
+                return Finding(φ, False, f"{text} is not pseudo-Lipschitz{where}")
+    if not _is_like_relu(φ):
+        return Finding(φ, False, "φ − relu^δ is bounded for no δ > 0")
+    if not all(bounds(f)[0] >= 0 for f in (φ, slope)):
+        return Finding(φ, None, "no negative value of φ or φ′ was found, and none was excluded")
+    return Finding(φ, True)
+
+
+def findings(network: Program, optimizers: tuple[Optimizer, ...]) -> tuple[Finding, ...]:
+    """What the assumption says of the activations of a network and of its optimizers."""
+    seen = dict.fromkeys(φ for s in _forward(network) for φ in activations(s.body))
+    found = [judged(φ) for φ in seen] or [Finding(X, False, "there is no activation, and φ(-1) < 0")]
+    for optimizer in dict.fromkeys(optimizers):
+        Q = Symbol(f"Q of {optimizer}")
+        if not optimizer.sign_preserving:
+            found.append(Finding(Q, False, "Q_0 does not preserve signs"))
+        elif optimizer.lost_hypothesis:
+            found.append(Finding(Q, False, optimizer.lost_hypothesis.partition(";")[0]))
+    return tuple(found)
+
+
+def activations(body: Expr) -> Iterator[Expr]:
+    """The functions φ(x) that a body applies to affine combinations x of vectors; those of several are left out."""
+    if _is_affine(body):
+        return
+    if isinstance(body, (sympy.Add, sympy.Mul, AxisSum)) and len(_arguments(body)) > 1:
+        parts: dict[frozenset[Expr], list[Expr]] = {}
+        for part in body.args[:1] if isinstance(body, AxisSum) else body.args:
+            parts.setdefault(_arguments(part), []).append(part)
+        for same in parts.values():
+            yield from activations(body.func(*same) if isinstance(body, sympy.Mul) else sympy.Add(*same))
+        return
+    arguments = _arguments(body)
+    if len(arguments) == 1:
+        (argument,) = arguments
+        φ = body.xreplace({argument: X})
+        yield φ.as_independent(X, as_Add=False)[1] if not φ.atoms(Entry) else φ
+
+
+def _forward(network: Program) -> Iterator[OuterNonlin]:
+    """Functions of vectors, but for those that are only averaged, as squares in a norm are."""
+    for position, s in enumerate(network):
+        users = [network[p] for p in network.graph.successors(position)]
+        if isinstance(s, OuterNonlin) and not s.slots and not (users and all(isinstance(u, Avg) for u in users)):
+            yield s
+
+
+def _is_vector(entry: Entry) -> bool:
+    return entry.neuron != NO_NEURON
+
+
+def _is_free(expr: Expr) -> bool:
+    return not any(map(_is_vector, expr.atoms(Entry)))
+
+
+def _is_affine(expr: Expr) -> bool:
+    """Whether an expression is a combination of vectors, with scalars, numbers and data as coefficients."""
+    if _is_free(expr) or isinstance(expr, Entry):
+        return True
+    if isinstance(expr, AxisSum):
+        return _is_affine(expr.summand)
+    if isinstance(expr, sympy.Add):
+        return all(map(_is_affine, expr.args))
+    if isinstance(expr, sympy.Mul):
+        moving = [f for f in expr.args if not _is_free(f)]
+        return len(moving) == 1 and _is_affine(moving[0])
+    return False
+
+
+def _arguments(expr: Expr) -> frozenset[Expr]:
+    """The affine combinations of vectors that an expression is a function of."""
+    if _is_free(expr):
+        return frozenset()
+    return frozenset((expr,)) if _is_affine(expr) else frozenset().union(*map(_arguments, expr.args))
+
+
+def _both_sides() -> Iterator[Expr]:
+    for p in _POINTS:
+        yield -p
+        yield p
+
+
+def _value(f: Expr, at: Expr) -> Expr | None:
+    """A function at a point, None where it has no value that is told."""
+    found = value_at(_written(f), X, at)
+    return None if found is sympy.nan else found
+
+
+def _written(f: Expr) -> Expr:
+    """A function in heads that SymPy has numbers for."""
+    return functions.elementary(f).replace(functions.softplus, lambda x: sympy.log(1 + sympy.exp(x)))
+
+
+def _corners(φ: Expr) -> tuple[Expr, ...]:
+    """0, and where the arguments of functions with a kink are zero."""
+    found = [sympy.S.Zero]
+    for kink in functions.kinks(φ):
+        if kink.diff(X).is_number and kink.diff(X) != 0:
+            found.append(-kink.xreplace({X: sympy.S.Zero}) / kink.diff(X))
+    return tuple(dict.fromkeys(found))
+
+
+def _is_like_relu(φ: Expr) -> bool:
+    """Whether φ − c relu^δ is bounded, as far as arguments up to 10^8 tell."""
+    found = {sign * p: _value(φ, sign * p) for p in _FAR for sign in (1, -1)}
+    values = {p: v for p, v in found.items() if v is not None}
+    if len(values) < len(found) or not values[_FAR[-1]] > 0:
+        return False
+    right, left = [values[p] for p in _FAR], [abs(values[-p]) for p in _FAR]
+    δ = sympy.nsimplify(sympy.N(sympy.log(right[2] / right[1], 100)), rational=True, tolerance=1e-4)
+    c = right[2] / _FAR[2] ** δ
+    apart = [abs(v - c * p**δ) for v, p in zip(right, _FAR, strict=True)]
+    return bool(δ > 0 and all(b <= a + 1 for seen in (apart, left) for a, b in itertools.pairwise(seen)))
+
+
+__all__ = ["Finding", "activations", "findings", "judged"]

@@ -1,0 +1,269 @@
+"""Powers of n counted on a network's total program: forward, backward, and the updates of its parameters.
+
+A matrix with entries n^(−½ − e) that moves by n^(−m) an entry takes x of size n^s to W x of size n^(s − e), and changes
+it by n^(1 − m + s), since updates are aligned with what they were made from.
+
+An average is n^(−½) of what is averaged where the mean vanishes, which the kets tell (`means`): at the start, and later
+for what scalars change, where the mean vanishes whatever they are.  Such averages that the program multiplies by powers
+of n, as logits over √n, are aligned with the gradients through them alone, and change by n^(−½) of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import networkx
+import sympy
+
+from tplimits.program.network.backward import Backward
+from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import Roles, roles
+from tplimits.program.parametrization.table import Parametrization
+from tplimits.regimes.classification.derivation.means import Means
+from tplimits.regimes.classification.derivation.passes import Passes, as_fraction
+from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
+from tplimits.regimes.classification.derivation.sizes import NOTHING, Power, Size
+
+#: steps of training that are counted; powers settle after a few, or grow without end
+STEPS = 8
+
+
+@dataclass(frozen=True)
+class Step:
+    """Powers of n at one time.
+
+    `sizes` are those of all forward values by position, `gradients` of scaled gradients by name, `reads` of the
+    features that each readout multiplies; `arguments` are the largest powers inside of functions, by position.
+    """
+
+    sizes: Mapping[int, Size]
+    output: Size
+    gradients: Mapping[str, Power]
+    reads: Mapping[str, Size]
+    arguments: Mapping[int, Size]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The powers of n of a network in training, step by step; exponents have to be numbers."""
+
+    network: Program
+    parametrization: Parametrization
+    optimizer: Any
+    steps: tuple[Step, ...] = field(init=False, repr=False, hash=False, compare=False)
+    #: the power of n by which an entry of each parameter moves, at its largest
+    rates: Mapping[str, Power] = field(init=False, repr=False, hash=False, compare=False)
+    #: the same by the gradients through one average alone, for those in `multiplied`
+    own: Mapping[int, Mapping[str, Power]] = field(init=False, repr=False, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._counted()
+
+    @cached_property
+    def exponents(self) -> dict[str, Exponents]:
+        """The exponents of each parameter."""
+        return self.parametrization.of(self.network)
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What the parameters are."""
+        return roles(self.network)
+
+    @cached_property
+    def passes(self) -> Passes:
+        """The passes that count."""
+        return Passes(self.network, self.exponents)
+
+    @property
+    def backward(self) -> Backward:
+        """The total program."""
+        return self.passes.backward
+
+    @property
+    def means(self) -> Means:
+        """Which averages, and whether the output, have the mean zero."""
+        return self.passes.means
+
+    @cached_property
+    def hidden(self) -> tuple[int, ...]:
+        """Forward values that data and parameters enter, without those that readouts enter: the features.
+
+        What is returned is one where there is no readout.
+        """
+        graph = self.network.graph
+        readouts = {self.network.initial_names[r] for r in self.roles.named("readout")}
+        trained = {self.network.initial_names[p] for p in self.exponents}
+        found = []
+        for position, s in enumerate(self.network):
+            behind = networkx.ancestors(graph, position)
+            if s.operands and behind & set(self.network.inputs) and behind & trained and not behind & readouts:
+                found.append(position)
+        return tuple(
+            p for p in found if p not in self.network.returns or (not readouts and p == self.network.returns[0])
+        )
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        """The powers of n that the program holds."""
+        return scaling_of(self.network, self.parametrization)
+
+    @cached_property
+    def scales(self) -> dict[str, Fraction]:
+        """The size of a feature where everything nonlinear and all that is read is of order 1: n^0 but for factors."""
+        powers = self.scaling.positions
+        found = {self.name(p): as_fraction(powers[p]) for p in self.hidden}
+        return found | {self.reading(r): -as_fraction(self.scaling.parameters[r]) for r in self.steps[0].reads}
+
+    @property
+    def features_move(self) -> Power:
+        """The largest power of n by which features move, next to their scale, late in training."""
+        moves = self.moves(len(self.steps) - 1)
+        return max((moves[name] - scale for name, scale in self.scales.items()), default=NOTHING)
+
+    @cached_property
+    def starts(self) -> list[tuple[str, Power, Power]]:
+        """Name, power at the start, and power in a natural one, of features, and of vectors and scalars themselves.
+
+        A natural start has a + b = ½ in matrices and 0 elsewhere, but for powers of n that the program multiplies by.
+        """
+        natural = self._natural
+        pairs = [(self.name(p), self.steps[0].sizes[p], natural.steps[0].sizes[p]) for p in self.hidden]
+        pairs += [(self.reading(r), size, natural.steps[0].reads[r]) for r, size in self.steps[0].reads.items()]
+        pairs += [
+            (
+                name,
+                self.steps[0].sizes[self.network.initial_names[name]],
+                natural.steps[0].sizes[self.network.initial_names[name]],
+            )
+            for name in self.roles.named("vector", "scalar")
+        ]
+        return [(name, now.start, then.start) for name, now, then in pairs]
+
+    @cached_property
+    def natural(self) -> dict[str, Power]:
+        """The power at a natural start of each feature."""
+        return {name: power for name, _, power in self.starts}
+
+    @cached_property
+    def _natural(self) -> Counting:
+        return replace(self, parametrization=_natural(self))
+
+    def moves(self, t: int) -> dict[str, Power]:
+        """The power of n of the change since the start after t steps, of each feature and of f; −∞ if there is none."""
+        return self._moves(self.steps[min(t, len(self.steps) - 1)])
+
+    def moved_by(self, name: str) -> dict[str, Power]:
+        """The powers of what the updates of one parameter change, at the size that they have beside all others."""
+        alone = {c: {name: kept[name]} for c, kept in self.own.items()}
+        sizes = self.passes.sizes(self.backward.program, {name: self.rates[name]}, self.passes.aligned(alone))
+        return self._moves(self._step(*sizes))
+
+    def _moves(self, step: Step) -> dict[str, Power]:
+        found = {self.name(p): step.sizes[p].change for p in self.hidden}
+        found |= {self.reading(r): size.change for r, size in step.reads.items()}
+        return found | {"f": step.output.move}
+
+    @property
+    def readout_at_start(self) -> Power:
+        """The power of n of f_0 without the scalars that are added to it."""
+        return self._summed(self.steps[0].sizes).start
+
+    def name(self, position: int) -> str:
+        """How a value is called."""
+        return self.network[position].name
+
+    @cached_property
+    def vectors(self) -> tuple[str, ...]:
+        """The features that are vectors, each once: what a readout multiplies may have a name of its own."""
+        found = {p: self.name(p) for p in self.hidden if self.network[p].width is not None}
+        for readout in self.steps[0].reads:
+            found.setdefault(self.backward.gradients[readout][0].gradient.source, self.reading(readout))
+        return tuple(found.values())
+
+    def reading(self, readout: str) -> str:
+        """How the features that a readout multiplies are called."""
+        return f"what {readout} reads"
+
+    # -- one pass -----------------------------------------------------------------------------
+
+    def _counted(self) -> None:
+        """Steps, and how entries of parameters move: by all gradients, and by those through single averages."""
+        moves: dict[str, Power] = {}
+        own: dict[int, dict[str, Power]] = {c: {} for c in self.passes.multiplied}
+        found = []
+        for _ in range(STEPS + 1):
+            sizes, arguments = self.passes.sizes(self.backward.program, moves, self.passes.aligned(own))
+            step = self._step(sizes, arguments)
+            found.append(step)
+            fresh = {name: self._move(name, step) for name in self.exponents}
+            moves = {name: max(moves.get(name, NOTHING), power) for name, power in fresh.items()}
+            for c, kept in own.items():
+                shares = self.passes.shares(c, sizes, moves)
+                own[c] = {name: max(kept.get(name, NOTHING), fresh[name] + shares[name]) for name in fresh}
+        for name, value in (("steps", tuple(found)), ("rates", moves), ("own", own)):
+            object.__setattr__(self, name, value)
+
+    def _move(self, name: str, step: Step) -> Power:
+        """The power of n by which an entry of the program's parameter moves in a step."""
+        e, scaled = self.exponents[name], step.gradients[name]
+        if scaled == NOTHING:
+            return NOTHING
+        optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
+        extra = optimizer.extra_power(self.roles.kinds[name], e)
+        return updated(optimizer, scaled) - as_fraction(e.a + e.c + extra)
+
+    def _step(self, sizes: Mapping[int, Size], arguments: Mapping[int, Size]) -> Step:
+        gradients = {name: self._gradient(name, sizes) for name in self.exponents}
+        forward = {p: sizes[p] for p in range(len(self.network))}
+        reads = {
+            name: sizes[self.backward.gradients[name][0].gradient.source]
+            for name in self.roles.named("readout")
+            if self.backward.gradients[name]
+        }
+        return Step(forward, self._output(sizes), gradients, reads, arguments)
+
+    def _output(self, sizes: Mapping[int, Size]) -> Size:
+        """f: the sum of what is returned, and the scalars added to it."""
+        f = self._summed(sizes)
+        if len(self.network.returns) == 1:
+            return f
+        shift = sizes[self.network.returns[1]]
+        return Size(max(f.start, shift.start), max(f.move, shift.change))
+
+    def _summed(self, sizes: Mapping[int, Size]) -> Size:
+        """n^(−a_out) times the sum of what is returned, n^(1 − a_out) times its average."""
+        returned = self.network.returns[0]
+        mean = self.passes.averaged(returned, sizes[returned]).times(1 - as_fraction(self.parametrization.a_out))
+        return Size(mean.start, mean.change)
+
+    def _gradient(self, name: str, sizes: Mapping[int, Size]) -> Power:
+        """The power of n of n^d g, g the gradient with respect to w."""
+        e, a_out = self.exponents[name], as_fraction(self.parametrization.a_out)
+        scalar = self.roles.kinds[name] == "scalar"
+        found = [self.passes.gradient(self.backward, name, sizes) - a_out]
+        for use in self.backward.shift_gradients[name]:
+            found.append(sizes[use.gradient.source].total - (0 if scalar else 1))
+        return max(found) + as_fraction(e.d - e.a)
+
+
+def updated(optimizer: Optimizer, scaled: Power) -> Power:
+    """The power of n of Q_t, where n^d g has size n^scaled."""
+    if optimizer.degree is not None:
+        return scaled * optimizer.degree
+    return scaled if not optimizer.is_bounded else min(scaled, Fraction(0))
+
+
+def _natural(counting: Counting) -> Parametrization:
+    """The parametrization with starts of order 1, next to the powers of n that the program multiplies them by."""
+    shifts = counting.scaling.parameters
+    starts = {
+        name: Exponents(-shifts[name], sympy.S.Half if kind == "matrix" else sympy.S.Zero, *(sympy.S.Zero,) * 2)
+        for name, kind in counting.roles.kinds.items()
+    }
+    return replace(counting.parametrization, by_name=starts)

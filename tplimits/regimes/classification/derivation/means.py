@@ -1,0 +1,148 @@
+"""Which means vanish, asked of the kets of the total program: forward and backward.
+
+An average over n neurons is of the order of what is averaged, or n^(−½) of it where the mean is zero.  Whether it is
+zero is derived by the recursion of kernels: at the limits of all scalars, and with scalars of any value, since training
+moves scalars, and what cancels between two of them at the start (the mean in a LayerNorm) does not cancel then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import networkx
+from sympy import Expr, Integer
+
+from tplimits.errors import NoLimitError
+from tplimits.program.network.backward import Backward, backpropagation
+from tplimits.program.network.tangent import Tangent
+from tplimits.program.nodes.entries import Entry, axis_symbol, constant_symbol
+from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
+from tplimits.regimes.kernels.derivation.leaves import Of
+from tplimits.regimes.kernels.derivation.recursion import Recursion
+
+
+@dataclass(frozen=True)
+class Means:
+    """What vanishes in a total program, by position: averages, and what is returned, whose entries are summed.
+
+    `centred` have the mean zero at the start, `always` whatever values scalars have.  `zeros` are scalars of the
+    network whose limit is zero.  `unknown` holds why a mean is not known; it is taken not to vanish.
+    """
+
+    centred: frozenset[int]
+    always: frozenset[int]
+    zeros: frozenset[int] = frozenset()
+    unknown: Mapping[int, str] = field(default_factory=dict, compare=False)
+
+
+@lru_cache(maxsize=32)
+def total_of(network: Program) -> Backward:
+    """The total program of a network."""
+    return backpropagation(network)
+
+
+@lru_cache(maxsize=32)
+def means_of(network: Program) -> Means:
+    """The means of a network and of its gradients.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def gated(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    ...     x = tp.sum(U * ξ, over="d")
+    ...     return v * x * tp.avg(x * (W @ x))
+    >>> found = means_of(gated)
+    >>> sorted(gated[p].name for p in found.centred if p < len(gated))
+    ['_8', 'return']
+    """
+    program = total_of(network).program
+    sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
+    sums[network.returns[0]] = network.returns[0]
+    always, unknown = _for_any_scalars(program, sums)
+    limits = _limits(program) or _limits(network)
+    if limits is None:
+        return Means(always, always, frozenset(), unknown)
+    start = frozenset(p for p in sums if p < len(limits.program) and _is_seen_to_vanish(limits, p))
+    scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
+    zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
+    return Means(always | start, always, zeros, {p: why for p, why in unknown.items() if p not in start})
+
+
+def _limits(program: Program) -> Recursion | None:
+    """The recursion at the limits of scalars; None where one diverges, which the powers that are counted tell."""
+    try:
+        return _recursion(program)
+    except NoLimitError:
+        return None
+
+
+def _for_any_scalars(program: Program, sums: Mapping[int, int]) -> tuple[frozenset[int], dict[int, str]]:
+    """The sums that vanish for all values of scalars, and those where this is not known."""
+    try:
+        state = _recursion(_with_free_scalars(program, sums))
+        return frozenset(p for p in sums if _vanishes(state, p, program)), {}
+    except NoLimitError:
+        found, unknown = set(), {}
+    for p in sums:  # one by one, since one that is refused stops the walk
+        try:
+            if _vanishes(_recursion(_with_free_scalars(program, {p: sums[p]})), p, program):
+                found.add(p)
+        except NoLimitError as refused:
+            unknown[p] = str(refused)
+    return frozenset(found), unknown
+
+
+def _recursion(program: Program) -> Recursion:
+    return Recursion(program, Tangent(program, {}, len(program)))
+
+
+def _is_seen_to_vanish(state: Recursion, position: int) -> bool:
+    """Whether a mean is zero and the recursion offers it."""
+    try:
+        return _vanishes(state, position)
+    except NoLimitError:
+        return False
+
+
+def _vanishes(state: Recursion, position: int, program: Program | None = None) -> bool:
+    """Whether the mean of what is averaged, or returned, is zero."""
+    s = (program or state.program)[position]
+    if isinstance(s, Avg):
+        assert s.operand is not None
+        return bool(state.mean(state.translated(s.operand)) == 0)
+    return bool(state.mean(Of(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))) == 0)
+
+
+def _is_zero_limit(s: Instruction, value: Expr) -> bool:
+    """Whether a scalar that is computed from averages is zero at n = ∞."""
+    return isinstance(s, ScalarNonlin) and bool(at_infinity(value) == 0)
+
+
+def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Program:
+    """The program with all scalars given from outside, and powers of n as constants; what no sum needs is left out.
+
+    Means over other neurons, E ψ(x_α; x_β) over β, are functions of x_α, as ψ(x_α; c) is for any c: a constant stands
+    for the neuron β, so that what vanishes for all of them vanishes.
+    """
+    needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
+    swap = {w: constant_symbol(f"{w} as a constant") for w in program.known.width_symbols}
+    instructions: list[Instruction] = []
+    given = []
+    for position, s in enumerate(program):
+        is_scalar = isinstance(s, (Avg, ScalarNonlin, InitialScalar))
+        if is_scalar or (position not in needed and not isinstance(s, InitialMatrix)):
+            given.append(position)
+            instructions.append(InitialScalar(s.name, s.axes, s.line))
+        else:
+            instructions.append(_without_slots(s, swap) if isinstance(s, OuterNonlin) else s)
+    return program.replace(instructions=tuple(instructions), inputs=tuple(given))
+
+
+def _without_slots(s: OuterNonlin, swap: Mapping[Expr, Expr]) -> OuterNonlin:
+    others = {e: constant_symbol(f"{e} as a constant") for e in s.body.atoms(Entry) if e.neuron in s.slots}
+    body = s.body.xreplace({**swap, **others})
+    return replace(s, body=body, slots=(), slot_names=(), slot_widths=())

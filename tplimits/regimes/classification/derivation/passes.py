@@ -1,0 +1,159 @@
+"""One pass through a program: the powers of n of all values, given how far entries of parameters have moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+import sympy
+from sympy import Expr
+
+from tplimits.program.network.backward import Backward
+from tplimits.program.nodes.entries import NO_NEURON, Entry
+from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.program import Program
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
+from tplimits.regimes.classification.derivation.scaling import multiplied_by_powers
+from tplimits.regimes.classification.derivation.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The passes through a network, its gradients, and the gradients of single averages."""
+
+    network: Program
+    exponents: Mapping[str, Exponents] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exponents", FrozenDict(self.exponents))
+
+    @cached_property
+    def backward(self) -> Backward:
+        """The total program."""
+        return total_of(self.network)
+
+    @cached_property
+    def means(self) -> Means:
+        """Which averages, and whether the output, have the mean zero."""
+        return means_of(self.network)
+
+    @property
+    def widths(self) -> frozenset[sympy.Symbol]:
+        """The symbols that grow like n."""
+        return self.network.known.width_symbols
+
+    def sizes(
+        self, program: Program, moves: Mapping[str, Power], aligned: Mapping[int, Power]
+    ) -> tuple[dict[int, Size], dict[int, Size]]:
+        """The sizes of all values of the network and what follows it, and of arguments inside of functions."""
+        sizes: dict[int, Size] = {}
+        arguments: dict[int, Size] = {}
+        whole = program is self.backward.program
+        for position, s in enumerate(program):
+            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+                sizes[position] = CONSTANT if position in program.inputs else self._parameter(s.name, moves)
+            elif isinstance(s, MatMul):
+                sizes[position] = self._product(s, sizes)
+            elif isinstance(s, Avg):
+                assert s.operand is not None
+                known = whole or position < len(self.network)
+                x = sizes[s.operand.source]
+                sizes[position] = self.averaged(position, x, aligned.get(position)) if known else x
+            else:
+                assert isinstance(s, (OuterNonlin, ScalarNonlin))
+                inside: list[Size] = []
+                sizes[position] = self._body(s.body, sizes, inside, s.width is not None)
+                if position in self.means.zeros:
+                    sizes[position] = replace(sizes[position], start=min(sizes[position].start, -HALF))
+                if inside and position < len(self.network):
+                    arguments[position] = largest(inside)
+        return sizes, arguments
+
+    def _parameter(self, name: str, moves: Mapping[str, Power]) -> Size:
+        """Entries of a parameter in the program's scale."""
+        e = self.exponents[name]
+        return Size(-as_fraction(e.a + e.b), moves.get(name, NOTHING))
+
+    def _product(self, s: MatMul, sizes: Mapping[int, Size]) -> Size:
+        """W x: random entries add up like √n, changes like n."""
+        assert s.operand is not None
+        matrix, x = sizes[s.matrix], sizes[s.operand.source]
+        kept = x.times(matrix.start + HALF)
+        return Size(kept.start, max(kept.move, matrix.move + 1 + x.total), kept.loose)
+
+    def averaged(self, position: int, x: Size, aligned: Power | None = None) -> Size:
+        """An average, or at the position of what is returned n^(−1) of the sum, of entries of a size.
+
+        `aligned` is the change by the gradients through it where that of the others is centred.
+        """
+        centred, always = position in self.means.centred, position in self.means.always
+        move = x.move if aligned is None else max(aligned, x.move - HALF)
+        return Size(x.start - (HALF if centred else 0), move, x.loose - (HALF if always else 0))
+
+    def _body(self, body: Expr, sizes: Mapping[int, Size], arguments: list[Size], vector: bool) -> Size:
+        def of_entry(entry: Entry) -> Size:
+            size = sizes[entry.source]
+            if entry.neuron == NO_NEURON:  # a scalar: its change is not aligned with anything
+                return Size(size.start, NOTHING, size.change) if vector else Size(size.start, size.change)
+            return size
+
+        return size_of(body, of_entry, self.widths, arguments)
+
+    def gradient(self, backward: Backward, name: str, sizes: Mapping[int, Size]) -> Power:
+        """The size of the gradient of the sum of what is returned."""
+        scalar = isinstance(self.network[self.network.initial_names[name]], InitialScalar)
+        found: list[Power] = [NOTHING]
+        for use in backward.gradients[name]:
+            power = sizes[use.gradient.source].total + (1 if scalar else 0)
+            found.append(power + (sizes[use.operand.source].total if use.operand is not None else 0))
+        return max(found)
+
+    # -- averages that powers of n multiply -------------------------------------------------------
+
+    @cached_property
+    def multiplied(self) -> tuple[int, ...]:
+        """Averages of the network that are centred whatever scalars are, and that it multiplies by powers of n."""
+        grown = {e.source for s in self.network if isinstance(s, (OuterNonlin, ScalarNonlin))
+                 for e in multiplied_by_powers(s.body, self.widths)}  # fmt: skip
+        return tuple(p for p in sorted(grown & self.means.always) if isinstance(self.network[p], Avg))
+
+    def aligned(self, own: Mapping[int, Mapping[str, Power]]) -> dict[int, Power]:
+        """The change of each such average by the gradients through it alone: others are independent of it."""
+        found: dict[int, Power] = {}
+        for c, moves in own.items():
+            s = self.network[c]
+            assert isinstance(s, Avg) and s.operand is not None
+            found[c] = self.sizes(self.network, moves, found)[0][s.operand.source].move
+        return found
+
+    def shares(self, c: int, sizes: Mapping[int, Size], moves: Mapping[str, Power]) -> dict[str, Power]:
+        """The power of n of the gradient of each parameter through an average, next to the whole of it."""
+        s = self.network[c]
+        assert isinstance(s, Avg) and s.operand is not None
+        path = total_of(self.network.replace(returns=(s.operand.source,)))
+        on_path = self.sizes(path.program, moves, {})[0]
+        incoming = max((sizes[u.gradient.source].total for u in self.backward.adjoints.get(c, ())), default=NOTHING)
+        found: dict[str, Power] = {}
+        for name in self.exponents:
+            whole, through = self.gradient(self.backward, name, sizes), self.gradient(path, name, on_path)
+            share = incoming + through - whole if NOTHING not in (incoming, through, whole) else NOTHING
+            found[name] = min(share, Fraction(0))
+        return found
+
+
+def as_fraction(value: Expr) -> Fraction:
+    """An exponent as a fraction."""
+    exact = sympy.Rational(value)
+    return Fraction(int(exact.p), int(exact.q))

@@ -1,0 +1,209 @@
+"""Powers of n that a program holds, read as part of the exponents a of its parameters.
+
+A program with √n · (W x), W in (a, b, c, d), is the program with W x, W in (a − ½, b, c, d).  Where all powers of n can
+be moved into parameters like this, a value is n^s times that of the program without powers, with one s a position,
+and s = 0 for arguments of nonlinear functions and for what is returned: linear equations for the s of parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sympy
+from sympy import Expr
+
+from tplimits.program.network.network import parameters
+from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
+from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import roles
+from tplimits.program.parametrization.table import Parametrization
+from tplimits.regimes.classification.derivation.means import Means, means_of
+from tplimits.regimes.classification.derivation.sizes import CONSTANT, HOMOGENEOUS, Power, size_of
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """For each position and each parameter the power s; whether there are any powers, and whether equations have them.
+
+    `readable` is False where powers stand where no parameter takes them: then inequalities between exponents do not
+    hold.  `unique` is False where several parameters could take one.  `fluctuations` are scalars of order n^(−½) that
+    powers multiply.
+    """
+
+    positions: Mapping[int, Expr]
+    parameters: Mapping[str, Expr]
+    readable: bool = True
+    unique: bool = True
+    fluctuations: frozenset[int] = frozenset()
+
+    def moved(self, exponents: Mapping[str, Exponents]) -> dict[str, Exponents]:
+        """The exponents of the program without powers of n."""
+        return {k: Exponents(e.a + self.parameters[k], e.b, e.c, e.d) for k, e in exponents.items()}
+
+    @property
+    def shifts(self) -> dict[str, Expr]:
+        """The powers that are not 0."""
+        return {k: s for k, s in self.parameters.items() if s != 0}
+
+
+@dataclass(frozen=True)
+class Equations:
+    """The power of every position in terms of those of parameters, and what has to be 0.
+
+    `fluctuations` are scalars of order n^(−½) that powers multiply, such as averages whose mean is zero.
+    """
+
+    unknowns: Mapping[str, sympy.Symbol]
+    positions: Mapping[int, Expr]
+    zero: tuple[Expr, ...]
+    fluctuations: frozenset[int]
+
+    def holds(self, values: Mapping[str, Expr]) -> bool:
+        """Whether all equations hold."""
+        at = {self.unknowns[k]: v for k, v in values.items()}
+        return all(z.xreplace(at) == 0 for z in self.zero)
+
+    def solved(self, known: Mapping[str, Expr]) -> dict[str, Expr] | None:
+        """All powers, with those that are known and 0 where there is a choice; None if nothing fits."""
+        left = [s for k, s in self.unknowns.items() if k not in known]
+        at = {self.unknowns[k]: v for k, v in known.items()}
+        equations = [z for z in (z.xreplace(at) for z in self.zero) if z != 0]
+        found = sympy.linsolve(equations, left) if equations and left else sympy.FiniteSet(tuple(left))
+        if any(not z.free_symbols for z in equations) or not found:
+            return None
+        chosen = dict(zip(left, next(iter(found)), strict=True))
+        none = dict.fromkeys(left, sympy.S.Zero)
+        return {k: known[k] if k in known else chosen[s].xreplace(none) for k, s in self.unknowns.items()}
+
+    @property
+    def unique(self) -> bool:
+        """Whether one solution fits alone."""
+        found = sympy.linsolve(list(self.zero), list(self.unknowns.values()))
+        return bool(found) and not next(iter(found)).free_symbols
+
+    def scaling(self, values: Mapping[str, Expr], readable: bool = True, unique: bool = True) -> Scaling:
+        """The powers of all positions."""
+        at = {self.unknowns[k]: v for k, v in values.items()}
+        positions = {
+            p: s.xreplace(at) - (sympy.S.Half if p in self.fluctuations else 0) for p, s in self.positions.items()
+        }
+        return Scaling(positions, dict(values), readable, unique, self.fluctuations)
+
+
+def scaling_of(network: Program, parametrization: Parametrization | None = None) -> Scaling:
+    """Where the powers of n of a program go.
+
+    Where several parameters could take one, those that make the start natural in the parametrization do; where all is
+    of order 1 as it is, but for small terms of sums, none does.
+    """
+    strict, kinds = equations(network), roles(network).kinds
+    none = dict.fromkeys(strict.unknowns, sympy.S.Zero)
+    if strict.holds(none):
+        return strict.scaling(none, readable=not strict.fluctuations)
+    small = equations(network, "small terms").holds({})
+    readable, unique = not strict.fluctuations, strict.unique and not small
+    if parametrization is not None and not parametrization.symbols:
+        wanted = {
+            name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - e.a - e.b
+            for name, e in parametrization.of(network).items()
+        }
+        starts = {k: s for k, s in wanted.items() if kinds[k] != "readout"}
+        fixed = starts | {k: sympy.S.Zero for k in wanted if kinds[k] == "readout"}
+        for found, known in ((strict, starts), (equations(network, "homogeneous"), fixed)):
+            values = found.solved(known)
+            if values is not None:
+                return found.scaling(values, readable, unique)
+    if small:
+        return strict.scaling(none, readable=False)
+    matrices_first = sorted(none, key=lambda k: kinds[k] != "matrix")
+    for name in matrices_first:
+        values = strict.solved({k: sympy.S.Zero for k in none if k != name})
+        if values is not None:
+            return strict.scaling(values, readable, unique)
+    values = strict.solved({})
+    return strict.scaling(none, readable=False) if values is None else strict.scaling(values, readable, unique)
+
+
+@lru_cache(maxsize=32)
+def equations(network: Program, reading: str = "strict") -> Equations:
+    """The equations of a network: all terms of a sum have one power, and what functions are applied to has none.
+
+    "homogeneous" lets powers pass through relu and its like; "small terms" has no unknowns, and lets terms of sums be
+    smaller than others.
+    """
+    known = parameters(network) if reading != "small terms" else ()
+    unknowns = {name: sympy.Symbol(f"s{i}") for i, name in enumerate(known)}
+    reader = _Reader(network, reading, means_of(network))
+    for position, s in enumerate(network):
+        if isinstance(s, MatMul):
+            assert s.operand is not None
+            reader.positions[position] = reader.positions[s.matrix] + reader.positions[s.operand.source]
+        elif isinstance(s, Avg):
+            assert s.operand is not None
+            reader.positions[position] = reader.positions[s.operand.source]
+        elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+            reader.grown = multiplied_by_powers(s.body, reader.widths)
+            reader.positions[position] = sympy.expand(reader.power(s.body))
+        else:
+            reader.positions[position] = unknowns.get(s.name, sympy.S.Zero)
+    zero = (*reader.zero, *(reader.positions[p] for p in network.returns))
+    return Equations(unknowns, reader.positions, tuple(sympy.expand(z) for z in zero), frozenset(reader.fluctuations))
+
+
+class _Reader:
+    """Collects equations from bodies."""
+
+    def __init__(self, network: Program, reading: str, means: Means) -> None:
+        self.network, self.reading = network, reading
+        self.fluctuating = means.centred | means.zeros
+        self.grown: set[Entry] = set()
+        self.widths = network.known.width_symbols
+        self.positions: dict[int, Expr] = {}
+        self.zero: list[Expr] = []
+        self.fluctuations: set[int] = set()
+
+    def power(self, node: Expr) -> Expr:
+        """The power s of an expression."""
+        if isinstance(node, Entry):
+            s = self.positions[node.source]
+            if node in self.grown and node.neuron == NO_NEURON and node.source in self.fluctuating:
+                self.fluctuations.add(node.source)
+                return s - sympy.S.Half
+            return s
+        if not node.has(Entry):
+            start = exponent_of(node, self.widths)
+            return sympy.Rational(start) if start > float("-inf") else sympy.S.Zero
+        if isinstance(node, AxisSum):
+            return self.power(node.summand)
+        parts = [self.power(a) for a in node.args]
+        if isinstance(node, sympy.Mul):
+            return sympy.Add(*parts)
+        if isinstance(node, sympy.Pow) and node.exp.is_Rational:
+            return node.exp * parts[0]
+        if isinstance(node, sympy.Add) and self.reading == "small terms":
+            return sympy.Max(*parts)
+        if isinstance(node, sympy.Add) or (self.reading == "homogeneous" and isinstance(node, HOMOGENEOUS)):
+            self.zero += [p - parts[0] for p in parts[1:]]
+            return parts[0]
+        self.zero += parts
+        return sympy.S.Zero
+
+
+def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> set[Entry]:
+    """Entries that stand in a product with a positive power of a width."""
+    found: set[Entry] = set()
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Mul):
+            growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
+            if any(exponent_of(f, widths) > 0 for f in growing):
+                found |= {e for f in node.args if f not in growing for e in f.atoms(Entry)}
+    return found
+
+
+def exponent_of(factor: Expr, widths: frozenset[sympy.Symbol]) -> Power:
+    """The power of n of an expression without entries."""
+    return size_of(factor, lambda _: CONSTANT, widths).start

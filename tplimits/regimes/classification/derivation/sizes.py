@@ -1,0 +1,149 @@
+"""How large the entries of an expression are, as powers of n: at the start, and what training has changed.
+
+Products add powers, sums take the largest.  A change is counted as if it were aligned with what it is multiplied by,
+which is what training makes it; what a scalar changes in all neurons at once is as random as they were, and is kept
+apart (`loose`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import sympy
+from sympy import Expr
+
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+
+#: a power of n; −∞ is the power of what is zero
+Power = Fraction | float
+NOTHING = float("-inf")
+HALF = Fraction(1, 2)
+
+#: f(λx) = λ f(x), so that powers pass
+HOMOGENEOUS = (functions.relu, functions.leaky_relu, functions.maximum, functions.minimum, sympy.Abs)
+#: f(x) ~ x at 0, bounded at infinity
+_SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
+#: linear at 0 and at infinity
+_LINEAR_AT_BOTH_ENDS = (functions.gelu, sympy.asinh)
+#: of order 1 whatever the argument, jumping where it changes sign
+_JUMPS = (functions.step, sympy.sign)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Entries of size n^start before training, and changes since: aligned ones of size n^move, others of n^loose."""
+
+    start: Power = NOTHING
+    move: Power = NOTHING
+    loose: Power = NOTHING
+
+    @property
+    def change(self) -> Power:
+        """The size of all changes."""
+        return max(self.move, self.loose)
+
+    @property
+    def total(self) -> Power:
+        """The size now."""
+        return max(self.start, self.move, self.loose)
+
+    def times(self, power: Power) -> Size:
+        """The size of n^power times this."""
+        return Size(self.start + power, self.move + power, self.loose + power)
+
+
+CONSTANT = Size(Fraction(0))
+
+
+def size_of(
+    expr: Expr,
+    of_entry: Callable[[Entry], Size],
+    widths: frozenset[sympy.Symbol],
+    arguments: list[Size] | None = None,
+) -> Size:
+    """The size of an expression, given those of the entries that it reads; `widths` are symbols that grow like n.
+
+    The sizes of arguments of functions are added to `arguments`, since a saturating function hides them; powers pass
+    through f(λx) = λ f(x), which may be multiplied by what they lack.
+
+    >>> n, x = sympy.Symbol("n"), Entry(sympy.Integer(0), sympy.Symbol("α"))
+    >>> moved = Size(Fraction(0), Fraction(-1, 2))
+    >>> size_of(sympy.sqrt(n) * sympy.tanh(x) * x, lambda e: moved, frozenset([n]))
+    Size(start=Fraction(1, 2), move=Fraction(0, 1), loose=-inf)
+    """
+
+    def walk(node: Expr) -> Size:
+        if node == 0:
+            return Size()
+        if isinstance(node, Entry):
+            return of_entry(node)
+        if node in widths:
+            return Size(Fraction(1))
+        if node.is_number or node.is_Symbol or isinstance(node, ArrayEntry):
+            return CONSTANT
+        if isinstance(node, AxisSum):
+            return walk(node.summand)
+        parts = [walk(a) for a in node.args]
+        if isinstance(node, sympy.Add):
+            return largest(parts)
+        if isinstance(node, sympy.Mul):
+            return product(parts)
+        if isinstance(node, sympy.Pow) and node.exp.is_Rational:
+            return _power(parts[0], Fraction(int(node.exp.p), int(node.exp.q)))
+        if arguments is not None and not isinstance(node, HOMOGENEOUS):
+            arguments.extend(parts)
+        return _function(node, parts)
+
+    return walk(expr)
+
+
+def largest(parts: Iterable[Size]) -> Size:
+    """The size of a sum: the largest of each kind."""
+    return Size(*(max(x) for x in zip(*((p.start, p.move, p.loose) for p in parts), strict=True)))
+
+
+def product(parts: list[Size]) -> Size:
+    """The size of a product: a change of one factor meets all the others as they are now."""
+    start = sum((p.start for p in parts), Fraction(0))
+    moves, loose = [], []
+    for i, p in enumerate(parts):
+        others = parts[:i] + parts[i + 1 :]
+        moves.append(p.move + sum((q.total for q in others), Fraction(0)))
+        loose.append(p.loose + sum((max(q.start, q.loose) for q in others), Fraction(0)))
+    # −∞ + ∞ is no number
+    return Size(start, max(m for m in moves if m == m), max(m for m in loose if m == m))
+
+
+def _power(base: Size, e: Fraction) -> Size:
+    if base.start == NOTHING and e < 0:
+        return Size(-e * 10**6)
+    return Size(e * base.start, *(_power_of_change(base.start, change, e) for change in (base.move, base.loose)))
+
+
+def _power_of_change(start: Power, change: Power, e: Fraction) -> Power:
+    if change == NOTHING:
+        return NOTHING
+    if change <= start:
+        return change + (e - 1) * start
+    return e * change if e > 0 else e * start
+
+
+def _function(node: Expr, parts: list[Size]) -> Size:
+    """A function of one or several arguments, by what it does at zero and at infinity."""
+    if isinstance(node, functions.where):
+        parts = parts[1:]
+    start = max(p.start for p in parts)
+    changes = max(p.move for p in parts), max(p.loose for p in parts)
+    zero = Fraction(0)
+    if isinstance(node, (*HOMOGENEOUS, functions.where, *_LINEAR_AT_BOTH_ENDS)):
+        return Size(start, *changes)
+    if isinstance(node, _SATURATING):
+        return Size(min(start, zero), *(min(c, zero) for c in changes))
+    if isinstance(node, _JUMPS):
+        return Size(zero, *(min(zero, c - start) if c != NOTHING else NOTHING for c in changes))
+    if isinstance(node, functions.softplus):
+        return Size(max(start, zero), *changes)
+    return Size(zero, *(min(c, zero) for c in changes))

@@ -1,0 +1,107 @@
+"""What the limit of a stable parametrization is made of (Yang & Littwin, Rem. 2.8.21).
+
+All limits are those of μP or NTP with some parameters at rest, or some starts at zero:
+
+    features move       |w⟩ as in the μ-limit; a parameter with r > 0 does not move, a readout with A > 1 starts at 0
+    features are fixed  f_{t+1} = f_t − η Σ 𝒦_w over readouts with r = 0 and others with A + r = 1; f_0 = 0 for A > ½
+    f does not move     f_t = f_0
+
+Which updates count is read off the powers of n: those of one parameter, at the size they have beside all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+
+from tplimits.errors import NoLimitError
+from tplimits.program.network.network import parameters
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Law
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.classification.derivation.counting import Counting
+from tplimits.regimes.classification.derivation.verdict import StabilityVerdict
+
+
+@dataclass(frozen=True)
+class StablePoint:
+    """Whether features move in the limit; the parameters at rest; the readouts that start at 0; whether f does."""
+
+    learns: bool
+    frozen: tuple[str, ...]
+    unread: tuple[str, ...]
+    at_zero: bool
+
+    def started(self, network: Program) -> Program:
+        """The network with the readouts that start at 0 doing so."""
+        zero = Law(sympy.S.Zero, sympy.S.Zero)
+        changed = [_with_law(s, zero) if isinstance(s, InitialVector) and s.name in self.unread else s for s in network]
+        return network.replace(instructions=tuple(changed)) if self.unread else network
+
+
+def stable_point(verdict: StabilityVerdict) -> StablePoint:
+    """What the limit of a parametrization is made of.
+
+    Raises NoLimitError where it is not stable, or where no theorem gives its limit, and says which is missing.
+    """
+    counting = verdict.counting
+    title = f"`{verdict.network.name}` in {verdict.parametrization!r}"
+    if counting is None:
+        raise NoLimitError(f"{title}: exponents with symbols have no one limit; give numbers: .substituted({{…}}).")
+    if verdict.regime in ("unstable", "unfaithful"):
+        theorem = (
+            "Thm 2.8.12 describes stable parametrizations"
+            if verdict.regime == "unstable"
+            else "Thms 2.8.12 to 2.8.19 ask for gradients n^d g of order 1, at which the update function is not "
+            "replaced by what it is near zero or far away"
+        )
+        raise NoLimitError(f"{title} is {verdict.regime}: {verdict.breaks[0]}; {theorem}.")
+    learns = verdict.regime == "feature"
+    least = min(A for _, A in verdict.table.scales)
+    if learns and least < 1:
+        raise NoLimitError(
+            f"{title}: {_first_moving(counting)} moves by order 1 while gradients are those of A = {least} < 1 and f_0 "
+            "stays random. No theorem gives this limit: the μ-limit (Thm 2.9.25) has A ≥ 1, the operator limit "
+            "(Thm 2.9.23) fixed features, given neither scalars nor logits that move (Sec. 2.9.5)."
+        )
+    frozen = tuple(name for name in counting.exponents if not _counts(counting, name, learns))
+    unread = tuple(p.name for p in verdict.table.readouts if learns and verdict.table.start_of(p) > 1)
+    return StablePoint(learns, frozen, unread, not learns and _starts_at_zero(counting, title))
+
+
+def _counts(counting: Counting, name: str, learns: bool) -> bool:
+    """Whether what a parameter's updates change is of order 1: f, or features where these move."""
+    alone = counting.moved_by(name)
+    return alone["f"] >= 0 or (learns and any(alone[k] >= scale for k, scale in counting.scales.items()))
+
+
+def _first_moving(counting: Counting) -> str:
+    last = counting.moves(len(counting.steps) - 1)
+    return next((f"`{name}`" for name in counting.scales if last[name] >= 0), "a feature")
+
+
+def _starts_at_zero(counting: Counting, title: str) -> bool:
+    """Whether f_0 tends to 0, not to a Gaussian of variance ⟨x|x⟩."""
+    network, first = counting.network, counting.steps[0]
+    if counting.readout_at_start >= 0:
+        return False
+    if len(network.returns) > 1 and first.output.start >= 0:
+        drawn = [n for n in parameters(network) if _is_drawn(network, n)]
+        if drawn:
+            raise NoLimitError(
+                f"{title}: f_0 is the bias {', '.join(drawn)} alone, since the readout starts smaller. Thm 2.9.19 has "
+                "both; derive the limit of the network without the bias, or at a value of it."
+            )
+    return True
+
+
+def _is_drawn(network: Program, name: str) -> bool:
+    s = network[network.initial_names[name]]
+    return isinstance(s, InitialScalar) and s.value is None
+
+
+def _with_law(s: InitialVector, law: Law) -> InitialVector:
+    return InitialVector(s.name, s.axes, s.line, s.over, law)
+
+
+__all__ = ["StablePoint", "stable_point"]

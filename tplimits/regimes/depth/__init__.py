@@ -1,0 +1,1 @@
+"""Depth proportional to width: the covariance SDE of a block."""

@@ -1,0 +1,68 @@
+"""What a covariance SDE claims about layers of finite width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tplimits.regimes.depth import finite
+from tplimits.regimes.protocol import CheckAsked
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.finite.request import LayersRequest
+    from tplimits.regimes.depth.limit import CovarianceSDE
+    from tplimits.sampling.verdict import Verdict
+
+#: keywords of `simulate` that `check` hands on
+OF_SIMULATE = ("dt", "paths", "stop")
+_DEFAULTS = {"dt": 0.01, "paths": 16384}
+
+
+def layer_verdict(result: CovarianceSDE, asked: CheckAsked) -> Verdict:
+    """Drift and noise of one layer, or the law after many, judged at finite widths."""
+    own, sampling, given = asked.own, asked.sampling, asked.given
+    request = finite.judged.LayersRequest(
+        result.program,
+        own.get("V0"),
+        own.get("layers", 1),
+        sampling.widths,
+        sampling.seed,
+        own.get("weights", "law"),
+        given.ratios,
+        given.constants,
+        result.fixed,
+    )
+    simulated = {name: own[name] for name in OF_SIMULATE if name in own}
+    claimed = layer_claims(result, request, asked.claims, simulated, own.get("method") or "auto")
+    return finite.judged.run_layers(request, claimed, sampling)
+
+
+def layer_claims(
+    result: CovarianceSDE,
+    request: LayersRequest,
+    claims: Mapping[str, Any] | None,
+    simulated: Mapping[str, Any],
+    method: str = "auto",
+) -> list[Any]:
+    """The claims of a check: those given, those of b and Σ, or with more than one layer those of simulated paths."""
+    stage, start = finite.judged, request.start
+    if claims is not None:
+        return list(stage.named_claims(claims, start.tokens))
+    if request.depth is None:
+        own = {
+            "drift": result.drift_at(start.V, request.ratios, request.given),
+            "diffusion": result.diffusion_at(start.V, request.ratios, request.given),
+        }
+        return list(stage.named_claims(own, start.tokens))
+    paths = result.simulate(
+        start.V,
+        T=request.depth,
+        seed=request.seed,
+        method="psd" if method == "auto" else method,
+        halve=True,
+        ratios=request.ratios,
+        constants=request.given,
+        progress=False,
+        **{**_DEFAULTS, **simulated},
+    )
+    return list(stage.end_claims(paths))

@@ -1,0 +1,1 @@
+"""From one layer to drift, diffusion and a root of it."""

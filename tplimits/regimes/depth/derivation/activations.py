@@ -1,0 +1,249 @@
+"""Functions of a dense layer as sums of basis functions u^k and u^k·sgn(u), and the Gaussian moments of these.
+
+Every function that is piecewise polynomial with its kink at zero, once expanded in ε = n^(−1/2), is such a sum: shaped
+ReLUs with slopes 1 + c/√n at once, shaped smooth functions such as s·tanh(x/s) with s ~ √n by their Taylor series.
+
+Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theorem; for |u| by Price's theorem,
+∂²E[f(u_a) g(u_b)]/∂V_ab² = E[f″(u_a) g″(u_b)], which for f = g = |·| is 4/(2π√(V_aa V_bb − V_ab²)).  Integrated twice,
+
+    E|u_a||u_b| = V_ab + (2/π) N_ab,   N_ab = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ),   ρ = V_ab/√(V_aa V_bb).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import factorial
+from typing import NamedTuple
+
+import sympy
+from sympy import Dummy, Expr, Rational, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.functions import elementary, step
+from tplimits.regimes.depth.derivation.algebra import Factors
+from tplimits.regimes.depth.derivation.coefficients import EPS, expansion
+from tplimits.regimes.depth.derivation.laurent import MeanSeries, laurent
+from tplimits.regimes.depth.derivation.means import U, of_columns
+from tplimits.regimes.depth.derivation.named import separated
+
+#: the sign of the argument of a function of a dense layer
+SIGN = Symbol("sgn(u)", real=True)
+
+
+class Basis(NamedTuple):
+    """u^power, times sgn(u) if `sign`, times a function of u that has no such form."""
+
+    power: int
+    sign: bool
+    function: Expr = S.One
+
+    @property
+    def odd(self) -> bool | None:
+        """Whether it changes its sign with u; None where it is neither odd nor even."""
+        own = _parity(self.function)
+        return None if own is None else (self.power + self.sign + own) % 2 == 1
+
+    def __str__(self) -> str:
+        own = "" if self.function == 1 else f"·{self.function}"
+        return f"{'s' if self.sign else 'p'}{self.power}{own}"
+
+    @property
+    def expr(self) -> Expr:
+        """The function of `U`."""
+        return U**self.power * (sympy.sign(U) if self.sign else 1) * self.function
+
+
+@lru_cache(maxsize=1 << 12)
+def _parity(function: Expr) -> int | None:
+    """1 for an odd function, 0 for an even one."""
+    flipped = function.xreplace({U: -U})
+    if sympy.expand(flipped - function) == 0:
+        return 0
+    return 1 if sympy.expand(flipped + function) == 0 else None
+
+
+def odd_together(bases: Iterable[Basis]) -> bool:
+    """Whether a product of functions, all of one Gaussian vector, has mean zero because it is odd."""
+    parities = [b.odd for b in bases]
+    return None not in parities and sum(map(bool, parities)) % 2 == 1
+
+
+CONSTANT, LINEAR = Basis(0, False), Basis(1, False)
+
+
+def components(
+    function: Expr, limit: int, mean: MeanSeries | None = None
+) -> tuple[list[tuple[Expr, Basis]], int | None]:
+    """A function of `U` and ε as Σ coefficient(ε) · basis, and the order in ε up to which it is known.
+
+    What has no such form, a tanh or a kink away from zero, is a basis function of its own.  NoLimitError where ε stands
+    inside of one, and where it may have no moments.
+
+    >>> from tplimits.program.nodes.functions import relu
+    >>> components(relu(U), 2)
+    ([(1/2, Basis(power=1, sign=False, function=1)), (1/2, Basis(power=1, sign=True, function=1))], None)
+    """
+    named, function = separated(function)
+    body = signed(function)
+    polynomial = sympy.expand(body)
+    cut = None
+    if not _polynomial(polynomial):
+        polynomial, cut = expansion(body, limit, mean)
+        if not _polynomial(polynomial):
+            raise NoLimitError(f"the activation `{shown(function)}` has no expansion in powers of its argument.")
+    found: dict[Basis, Expr] = {}
+    for (power, signs), coefficient in sympy.Poly(polynomial, U, SIGN).terms():
+        basis = Basis(power, signs % 2 == 1)
+        found[basis] = found.get(basis, S.Zero) + coefficient
+    ordered = [(c, b) for b, c in sorted(found.items(), key=lambda item: item[0]) if c != 0]
+    return ordered + [(c, Basis(0, False, g)) for g, c in named.items()], cut
+
+
+def signed(function: Expr, stays: Callable[[Expr], bool] = lambda argument: False) -> Expr:
+    """A function of `U` with the sign of u in the place of its jumps and kinks at zero.
+
+    NoLimitError where it has others, but for those with an argument that `stays`.
+    """
+    constants = {f: Dummy(real=True) for f in function.atoms(sympy.Function, GaussMean) if not f.has(U)}  # |c|: no kink
+    body = elementary(function.xreplace(constants)).xreplace({d: f for f, d in constants.items()})
+    for jump in sorted(body.atoms(step), key=sympy.default_sort_key):
+        argument = jump.args[0]
+        if not argument.has(U):
+            continue
+        at_zero = argument.is_polynomial(U) and sympy.degree(argument, U) == 1 and argument.xreplace({U: S.Zero}) == 0
+        if not at_zero and stays(argument):
+            continue
+        body = body.xreplace({jump: (1 + _side(argument, function) * SIGN) / 2})
+    return body
+
+
+def _side(argument: Expr, function: Expr) -> int:
+    """The sign of a where the argument of a jump is a·u; NoLimitError for one that jumps elsewhere.
+
+    >>> _side((EPS - 3) * U, S.Zero)
+    -1
+    """
+    name = f"the activation `{shown(function)}`"
+    if not argument.is_polynomial(U) or sympy.degree(argument, U) > 1:
+        raise NoLimitError(f"{name} has a kink away from zero; only kinks at u = 0 have moments here.")
+    slope, offset = sympy.expand(argument).coeff(U, 1), sympy.expand(argument).coeff(U, 0)
+    if offset != 0:
+        raise NoLimitError(
+            f"{name} has a kink away from zero, at u = {shown(sympy.cancel(-offset / slope))}; only kinks at u = 0 "
+            "have moments here. Take what is added inside the activation out of it."
+        )
+    series = laurent(slope, EPS, 2)
+    first = slope if series is None or series.lowest is None else sympy.factor(series.terms[series.lowest])
+    if first.is_positive or first.is_negative:  # for n large enough
+        return 1 if first.is_positive else -1
+    unknown = ", ".join(f"`{s}`" for s in sorted(first.free_symbols - {EPS}, key=str))
+    raise NoLimitError(
+        f"{name}: the sign of {unknown} is not known, and with it the side of the kink; take the constant out of the "
+        "activation, as in c*tp.relu(h) for c > 0, or give it a number by .bind."
+    )
+
+
+def _polynomial(expr: Expr) -> bool:
+    return bool(expr.is_polynomial(U, SIGN))
+
+
+def shown(function: Expr) -> Expr:
+    """A function as a message shows it."""
+    return function.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
+
+
+# -- moments and cumulants of one column of a dense layer ---------------------------------------
+
+
+class Moment(NamedTuple):
+    """number · √(2/π)^roots · Π factors."""
+
+    number: Rational
+    roots: int
+    factors: Factors
+
+
+Column = tuple[tuple[Basis, int], ...]
+
+
+def _isserlis(tokens: Sequence[int]) -> list[Factors]:
+    return [tuple(("V", (tokens[i], tokens[j]), 0) for i, j in pairs) for pairs in pairings(tuple(range(len(tokens))))]
+
+
+@lru_cache(maxsize=1 << 12)
+def moment(column: Column) -> tuple[Moment, ...] | None:
+    """E Π basis(u_token) for one Gaussian column, or None where no closed form is known here."""
+    merged: dict[int, Basis] = {}
+    for basis, token in column:
+        old = merged.get(token, Basis(0, False))
+        merged[token] = Basis(old.power + basis.power, old.sign != basis.sign, old.function * basis.function)
+    if odd_together(merged.values()):
+        return ()
+    if any(b.function != 1 for b in merged.values()):
+        if len(merged) > 2:
+            return None
+        return (Moment(S.One, 0, (of_columns(tuple(b.expr for b in merged.values()), tuple(merged)),)),)
+    signed = [(t, b) for t, b in merged.items() if b.sign]
+    plain = [t for t, b in merged.items() if not b.sign for _ in range(b.power)]
+    if not signed:
+        return tuple(Moment(S.One, 0, f) for f in _isserlis(plain))
+    if len(signed) == 1 and not plain:
+        token, basis = signed[0]
+        half = (basis.power - 1) // 2
+        return (Moment(sympy.Integer(2**half * factorial(half)), 1, (("s", (token,), 0),) * basis.power),)
+    if len(signed) == 2 and not plain and all(b.power == 1 for _, b in signed):
+        at = (signed[0][0], signed[1][0])
+        return Moment(S.One, 0, (("V", at, 0),)), Moment(S.One, 2, (("N", at, 0),))
+    return None
+
+
+@lru_cache(maxsize=1 << 12)
+def cumulant(column: Column) -> tuple[Moment, ...] | None:
+    """The joint cumulant of the functions of one column, or None."""
+    found: list[Moment] = []
+    for blocks in partitions(tuple(range(len(column)))):
+        sign = (-1) ** (len(blocks) - 1) * factorial(len(blocks) - 1)
+        terms = [Moment(sympy.Integer(sign), 0, ())]
+        for block in blocks:
+            factor = moment(tuple(column[i] for i in block))
+            if factor is None:
+                return None
+            terms = [
+                Moment(a.number * b.number, a.roots + b.roots, a.factors + b.factors) for a in terms for b in factor
+            ]
+        found += terms
+    return tuple(found)
+
+
+def pairings(places: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
+    """All ways to cut a set into pairs.
+
+    >>> list(pairings((1, 2, 3, 4)))
+    [[(1, 2), (3, 4)], [(1, 3), (2, 4)], [(1, 4), (2, 3)]]
+    """
+    if not places:
+        yield []
+        return
+    for i in range(1, len(places)):
+        for rest in pairings((*places[1:i], *places[i + 1 :])):
+            yield [(places[0], places[i]), *rest]
+
+
+def partitions(items: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
+    """All ways to cut a set into blocks.
+
+    >>> list(partitions((1, 2)))
+    [[(1, 2)], [(1,), (2,)]]
+    """
+    if not items:
+        yield []
+        return
+    first, rest = items[0], items[1:]
+    for size in range(len(rest), -1, -1):
+        for others in combinations(rest, size):
+            left = tuple(i for i in rest if i not in others)
+            for blocks in partitions(left):
+                yield [(first, *others), *blocks]

@@ -1,0 +1,251 @@
+"""A function of one scalar around the value where it settles, as powers |y|^p sgn(y)^q of what fluctuates.
+
+Powers that are no polynomials become factors "G|…" of a scalar R of size 1, y = n^(−a/2) R, which has to be Gaussian in
+the limit, with a mean that is smaller than its fluctuations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy
+import sympy
+from sympy import Expr, Rational, S
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import N, width_symbol
+from tplimits.program.nodes.functions import elementary, kinks
+from tplimits.regimes.depth.derivation.algebra import (
+    OPEN,
+    SPAN,
+    Poly,
+    ProductTerm,
+    indices,
+    lowest,
+    multiplied,
+    renamed,
+    times,
+    total,
+)
+from tplimits.regimes.depth.derivation.arrays import exactly
+from tplimits.regimes.depth.derivation.canonical import canonical
+from tplimits.regimes.depth.derivation.cumulants import times as times_form
+from tplimits.regimes.depth.derivation.expansions import ARGUMENT, Expansion, at_point, is_smooth
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.derivation.laws import Laws
+from tplimits.regimes.depth.derivation.means import LOCAL
+from tplimits.regimes.depth.derivation.model import Scalar, kink_label
+from tplimits.regimes.depth.derivation.numbers import at_values
+from tplimits.regimes.depth.derivation.order_one import NotSmall
+from tplimits.regimes.depth.derivation.scalars import SYMBOLIC, fixed_number, fixed_table, insist_on_small, parts, size
+from tplimits.regimes.depth.derivation.sides import NEAR
+from tplimits.regimes.depth.derivation.vanishing import vanishes
+from tplimits.regimes.depth.derivation.writing import defined
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.lowering import Lowering
+
+
+@dataclass(frozen=True)
+class Around:
+    """A function of one scalar around the value where it settles; `constants` are what dummies in it stand for."""
+
+    lowering: Lowering
+    function: Expr
+    argument: Expr
+    env: Mapping[Expr, int]
+    constants: Mapping[Expr, Expr]
+
+    @property
+    def shown(self) -> Expr:
+        """The function as messages write it."""
+        return self.function.xreplace({ARGUMENT: sympy.Symbol("y", real=True), **self.constants})
+
+    def parts(self) -> tuple[Poly, Poly]:
+        """What is fixed of the scalar, and the rest."""
+        return parts(self.lowering, self.lowering.lower(self.argument, self.env))
+
+    @property
+    def mixes_sizes(self) -> bool:
+        """Whether a width stands inside of the function, not in front of it."""
+        widths = {N, *(width_symbol(w) for w in self.lowering.program.widths)}
+        return bool(self.function.as_independent(ARGUMENT, as_Add=False)[1].free_symbols & widths)
+
+    def settles_at_kink(self) -> bool:
+        """Whether a kink or jump is where the scalar settles; elsewhere there is a Taylor series."""
+        fixed, _ = self.parts()
+        number = fixed_number(self.lowering, fixed)
+        places = kinks(elementary(self.function))
+        if number is not None:
+            return any(sympy.simplify(p.xreplace({ARGUMENT: number})) == 0 for p in places)
+        table = fixed_table(self.lowering, fixed, self.env)[1]
+        if any(p.free_symbols - {ARGUMENT} for p in places):
+            self.lowering.fail(SYMBOLIC)
+        return any(bool((abs(at_values(p, ARGUMENT, table)) < NEAR).any()) for p in places)
+
+    def lowered(self) -> Poly:
+        """The function as a sum of terms."""
+        lowering = self.lowering
+        fixed, small = self.parts()
+        if small.cut is None and not _opened(small, tuple(self.env.values())):
+            return self._piece(fixed, lambda s: elementary(self.function).xreplace({ARGUMENT: s}))
+        pieces, exact = self._pieces(fixed)
+        # where coefficients grow with n, the terms that are missing are larger than the first power left out
+        cut = lowering.limit + min((lowest(c) for c in pieces.values() if c.terms), default=0)
+        rest = Poly((), min(cut, lowering.limit))
+        if all(is_smooth(*key) for key in pieces):
+            if small.terms and lowest(small) <= 0:
+                insist_on_small(lowering, self.shown, small, self.env)
+            found = [multiplied(c, self._power(int(p)), lowering.limit) for (p, _), c in pieces.items()]
+            return lowering.arranged(total([*found, rest]))
+        scalar, at, order = _scalar(lowering, small, self.env, self.shown)
+        if order <= 0 and not exact:
+            refused = NotSmall if order == 0 else NoLimitError  # what is random may be so on a small branch
+            raise refused(
+                f"{lowering.where}: not perturbative: the argument y of `{self.shown}` fluctuates by order "
+                f"{size(order)}, so that the function is random of order 1 in every layer; divide its argument, an "
+                "average of keys times queries, by τ0·sqrt(n/k)."
+            )
+        found = []
+        for (power, sign), coefficient in pieces.items():
+            if power * order <= lowering.limit:
+                smooth = is_smooth(power, sign) and order > 0
+                term = self._power(int(power)) if smooth else self._kink(scalar, at, order, (power, sign))
+                found.append(multiplied(coefficient, term, lowering.limit))
+        return lowering.arranged(total([*found, rest]))
+
+    def _power(self, power: int) -> Poly:
+        """y^power."""
+        found = Poly((ProductTerm(S.One, self.lowering.model.zero_powers, 0, ()),))
+        for _ in range(power):
+            again = self.parts()[1]
+            if again.terms and lowest(again) <= 0:  # small in their sum alone: all of them are kept, or none
+                again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
+            found = multiplied(found, again, self.lowering.limit)
+        return found
+
+    def _kink(self, scalar: int, at: tuple[int, ...], order: int, key: tuple[Rational, bool]) -> Poly:
+        """|y|^p sgn(y)^q."""
+        steps = order * key[0]
+        powers = times(self.lowering.model.zero_powers, 0, -steps)
+        return Poly((ProductTerm(S.One, powers, steps, ((kink_label(scalar, *key), at, 0),)),))
+
+    def _pieces(self, fixed: Poly) -> tuple[dict[tuple[Rational, bool], Poly], bool]:
+        """The coefficients of |y|^p sgn(y)^q, numbers or constant arrays, and whether there are no more."""
+        known: dict[Expr, Expansion] = {}
+
+        def expansion(point: Expr) -> Expansion:
+            if point not in known:
+                try:
+                    known[point] = at_point(self.function, point, self.lowering.limit, self.shown)
+                except NoLimitError as error:
+                    self.lowering.fail(str(error))
+            return known[point]
+
+        def coefficient(key: tuple[Rational, bool]) -> Callable[[Expr], Expr]:
+            return lambda point: expansion(point).terms.get(key, S.Zero)
+
+        number = fixed_number(self.lowering, fixed)
+        points = [number] if number is not None else map(_simple, fixed_table(self.lowering, fixed, self.env)[1].flat)
+        keys = sorted({key for point in points for key in expansion(point).terms})
+        return {key: self._piece(fixed, coefficient(key)) for key in keys}, all(e.exact for e in known.values())
+
+    def _piece(self, fixed: Poly, value: Callable[[Expr], Expr]) -> Poly:
+        """A function of the fixed part of a scalar, a number or a constant array."""
+        lowering = self.lowering
+        number = fixed_number(lowering, fixed)
+        if number is not None:
+            return lowering.number(value(number).xreplace(self.constants))
+        at, table = fixed_table(lowering, fixed, self.env)
+        values = numpy.empty(table.shape)
+        for place, entry in numpy.ndenumerate(table):
+            one = sympy.N(value(_simple(entry)).xreplace(self.constants))
+            if not one.is_number:
+                lowering.fail(SYMBOLIC)
+            values[place] = float(one)
+        scale, factors = lowering.arrays.factor(values, at)
+        return Poly(
+            (ProductTerm(Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),)
+        )
+
+
+def _simple(entry: float) -> Rational:
+    """A number of an array as the simple fraction it stands for."""
+    found = exactly(float(entry))
+    return Rational(found.numerator, found.denominator)
+
+
+def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Expr) -> tuple[int, tuple[int, ...], int]:
+    """What fluctuates as a scalar of size 1 of the model, where it stands, and the order it had.
+
+    NoLimitError where it is not Gaussian in the limit, or has a mean of the size of its fluctuations.
+    """
+    at = tuple(i for i in dict.fromkeys(env.values()) if i in indices(f for t in small.terms for f in t.factors))
+    opened = _opened(small, at)
+    if any(f[0][0] == "G" for t in opened for f in t.factors):
+        lowering.fail(f"not covered: a kink inside of a kink, in the argument of `{shown}`.")
+    local = tuple(LOCAL + k for k in range(len(at)))
+    known = lowering.arrays.values
+    for order in range(lowest(small), lowering.limit + 1):
+        terms = tuple(t._replace(powers=times(t.powers, 0, order), pert=max(0, t.pert - order)) for t in opened)
+        candidate = Scalar(Poly(terms), tuple(i // SPAN for i in at))
+        laws = Laws(replace(lowering.model, scalars=[candidate]), lowering.arrays)
+        try:
+            mean, spread = laws.moment([(0, local)]), laws.covariance(0, local, 0, local)
+        except NoLimitError as error:
+            lowering.fail(str(error))
+        large = [f for o, f in mean.forms.items() if o <= 0 and not vanishes(f, known)]
+        if large:
+            form, where_ = defined(_free(large[0]), known)
+            lowering.fail(
+                f"the argument y of `{shown}` has the mean {form} of order {size(order)}{where_}, at least as large as "
+                "its fluctuations, so that the kink is passed where V decides; subtract the mean of the argument, as "
+                "in tp.avg(h * h) - tp.avg(x * x), or use a smooth function."
+            )
+        if 0 in spread.forms and not vanishes(spread[0], known):
+            _insist_on_gaussian(lowering, laws, local, shown)
+            if candidate not in lowering.model.scalars:
+                lowering.model.scalars.append(candidate)
+            return lowering.model.scalars.index(candidate), at, order
+    lowering.fail(
+        f"the argument y of `{shown}` is zero to every order that is kept, and the function has a kink, jump or pole "
+        "there; leave it out, or do not divide its argument by that power of n."
+    )
+
+
+def _insist_on_gaussian(lowering: Lowering, laws: Laws, local: tuple[int, ...], shown: Expr) -> None:
+    """Refuse a scalar whose fourth cumulant does not vanish: for such averages that tells (Nualart, Peccati)."""
+    if all(_is_average(lowering, t) for t in laws.model.scalars[0].poly.terms if t.pert < 1):
+        return
+    second = laws.moment([(0, local)] * 2)[0]
+    fourth = laws.moment([(0, local)] * 4)[0] - times_form(second, second).scaled(sympy.Integer(3))
+    if not vanishes(fourth, lowering.arrays.values):
+        lowering.fail(
+            f"the argument y of `{shown}` is not Gaussian in the limit, and only Gaussian ones have means here: it "
+            "averages over a width that stays fixed, or is a product of averages that both fluctuate. Let the width "
+            "grow with n, or use a smooth function."
+        )
+
+
+def _is_average(lowering: Lowering, term: ProductTerm) -> bool:
+    """Whether what is random in a term is one average over a width that grows, of neurons that are alike."""
+    neurons = {at[-1] for label, at, _ in term.factors if label[0] == "F"}
+    dimensions = [lowering.model.dimensions[i // SPAN] for i in neurons if i >= 0]
+    return len(neurons) == len(dimensions) <= 1 and all(d.width and d.grows for d in dimensions)
+
+
+def _free(form: Form) -> Form:
+    """A form in tokens of a definition, in α, β, … for a message."""
+    return Form({renamed(f, {LOCAL + k: k - 4 for k in range(4)}): c for f, c in form.terms.items()})
+
+
+def _opened(poly: Poly, at: tuple[int, ...]) -> list[ProductTerm]:
+    """A template with equal products merged, so that what cancels is gone."""
+    found: dict[tuple, Expr] = {}
+    change = {i: OPEN - k for k, i in enumerate(at)}
+    for t in poly.terms:
+        key = (canonical(renamed(t.factors, change)), t.powers, t.pert)
+        found[key] = found.get(key, S.Zero) + t.coeff
+    return [ProductTerm(c, powers, pert, f) for (f, powers, pert), c in found.items() if sympy.expand(c) != 0]

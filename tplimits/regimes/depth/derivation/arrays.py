@@ -1,0 +1,296 @@
+"""Constant arrays of a program (masks, biases): kept as factors with named values, in one normal form.
+
+Arrays at the same indices are one array, and a constant one is a number.  An array of two indices is written as
+D(i) Q(i, j) E(j), where log|Q| has no part that depends on i or on j alone (on the support of Q), in one of its two
+orientations; what stands at one index is one array.  A mask divided by its row sums is thus the same product however it
+was written, transposed or as an additive bias.  A diagonal array identifies its two indices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy
+from sympy import Rational
+
+from tplimits.regimes.depth.derivation.algebra import Factor, Factors, ProductTerm, renamed
+
+#: numbers in arrays closer than this are equal
+TOLERANCE = 1e-12
+#: entries below this part of the largest are zero, those below this size are told apart by their own digits
+_DUST, _SMALL = 1e-14, 1e-6
+#: arrays that are left of a sum over other axes than the tokens have at most this number of indices
+_MOST_OUTER = 2
+#: factors that are arrays, by the first letter of their label: general ones, and symmetric ones of two indices
+ARRAYS = frozenset("PS")
+
+
+def exactly(number: float) -> Fraction:
+    """The simple fraction a number of an array stands for, or its binary value.
+
+    >>> exactly(1 / 3), exactly(0.1)
+    (Fraction(1, 3), Fraction(1, 10))
+    """
+    simple = Fraction(number).limit_denominator(10**4)
+    return simple if abs(float(simple) - number) <= TOLERANCE * max(1.0, abs(number)) else Fraction(number)
+
+
+def _constant(values: numpy.ndarray) -> bool:
+    return bool(numpy.ptp(values) <= TOLERANCE * max(1.0, float(numpy.abs(values).max())))
+
+
+@dataclass
+class Arrays:
+    """The constant arrays of one derivation by their labels, which tell their contents."""
+
+    values: dict[str, numpy.ndarray] = field(default_factory=dict)
+
+    def factor(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
+        """An array at indices as a number times factors in normal form."""
+        values = _without_dust(values)
+        if values.size == 0 or _constant(values):
+            return exactly(float(values.mean())), ()
+        if values.ndim == 1:
+            return self._vector(values, at)
+        if (
+            values.ndim == 2
+            and values.shape[0] == values.shape[1]
+            and not (values - numpy.diag(values.diagonal())).any()
+        ):
+            number, rest = self.factor(values.diagonal().copy(), at[:1])
+            return number, (*rest, ("I", at, 0))
+        if values.ndim > 2:
+            scale = _scale(values)
+            return exactly(scale), ((self.label(values / scale), at, 0),)
+        rows, middle, columns = _balanced(values)
+        scales = [_scale(rows), _scale(middle), _scale(columns)]
+        factors: Factors = ()
+        rows, middle, columns = rows / scales[0], middle / scales[1], columns / scales[2]
+        number = exactly(math.prod(scales))  # each alone may be irrational where the product is not
+        for part, place in ((rows, at[:1]), (columns, at[1:])):
+            if not _constant(part):
+                factors = (*factors, (self.label(part), place, 0))
+        if _constant(middle):
+            return number, factors
+        flipped = numpy.round(middle, 9).tobytes() > numpy.round(middle.T, 9).tobytes()
+        label = self.label(middle.T.copy() if flipped else middle)
+        return number, (*factors, (label, at[::-1] if flipped else at, 0))
+
+    def _vector(self, values: numpy.ndarray, at: tuple[int, ...]) -> tuple[Fraction, Factors]:
+        """One index: the largest entry is 1."""
+        scale = _scale(values)
+        return exactly(scale), ((self.label(values / scale), at, 0),)
+
+    def label(self, values: numpy.ndarray) -> str:
+        """The label of an array; equal ones have the same."""
+        rounded = numpy.round(values, 9) + 0.0
+        symmetric = values.ndim == 2 and values.shape[0] == values.shape[1] and bool((rounded == rounded.T).all())
+        digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode() + _fine(values)).hexdigest()[:12]
+        label = f"{'S' if symmetric else 'P'}|{digest}"
+        self.values.setdefault(label, values)
+        return label
+
+    def arranged(self, factors: Factors, summed: Iterable[int]) -> tuple[Fraction, Factors]:
+        """A product with its arrays in normal form; sums over indices that only one array has are done."""
+        number, summed = Fraction(1), set(summed)
+        while any(f[0][0] in ARRAYS for f in factors):
+            others = [f for f in factors if f[0][0] not in ARRAYS]
+            arrays: dict[tuple[int, ...], list[numpy.ndarray]] = {}
+            for label, at, _ in factors:
+                if label[0] in ARRAYS:
+                    values = self.values[label]
+                    if at[::-1] in arrays and len(at) == 2:
+                        at, values = at[::-1], values.T
+                    arrays.setdefault(at, []).append(values)
+            again = _absorbed(arrays)
+            for at, several in arrays.items():
+                values = several[0]
+                for more in several[1:]:
+                    values = values * more
+                elsewhere = {i for f in others for i in f[1]}.union(*(a for a in arrays if a != at))
+                alone = [i for i in at if i in summed and i not in elsewhere]
+                if alone and at.count(alone[0]) == 1:
+                    place = at.index(alone[0])
+                    values, at = values.sum(axis=place), (*at[:place], *at[place + 1 :])
+                    summed.discard(alone[0])
+                    again = True
+                if len(at) == 2 and at[0] == at[1]:
+                    values, at = values.diagonal().copy(), at[:1]
+                    again = True
+                scale, normal = self.factor(values, at)
+                again = again or len(several) > 1
+                number *= scale
+                others += normal
+            factors = tuple(others)
+            if not again:
+                break
+        return number, factors
+
+    def contracted(self, factors: Factors, inner: Callable[[int], bool]) -> Factors:
+        """A product with sums over `inner` indices done, where arrays alone hold them and two others at most."""
+        factors = _without_diagonals(factors, inner)
+        while True:
+            groups = _connected(factors, inner)
+            done = next((g for g in groups if len(_outer(g, inner)) <= _MOST_OUTER), None)
+            if done is None:
+                return factors
+            at = _outer(done, inner)
+            rest = [f for f in factors if f not in done]
+            table = self.tabulated([ProductTerm(1, (), 0, tuple(done))], [1.0], at)
+            factors = (*rest, (self.label(table), at, 0))
+
+    def sliced(self, factors: Factors, at: Mapping[int, int]) -> Factors:
+        """A product with some indices of its arrays at numbers."""
+        found: list[Factor] = []
+        for label, held, copy in factors:
+            if label[0] in ARRAYS and not at.keys().isdisjoint(held):
+                values = self.values[label][tuple(at.get(i, slice(None)) for i in held)]
+                found.append((self.label(numpy.asarray(values)), tuple(i for i in held if i not in at), copy))
+            else:
+                found.append((label, held, copy))
+        return tuple(found)
+
+    def gathered(self, terms: Iterable[ProductTerm], at: tuple[int, ...]) -> list[ProductTerm]:
+        """The same sum, with arrays at some indices in terms that are equal but for them added up to one."""
+        groups: dict[tuple, list[tuple[float, ProductTerm]]] = {}
+        left = []
+        for t in terms:
+            own = tuple(f for f in t.factors if f[0][0] in ARRAYS)
+            number, symbols = t.coeff.as_coeff_Mul()
+            if {i for f in own for i in f[1]} <= set(at):
+                rest = tuple(f for f in t.factors if f not in own)
+                groups.setdefault((rest, t.powers, t.pert, symbols), []).append((float(number), t))
+            else:
+                left.append(t)
+        for (rest, _, _, symbols), group in groups.items():
+            if len(group) == 1:
+                left.append(group[0][1])
+                continue
+            alone = [t._replace(factors=tuple(f for f in t.factors if f[0][0] in ARRAYS)) for _, t in group]
+            held = {i for t in alone for f in t.factors for i in f[1]}
+            present = tuple(i for i in at if i in held)
+            number, factors = self.factor(self.tabulated(alone, (x for x, _ in group), present), present)
+            if number:
+                coefficient = symbols * Rational(number.numerator, number.denominator)
+                left.append(group[0][1]._replace(coeff=coefficient, factors=(*rest, *factors)))
+        return left
+
+    def tabulated(self, terms: Iterable[ProductTerm], numbers: Iterable[float], at: tuple[int, ...]) -> numpy.ndarray:
+        """The values of a sum of products of arrays at all values of some indices; other indices are summed."""
+        total = numpy.zeros(())
+        for term, number in zip(terms, numbers, strict=True):
+            place: dict[int, int] = {i: k for k, i in enumerate(at)}
+            for _, held, _ in term.factors:
+                for i in held:
+                    place.setdefault(i, len(place))
+            operands: list = [numpy.float64(number), []]
+            for label, held, _ in term.factors:
+                operands += [self.values[label], [place[i] for i in held]]
+            present = [place[i] for i in at if any(i in f[1] for f in term.factors)]
+            value = numpy.einsum(*operands, present)
+            shape = iter(value.shape)
+            total = total + value.reshape([next(shape) if place[i] in present else 1 for i in at])
+        return total
+
+
+def _absorbed(arrays: dict[tuple[int, ...], list[numpy.ndarray]]) -> bool:
+    """Arrays at indices that one of three or more has too, put into that one; whether there were any."""
+    found = False
+    for large in sorted((at for at in arrays if len(set(at)) == len(at) > 2), key=len, reverse=True):
+        for small in [at for at in arrays if at != large and set(at) <= set(large) and len(set(at)) == len(at)]:
+            if large not in arrays:
+                break
+            order = sorted(range(len(small)), key=lambda k: large.index(small[k]))
+            for values in arrays.pop(small):
+                shape = [values.shape[small.index(i)] if i in small else 1 for i in large]
+                arrays[large].append(values.transpose(order).reshape(shape))
+            found = True
+    return found
+
+
+def _without_diagonals(factors: Factors, inner: Callable[[int], bool]) -> Factors:
+    """A product with summed indices that are `inner` and equal by a diagonal array made one."""
+    for factor in factors:
+        label, at, _ = factor
+        if label == "I" and min(at) >= 0 and inner(at[0]):
+            return _without_diagonals(renamed((f for f in factors if f is not factor), {at[0]: at[1]}), inner)
+    return factors
+
+
+def _connected(factors: Factors, inner: Callable[[int], bool]) -> list[list[Factor]]:
+    """The groups of arrays that hang together by summed indices that are `inner` and stand in arrays alone."""
+    others = {i for f in factors if f[0][0] not in ARRAYS for i in f[1]}
+    free = {i for f in factors for i in f[1] if i >= 0 and inner(i)} - others
+    groups: list[tuple[set[int], list[Factor]]] = []
+    for factor in factors:
+        held = free.intersection(factor[1])
+        if not held:
+            continue
+        joined = [g for g in groups if g[0] & held]
+        groups = [g for g in groups if not g[0] & held]
+        groups.append((held.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [factor]))
+    return [g for _, g in groups]
+
+
+def _outer(group: list[Factor], inner: Callable[[int], bool]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(i for f in group for i in f[1] if i < 0 or not inner(i)))
+
+
+def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
+    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are.
+
+    >>> [part.tolist() for part in without_background(numpy.array([[3.0, 1.0], [1.0, 2.0]]))]
+    [[[1.0, 1.0], [1.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]]]
+    """
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
+        return [values]
+    off = values[~numpy.eye(len(values), dtype=bool)]
+    if not _constant(off) or not off.any() or _constant(values):
+        return [values]
+    background = numpy.full_like(values, off.mean())
+    return [background, numpy.diag(numpy.diag(values - background))]
+
+
+def _without_dust(values: numpy.ndarray) -> numpy.ndarray:
+    """Entries that are rounding beside the largest put to zero: e^(−40) of a mask is none of its tokens."""
+    if values.ndim == 0 or not values.any():
+        return values
+    return numpy.where(numpy.abs(values) < _DUST * numpy.abs(values).max(), 0.0, values)
+
+
+def _fine(values: numpy.ndarray) -> bytes:
+    """What tells arrays apart that differ in small entries alone, which other factors may make large again."""
+    small = values[(values != 0) & (numpy.abs(values) < _SMALL)]
+    mantissa, exponent = numpy.frexp(small)
+    return numpy.round(mantissa, 6).tobytes() + exponent.tobytes() if small.size else b""
+
+
+def _scale(values: numpy.ndarray) -> float:
+    """The entry of largest size, the first among equals, so that the array divided by it is defined by its shape."""
+    sizes = numpy.abs(values).ravel()
+    return float(values.ravel()[numpy.flatnonzero(sizes >= sizes.max() * (1 - 1e-9))[0]])
+
+
+def _balanced(values: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    """D, Q, E with values = D(i) Q(i, j) E(j): least squares of log|values| on its support."""
+    support = numpy.argwhere(values != 0)
+    rows, columns = values.shape
+    design = numpy.zeros((len(support), rows + columns))
+    design[numpy.arange(len(support)), support[:, 0]] = 1.0
+    design[numpy.arange(len(support)), rows + support[:, 1]] = 1.0
+    logs = numpy.log(numpy.abs(values[tuple(support.T)]))
+    fit = numpy.linalg.lstsq(design, logs, rcond=None)[0]
+    held = design.sum(axis=0) > 0
+    for part in (slice(0, rows), slice(rows, None)):  # zeros are balanced as they stand: like the rest of their side
+        fit[part][~held[part]] = fit[part][held[part]].mean()
+    D, E = numpy.exp(fit[:rows]), numpy.exp(fit[rows:])
+    return D, values / D[:, None] / E[None, :], E
+
+
+def merged(*registries: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
+    """Several registries as one."""
+    return {label: values for registry in registries for label, values in registry.items()}

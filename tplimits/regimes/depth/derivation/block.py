@@ -1,0 +1,218 @@
+"""A block in the limit of depth proportional to width: drift, diffusion, root and verdict; stacks of blocks.
+
+The limit theorem: if E[V′ − V | V] = b(V)/n + o(1/n) and Cov(V′ | V) = Σ(V)/n + o(1/n) for a Markov chain V, then V at
+layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to the time at which it leaves a ball.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy
+import sympy
+from sympy import Expr, S
+
+from tplimits.errors import NoLimitError
+from tplimits.law.kets import Reference, Step
+from tplimits.program.nodes.kinds import Avg
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.depth.derivation.arrays import merged
+from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
+from tplimits.regimes.depth.derivation.forms import Form, Orders, collected
+from tplimits.regimes.depth.derivation.order_one import Law, Weight
+from tplimits.regimes.depth.derivation.roots import Root, structured_root
+from tplimits.regimes.depth.derivation.rows import with_rows
+from tplimits.regimes.depth.derivation.sizes import laws
+from tplimits.regimes.depth.derivation.vanishing import vanishes
+from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
+from tplimits.regimes.depth.derivation.writing import defined, text
+
+NOCI = Reference("Noci et al. 2023, Prop. A.2", "noci2023shaped")
+LI = Reference("Li, Nica & Roy 2022, Prop. 2.6", "li2022neural")
+
+
+@dataclass(frozen=True)
+class BlockLimit:
+    """What the derivation of a block, or of a stack of them, found."""
+
+    drift: Form
+    diffusion: Form
+    root: Root | None
+    verdict: DepthVerdict
+    assumptions: tuple[str, ...]
+    steps: tuple[Step, ...]
+    #: V → scale·V at order 1; 1 unless the block is part of a stack
+    scale: Expr = S.One
+    arrays: Mapping[str, numpy.ndarray] = field(default_factory=dict, compare=False, repr=False)
+    #: why there is no root
+    rootless: str = ""
+    #: functions of scalars of order 1 in the drift, the factors "Y|…", and the law of the scalars
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    #: arguments of functions that were expanded, with n times their variance: small where the limit describes networks
+    expanded: Mapping[str, Form] = field(default_factory=dict)
+
+
+def derive_block(program: Program, fixed: tuple[str, ...] = ()) -> BlockLimit:
+    """The limit of a block or a stack; NoLimitError with the verdict's sentence where there is none."""
+    if len(program.parts) > 1:
+        return _stacked(program, fixed)
+    return _one_block(program, fixed, in_stack=False)
+
+
+def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> BlockLimit:
+    layer = lowered(program, fixed)
+    drift = layer.drift(layer.mean())
+    scale = S.One
+    if in_stack:
+        scale, drift = _without_growth(program, drift, layer.arrays.values)
+    _insist(refused(program.name, drift, None, layer.arrays.values))
+    covariance = layer.covariance()
+    _insist(refused(program.name, drift, covariance, layer.arrays.values))
+    groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
+    diffusion = covariance[2]
+    root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
+    forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
+    b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
+    steps = (
+        _step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(b)}", LI),
+        _step("covariance over the weights", (program.name,), lambda: f"n·Cov(V′) → Σ = {text(diffusion)}", LI),
+        _step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI),
+    )
+    return BlockLimit(
+        b,
+        diffusion,
+        root,
+        _verdict(program.name, diffusion),
+        (*_assumptions(program, fixed), *layer.remarks),
+        (*steps, *_root_step(rootless)),
+        scale,
+        {**_arrays_in(layer.model.expanded.values(), layer.arrays.values), **arrays},
+        rootless,
+        *_weights(program, layer, b),
+        layer.model.expanded,
+    )
+
+
+def _arrays_in(forms: Iterable[Form], known: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:
+    held = {f[0] for form in forms for factors in form.terms for f in factors}
+    return {label: known[label] for label in sorted(held & known.keys())}
+
+
+def _weights(program: Program, layer: OneLayer, drift: Form) -> tuple[dict[str, Weight], dict[str, Law]]:
+    """The weights of order 1 in a drift, and the law of their scalars."""
+    labels = {f[0] for factors in drift.terms for f in factors if f[0][0] == "Y"}
+    if not labels:
+        return {}, {}
+    return {label: layer.model.weights[label] for label in sorted(labels)}, {
+        program.name: laws(layer.model, layer.ring, layer.arrays)
+    }
+
+
+def _responses(root: Root | None) -> list[Form]:
+    return [] if root is None else [r.form for r in root.responses]
+
+
+def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
+    if root is None:
+        return None
+    return replace(root, responses=tuple(replace(r, form=f) for r, f in zip(root.responses, forms, strict=True)))
+
+
+def _step(rule: str, premises: tuple[str, ...], write: Callable[[], str], reference: Reference) -> Step:
+    return Step(rule, premises, write, reference)
+
+
+def _root_step(rootless: str) -> list[Step]:
+    return [_step("square root", ("Σ",), lambda: f"no structured root of Σ: {rootless}", NOCI)] if rootless else []
+
+
+def _insist(verdict: DepthVerdict | None) -> None:
+    if verdict is not None:
+        raise NoLimitError(verdict.sentence, verdict)
+
+
+def _verdict(name: str, diffusion: Form) -> DepthVerdict:
+    if diffusion:
+        return DepthVerdict("SDE", f"`{name}`: V at layer t·n converges to dV = b(V) dt + Σ(V)^(1/2) dB.")
+    return DepthVerdict(
+        "ODE", f"`{name}`: V at layer t·n converges to the ODE dV/dt = b(V); the noise of a layer is o(1/n)."
+    )
+
+
+def _assumptions(program: Program, fixed: tuple[str, ...]) -> list[str]:
+    others = [w for w in program.widths if w != "n"]
+    found = ["depth d and width n go to infinity with d/n → T; weights are drawn afresh in every layer"]
+    growing = [w for w in others if w not in fixed]
+    if growing:
+        found.append(f"widths {', '.join(growing)} grow in proportion to n")
+    if fixed:
+        found.append(f"widths {', '.join(fixed)} stay fixed")
+    found.append("convergence is local: up to the time at which V leaves a ball")
+    return found
+
+
+# -- stacks -----------------------------------------------------------------------------------
+
+
+def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.ndarray]) -> tuple[Expr, Orders]:
+    """A block that multiplies V by a number at order 1 as that number and the rest of its drift."""
+    order_zero = drift[0]
+    growth = order_zero.terms.get(IDENTITY, S.Zero)
+    if not vanishes(order_zero - collected([(IDENTITY, growth)]), arrays):
+        shown, where = defined(order_zero, arrays)
+        raise NoLimitError(
+            f"`{program.name}` in a stack: its covariance changes at order 1 by {shown}{where}; stacks are "
+            "covered for blocks that multiply V by a number. Shape the block so that the rest is of order 1/n."
+        )
+    return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
+
+
+def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
+    """b = Σ_k (Π_{j>k} s_j) b_k(Π_{j<k} s_j V), and Σ with squares, for blocks with V → s_k V at order 1."""
+    parts = [_one_block(part, tuple(w for w in fixed if w in part.widths), True) for part in program.parts]
+    whole = sympy.simplify(sympy.Mul(*(p.scale for p in parts)))
+    if whole != 1:
+        condition = sympy.factor(sympy.together(whole - 1))
+        conditions = solved([condition])
+        repair = f"needs {' and '.join(map(equation, conditions))}" if conditions else "it does so for all parameters"
+        sentence = (
+            f"`{program.name}` has no limit of depth proportional to width: its blocks multiply V by {whole} in every "
+            f"layer, so that V grows like ({whole})^depth; {repair}."
+        )
+        raise NoLimitError(sentence, DepthVerdict("none", sentence, conditions or ()))
+    drift, diffusion, roots = Form({}), Form({}), []
+    for k, part in enumerate(parts):
+        before = sympy.Mul(*(p.scale for p in parts[:k]))
+        after = sympy.Mul(*(p.scale for p in parts[k + 1 :]))
+        drift = drift + part.drift.degree_scaled(before).scaled(after)
+        diffusion = diffusion + part.diffusion.degree_scaled(before).scaled(after**2)
+        roots.append(part.root.rescaled(before, after) if part.root is not None else None)
+    root = None
+    if all(r is not None for r in roots):
+        known = [r for r in roots if r is not None]
+        isotropic = sympy.expand(sympy.Add(*(r.isotropic for r in known)))
+        root = Root(isotropic, tuple(response for r in known for response in r.responses))
+    steps = [s for p in parts for s in p.steps[:2]]
+    steps.append(_step("stack", tuple(p.name for p in program.parts), lambda: "b = Σ b_k, Σ = Σ Σ_k", NOCI))
+    steps.append(_step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI))
+    rootless = "; ".join(dict.fromkeys(p.rootless for p in parts if p.rootless))
+    return BlockLimit(
+        drift,
+        diffusion,
+        root,
+        _verdict(program.name, diffusion),
+        tuple(dict.fromkeys(a for p in parts for a in p.assumptions)),
+        (*steps, *_root_step(rootless)),
+        S.One,
+        merged(*(p.arrays for p in parts)),
+        rootless,
+        {label: w for p in parts for label, w in p.weights.items()},
+        {name: law for p in parts for name, law in p.laws.items()},
+        {
+            name: form.degree_scaled(sympy.Mul(*(p.scale for p in parts[:k])))
+            for k, part in enumerate(parts)
+            for name, form in part.expanded.items()
+        },
+    )

@@ -1,0 +1,293 @@
+"""Means over the weights of a layer: Wick pairings, cumulants, and what is left when all weights are gone.
+
+Matrices are averaged one after the other, outermost first; each is Gaussian given everything inside its operands.
+A product of entries of W u is a sum over pairings (Isserlis), each pair a Gram matrix of operands; a product of
+functions of dense layers of the state, with columns independent and alike, is a sum over partitions into blocks of the
+joint cumulants of one column.  A covariance keeps the partitions that join its two sides.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tplimits.errors import NoLimitError
+from tplimits.regimes.depth.derivation.activations import LINEAR, odd_together, pairings, partitions
+from tplimits.regimes.depth.derivation.algebra import (
+    OPEN,
+    SPAN,
+    Factor,
+    Factors,
+    ProductTerm,
+    indices,
+    next_number,
+    placed,
+    product,
+    renamed,
+    times,
+)
+from tplimits.regimes.depth.derivation.canonical import canonical
+from tplimits.regimes.depth.derivation.model import Layer, Model, column_label
+
+#: nothing beyond ε² is kept
+MOST = 2
+
+#: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
+OF_SCALARS = frozenset("GY")
+#: what is random, by the first letter of a label: functions of dense layers, and of scalars
+RANDOM = frozenset("F") | OF_SCALARS
+
+#: axes an operand can have
+_MOST_AXES = 9
+
+#: (factors, powers, pert, joined) -> coefficient
+Sum = dict[tuple[Factors, tuple[int, ...], int, bool | None], Any]
+Blocks = list[tuple[int, ...]]
+
+
+class Contraction:
+    """Means of products of one model.
+
+    `one` is the unit of the coefficients; terms of size below ε^most are dropped.  With `counting`, coefficients are
+    taken for 1: the orders of a mean are wanted, not its value.
+    """
+
+    def __init__(self, model: Model, one: Any, most: int = MOST, counting: bool = False) -> None:
+        self.model, self.one, self.most, self.counting = model, one, most, counting
+        self._grams: dict[tuple[int | None, int | None, int], tuple[ProductTerm, ...]] = {}
+
+    # -- the two quantities -------------------------------------------------------------------
+
+    def mean(self, terms: Iterable[ProductTerm], keep: frozenset[int] = frozenset()) -> Sum:
+        """E of a sum, over all matrices but those in `keep`."""
+        return self._averaged(self._start((t, None) for t in terms), keep)
+
+    def covariance(self, left: Iterable[ProductTerm], right: Iterable[ProductTerm]) -> Sum:
+        """Cov of two sums: what joins them."""
+        right = list(right)
+        return self.joined((a, b) for a in left for b in right)
+
+    def joined(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]]) -> Sum:
+        """Σ Cov over pairs; where no matrix joins two terms, functions of scalars in both may."""
+        placed_pairs = (
+            (product(a, shifted(b, next_number(a.factors), 1)), False) for a, b in pairs if a.pert + b.pert <= self.most
+        )
+        found = self._averaged(self._start(placed_pairs), frozenset())
+        return {key: c for key, c in found.items() if key[3] or any(f[0][0] in OF_SCALARS for f in key[0])}
+
+    def _start(self, terms: Iterable[tuple[ProductTerm, bool | None]]) -> Sum:
+        found: Sum = {}
+        for term, joined in terms:
+            powers, factors = term.powers, term.factors
+            for index in sorted(indices(factors)):
+                powers, factors = self._closed(factors, powers, index)
+            coeff = self.one if self.counting else term.coeff
+            self._add(found, ProductTerm(coeff, powers, term.pert, factors), joined)
+        return found
+
+    def _averaged(self, current: Sum, keep: frozenset[int]) -> Sum:
+        for matrix in self.model.outermost_first():
+            if matrix not in keep:
+                current = self._average_over(matrix, current)
+        return current
+
+    def _add(self, into: Sum, term: ProductTerm, joined: bool | None) -> None:
+        """Add a term to a sum; `joined` is None where there is nothing to join."""
+        factors = term.factors
+        if joined is False:
+            if {copy for label, _, copy in factors if label[0] in RANDOM} != {0, 1}:
+                return  # nothing random is left on one side: it cannot be joined any more
+            factors = tuple(f if f[0][0] in RANDOM else (f[0], f[1], 0) for f in factors)
+        else:
+            factors = tuple((label, at, 0) for label, at, _ in factors)
+        key = (canonical(factors), term.powers, term.pert, joined)
+        value = into.get(key)
+        into[key] = term.coeff if value is None else value + term.coeff
+
+    # -- one matrix ---------------------------------------------------------------------------
+
+    def _average_over(self, matrix: int, current: Sum) -> Sum:
+        found: Sum = {}
+        for (factors, powers, pert, joined), coeff in current.items():
+            mine = [f for f in factors if f[0][0] == "F" and self.model.layers[f[0]].matrix == matrix]
+            if not mine:
+                self._add(found, ProductTerm(coeff, powers, pert, factors), joined)
+                continue
+            layers = [self.model.layers[f[0]] for f in mine]
+            self._insist_on_independence(matrix, factors)
+            if odd_together(layer.basis for layer in layers):
+                continue
+            rest = ProductTerm(coeff, powers, pert, _without(factors, mine))
+            for blocks in self._groupings(layers):
+                for term, now_joined in self._grouped(rest, mine, layers, blocks, joined):
+                    self._add(found, term, now_joined)
+        return {key: c for key, c in found.items() if c != 0}
+
+    def _insist_on_independence(self, matrix: int, factors: tuple) -> None:
+        """Refuse a product of a matrix with a function of scalars of order 1 that hold it."""
+        for label, _, _ in factors:
+            if label[0] == "Y" and matrix in self.model.weights[label].matrices:
+                raise NoLimitError(
+                    f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if "
+                    f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too."
+                )
+
+    def _groupings(self, layers: list[Layer]) -> Iterator[Blocks]:
+        places = tuple(range(len(layers)))
+        if all(layer.basis == LINEAR for layer in layers):
+            yield from pairings(places)
+            return
+        for blocks in partitions(places):
+            if all(_may_be_nonzero([layers[i] for i in block]) for block in blocks):
+                yield blocks
+
+    def _grouped(
+        self, rest: ProductTerm, mine: list[Factor], layers: list[Layer], blocks: Blocks, joined: bool | None
+    ) -> Iterator[tuple[ProductTerm, bool | None]]:
+        """One partition: indices of each block identified, its cumulant put in."""
+        change: dict[int, int] = {}
+        touched: set[int] = set()
+        extra: list[Factor] = []
+        for block in blocks:
+            own = _neuron(mine[block[0]], layers[block[0]])
+            touched.update(i for i in own if i >= 0)
+            for i in block[1:]:
+                for a, b in zip(own, _neuron(mine[i], layers[i]), strict=True):
+                    extra += identify(change, a, b)
+            if joined is False:
+                joined = len({mine[i][2] for i in block}) > 1
+        change = {i: end(change, i) for i in change}
+        touched = {change.get(i, i) for i in touched}
+        beyond = _next(touched)
+        factors = renamed((*rest.factors, *extra), change)
+        values = [self._block_value([mine[i] for i in block], [layers[i] for i in block], change) for block in blocks]
+        for chosen in itertools.product(*values):
+            term = rest._replace(factors=factors)
+            for value, open_to, copy in chosen:
+                above = max(beyond, next_number(term.factors), _next(open_to.values()))
+                term = product(term, value._replace(factors=placed(value.factors, open_to, above, copy)))
+            if term.pert > self.most:
+                continue
+            for index in sorted(i for i in touched if i >= 0):
+                powers, closed = self._closed(term.factors, term.powers, index)
+                term = term._replace(powers=powers, factors=closed)
+            yield term, joined
+
+    def _block_value(
+        self, block: list[Factor], layers: list[Layer], change: dict[int, int]
+    ) -> list[tuple[ProductTerm, dict[int, int], int]]:
+        """The cumulant of one block: templates, where their open indices go, and the copy they belong to."""
+        tokens = [i for f, layer in zip(block, layers, strict=True) for i in f[1][layer.families : -1]]
+        open_to = {OPEN - place: change.get(i, i) for place, i in enumerate(tokens)}
+        if len(block) == 2 and all(layer.basis == LINEAR for layer in layers):
+            first, second = layers
+            gram = self._gram(first, second, len(block[0][1]) - first.families - 1)
+            return [(term, open_to, block[0][2]) for term in gram]
+        if any(layer.operand is not None for layer in layers):
+            name = self.model.names[layers[0].matrix]
+            raise NoLimitError(
+                f"`{name}` multiplies the state under an activation, and another vector beside it; tied weights of "
+                "this kind are not covered: use a matrix of its own for each product."
+            )
+        factor = (column_label(tuple(layer.basis for layer in layers)), tuple(open_to), block[0][2])
+        return [(ProductTerm(self.one, self.model.zero_powers, 0, (factor,)), open_to, block[0][2])]
+
+    def _gram(self, a: Layer, b: Layer, axes: int) -> tuple[ProductTerm, ...]:
+        """(1/columns) Σ_l u_l v_l of two operands, at open indices: those of the first, then those of the second."""
+        if a.operand is None and b.operand is None:
+            return (ProductTerm(self.one, self.model.zero_powers, 0, (("V", (OPEN, OPEN - 1), 0),)),)
+        key = (a.operand, b.operand, a.columns)
+        if key not in self._grams:
+            summed = a.columns * SPAN
+            left = self._operand(a.operand, summed, {OPEN - 1 - i: OPEN - i for i in range(axes)})
+            right = self._operand(b.operand, summed, {OPEN - 1 - i: OPEN - axes - i for i in range(_MOST_AXES)})
+            found: Sum = {}
+            for x in left:
+                for y in right:
+                    if x.pert + y.pert > self.most:
+                        continue
+                    term = product(x, shifted(y, next_number(x.factors), 0, keep=summed))
+                    powers, factors = self._closed(term.factors, times(term.powers, a.columns, -2), summed)
+                    coeff = self.one if self.counting else term.coeff
+                    self._add(found, ProductTerm(coeff, powers, term.pert, factors), None)
+            self._grams[key] = tuple(ProductTerm(c, p, pert, f) for (f, p, pert, _), c in found.items())
+        return self._grams[key]
+
+    def _operand(self, position: int | None, neuron: int, axes: dict[int, int]) -> list[ProductTerm]:
+        """An operand with its neuron at a summed index of number 0."""
+        if position is None:
+            state = ("X", (axes[OPEN - 1], neuron), 0)
+            return [ProductTerm(self.one, self.model.zero_powers, 0, (state,))]
+        change = {OPEN: neuron, **axes}
+        return [t._replace(factors=placed(t.factors, change, 1, 0)) for t in self.model.operands[position].terms]
+
+    # -- sums over widths ---------------------------------------------------------------------
+
+    def _closed(self, factors: Factors, powers: tuple[int, ...], index: int) -> tuple[tuple[int, ...], Factors]:
+        """The sum over an index done, where only the state or nothing is left of it."""
+        holding = [f for f in factors if index in f[1]]
+        dimension = index // SPAN
+        if not holding:
+            return times(powers, dimension, 2), factors
+        if not self.model.dimensions[dimension].width or any(f[0] != "X" for f in holding):
+            return powers, factors
+        tokens = tuple(f[1][0] for f in holding)
+        label = "V" if len(holding) == 2 else f"Q|{len(holding)}"
+        copies = {f[2] for f in holding}
+        rest = tuple(f for f in factors if index not in f[1])
+        return times(powers, dimension, 2), (*rest, (label, tokens, copies.pop() if len(copies) == 1 else 0))
+
+
+def shifted(term: ProductTerm, by: int, copy: int, keep: int | None = None) -> ProductTerm:
+    """A term with its summed indices (but `keep`) moved up by a number, as part of a copy."""
+    factors = tuple(
+        (label, tuple(i + by if i >= 0 and i != keep else i for i in at), copy) for label, at, _ in term.factors
+    )
+    return term._replace(factors=factors)
+
+
+def _may_be_nonzero(layers: list[Layer]) -> bool:
+    if odd_together(layer.basis for layer in layers):
+        return False
+    if all(layer.basis == LINEAR for layer in layers):
+        return len(layers) == 2
+    return True
+
+
+def _without(factors: Factors, mine: list[Factor]) -> Factors:
+    left = list(factors)
+    for f in mine:
+        left.remove(f)
+    return tuple(left)
+
+
+def end(change: dict[int, int], index: int) -> int:
+    """The index that a chain of changes ends at."""
+    while index in change:
+        index = change[index]
+    return index
+
+
+def identify(change: dict[int, int], a: int, b: int) -> list[Factor]:
+    """Make two indices one; two free ones leave a factor I (1 where they are equal)."""
+    a, b = end(change, a), end(change, b)
+    if a == b:
+        return []
+    if b >= 0:
+        change[b] = a
+    elif a >= 0:
+        change[a] = b
+    else:
+        return [("I", (a, b), 0)]
+    return []
+
+
+def _neuron(factor: Factor, layer: Layer) -> tuple[int, ...]:
+    """The indices of a dense layer that belong to its matrix: those of the family, and the row."""
+    return (*factor[1][: layer.families], factor[1][-1])
+
+
+def _next(indices_: Iterable[int]) -> int:
+    """A number above those of some summed indices."""
+    return 1 + max((i % SPAN for i in indices_ if i >= 0), default=-1)

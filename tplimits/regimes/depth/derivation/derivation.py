@@ -1,0 +1,226 @@
+"""The drift and the noise of one layer: E[V′ − V] and Cov(V′) by powers of ε = n^(−1/2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sympy import S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import size_symbol, width_symbol
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.depth.derivation.algebra import (
+    OPEN,
+    Dimension,
+    Factor,
+    Poly,
+    ProductTerm,
+    averaged,
+    lowest,
+    multiplied,
+    next_number,
+    placed,
+    product,
+)
+from tplimits.regimes.depth.derivation.arrays import Arrays
+from tplimits.regimes.depth.derivation.coefficients import Ring
+from tplimits.regimes.depth.derivation.contraction import MOST, Contraction, Sum
+from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
+from tplimits.regimes.depth.derivation.laws import Laws
+from tplimits.regimes.depth.derivation.lowering import Lowering
+from tplimits.regimes.depth.derivation.model import KinkLabel, Model
+from tplimits.regimes.depth.derivation.powers import differentiated, merged
+from tplimits.regimes.depth.derivation.reading import Reading
+from tplimits.regimes.depth.derivation.vanishing import vanishes
+
+#: the highest order up to which series are taken
+_LARGEST = 12
+#: free token indices: α, β, δ, ω
+ALPHA, BETA, DELTA, OMEGA = -4, -3, -2, -1
+#: V^αβ
+IDENTITY = (("V", (ALPHA, BETA), 0),)
+
+
+@dataclass(frozen=True)
+class OneLayer:
+    """One block: what lowering made of it, and its moments."""
+
+    program: Program
+    model: Model
+    ring: Ring
+    arrays: Arrays
+    state: Poly
+    reading: Reading
+    laws: Laws
+    scalars: tuple[Poly, ...] = ()
+    most: int = MOST
+    remarks: tuple[str, ...] = ()
+
+    def groups(self, average: int) -> frozenset[int]:
+        """The matrices that an average over neurons depends on."""
+        return self.reading.matrices_of[average]
+
+    @property
+    def contraction(self) -> Contraction:
+        return Contraction(self.model, self.ring.ring.one, self.most)
+
+    def gram(self, first: int, second: int) -> Poly:
+        """V′ at two free tokens: (1/n) Σ_i X′ X′."""
+        apart = 2 + max((next_number(t.factors) for t in self.state.terms), default=0)
+        left, right = self._at(first, 1), self._at(second, apart)
+        return with_merged_kinks(averaged(multiplied(left, right, self.most), 0))
+
+    def _at(self, token: int, beyond: int) -> Poly:
+        change = {OPEN: 0, OPEN - 1: token}
+        terms = (t._replace(factors=placed(t.factors, change, beyond, 0)) for t in self.state.terms)
+        return Poly(tuple(terms), self.state.cut)
+
+    def mean(self) -> Orders:
+        """E[V′^αβ]."""
+        terms = self.gram(ALPHA, BETA).terms
+        found = self.contraction.mean([*terms, *self.responses(terms)])
+        twice = self.contraction.joined(p for t in terms for p in self._twice(t))
+        return self._by_order(totalled(found, {(*key[:3], None): c for key, c in twice.items() if key[3]}))
+
+    def drift(self, mean: Orders) -> Orders:
+        """E[V′ − V]."""
+        return Orders({**mean.forms, 0: mean[0] - collected([(IDENTITY, S.One)])}, mean.opaque)
+
+    def covariance(self) -> Orders:
+        """Cov(V′^αβ, V′^δω)."""
+        left, right = self.gram(ALPHA, BETA).terms, self.gram(DELTA, OMEGA).terms
+        pairs = [(a, b) for a in left for b in right if a.pert + b.pert <= self.most]
+        held = [(a, b) for a, b in pairs if has_kinks(a) or has_kinks(b)]
+        # what comes with 1/n is joined to nothing at that order
+        near = [(a, b) for a, b in held if not any(has_kinks(t) and t.pert >= MOST for t in (a, b))]
+        left_moved = [(c, b) for a, b in near for c in self.responses([a])]
+        right_moved = [(a, c) for a, b in near for c in self.responses([b])]
+        plain = [(a, b) for a, b in pairs if not (has_kinks(a) or has_kinks(b))]
+        self._insist_on_one_response(held)
+        found = self._by_order(self.contraction.joined([*plain, *near, *left_moved, *right_moved]))
+        for label in (f[0] for form in found.forms.values() for factors in form.terms for f in factors):
+            if label[0] == "Y":
+                raise NoLimitError(self.model.weights[label].refusal)
+        return found
+
+    def _by_order(self, found: Sum) -> Orders:
+        return by_order(found, self.model, self.ring, self.arrays, self.laws)
+
+    # -- functions of scalars with a kink -------------------------------------------------------
+
+    def responses(self, terms: Iterable[ProductTerm]) -> list[ProductTerm]:
+        """P R ∂G for each P G(R)."""
+        return [product(t, r) for term in terms for t, r in self._once(term)]
+
+    def _once(self, term: ProductTerm) -> Iterator[tuple[ProductTerm, ProductTerm]]:
+        for place, kink in enumerate(term.factors):
+            if kink[0][0] == "G":
+                moved = (*term.factors[:place], differentiated(kink), *term.factors[place + 1 :])
+                for r in self._placed(kink, next_number(term.factors)):
+                    yield term._replace(factors=moved), r
+
+    def _twice(self, term: ProductTerm) -> Iterator[tuple[ProductTerm, ProductTerm]]:
+        """P ∂²G and R R/2."""
+        half = self.ring.rational(Fraction(1, 2))
+        for once, first in self._once(term):
+            beyond = max(next_number(once.factors), next_number(first.factors))
+            for place, kink in enumerate(once.factors):
+                if kink[0][0] == "G":
+                    moved = (*once.factors[:place], differentiated(kink), *once.factors[place + 1 :])
+                    for r in self._placed(kink, beyond):
+                        both = product(first, r)
+                        yield once._replace(factors=moved), both._replace(coeff=half * both.coeff)
+
+    def _placed(self, kink: Factor, beyond: int) -> Iterator[ProductTerm]:
+        label = kink[0]
+        assert isinstance(label, KinkLabel)
+        change = {OPEN - k: i for k, i in enumerate(kink[1])}
+        for t in self.scalars[label.scalar].terms:
+            yield t._replace(factors=placed(t.factors, change, beyond, kink[2]))
+
+    def _insist_on_one_response(self, pairs: Iterable[tuple[ProductTerm, ProductTerm]]) -> None:
+        """Refuse noise for which a second average would have to be joined to the same scalars."""
+        both = [product(a, b._replace(factors=placed(b.factors, {}, next_number(a.factors), 0))) for a, b in pairs]
+        twice = self.contraction.joined(p for t in both for p in self._twice(t))
+        found = self._by_order({(*key[:3], None): c for key, c in twice.items() if key[3]})
+        if any(not vanishes(f, self.arrays.values) for f in found.forms.values()):
+            raise NoLimitError(
+                f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and "
+                "an average that depends on the same weights; give the scalar matrices of its own."
+            )
+
+
+def with_merged_kinks(poly: Poly) -> Poly:
+    """A sum with the powers of one scalar at one place multiplied."""
+    terms = []
+    for t in poly.terms:
+        kinks = [f for f in t.factors if f[0][0] == "G"]
+        rest = [f for f in t.factors if f[0][0] != "G"]
+        terms.append(t._replace(factors=(*rest, *merged(kinks))) if len(kinks) > 1 else t)
+    return Poly(tuple(terms), poly.cut)
+
+
+def has_kinks(term: ProductTerm) -> bool:
+    """Whether a term holds functions of scalars with a kink."""
+    return any(f[0][0] == "G" for f in term.factors)
+
+
+def totalled(a: Sum, b: Sum) -> Sum:
+    """Two contractions added."""
+    found = dict(a)
+    for key, c in b.items():
+        found[key] = found[key] + c if key in found else c
+    return found
+
+
+def dimensions(program: Program, fixed: tuple[str, ...]) -> tuple[Dimension, ...]:
+    """Widths, n first, then finite axes; sizes that are not known are symbols."""
+    widths = ["n", *(w for w in program.widths if w != "n")]
+    found = [Dimension(w, width_symbol(w), True, w not in fixed) for w in widths]
+    state = program[program.state or 0]
+    tokens = {program.root_axis(a) for a in state.axes}
+    for axis in dict.fromkeys(program.root_axis(a) for a in program.all_axes):
+        size = program.size(axis)
+        symbol = Symbol("m", integer=True, positive=True) if axis in tokens else size_symbol(axis)
+        found.append(Dimension(axis, symbol if size is None else size, False, False))
+    return tuple(found)
+
+
+def lowered(program: Program, fixed: tuple[str, ...] = ()) -> OneLayer:
+    """A block in the index algebra, with its coefficients in one ring."""
+    sizes = dimensions(program, fixed)
+    limit = MOST
+    while limit <= _LARGEST:
+        lowering = Lowering(program, sizes, limit)
+        state = lowering.template(program.returns[0])
+        polys = [state, *lowering.model.operands.values()]
+        # a part of size n^(1/2) or more takes away from the orders that are known; V′ V′ holds it four times
+        most = MOST + 4 * sum(max(0, -lowest(p)) for p in polys)
+        if all(p.cut is None or p.cut >= most for p in polys):
+            break
+        limit = max(most, limit + 1)
+    else:
+        raise NoLimitError(
+            f"`{program.name}`: small quantities are multiplied by such powers of n that the next state is not known "
+            "to order 1/n; divide by the size of what is normalised."
+        )
+    model = lowering.model
+    laws = Laws(replace(model, operands=dict(model.operands)), lowering.arrays)
+    scalars = [scalar.poly for scalar in model.scalars]
+    ring = Ring([t.coeff for p in (*polys, *scalars, *model.averages.values()) for t in p.terms])
+    model.operands = {p: ring.poly(poly) for p, poly in model.operands.items()}
+    model.averages = {p: ring.poly(poly) for p, poly in model.averages.items()}
+    return OneLayer(
+        program,
+        model,
+        ring,
+        lowering.arrays,
+        ring.poly(state),
+        lowering.reading,
+        laws,
+        tuple(map(ring.poly, scalars)),
+        most,
+        tuple(lowering.remarks),
+    )

@@ -1,0 +1,291 @@
+"""Means of products of scalars with a kink: by the limiting law of what fluctuates, not by Taylor's series.
+
+A scalar R of mean zero and size 1, an average over neurons that grow with n times the root of n, is Gaussian in the
+limit, with a covariance that is a form in V.  Terms hold its powers |R|^p sgn(R)^s, and derivatives of them, as
+factors; for P made of the same weights
+
+    E P·G(R) = Σ_k κ(P, R, …, R) E ∂^k G(R)/k!,
+
+κ the joint cumulant with k of the R.  Each further R that is joined to P costs n^(−1/2), so that k ≤ 2 here.  Moments:
+
+    E ∂^d |R|^p sgn(R)^s = σ^(p − d) E[He_d(z) |z|^p sgn(z)^s],   z standard normal,
+
+and of two R the Gaussian mean of a product.  The law of R itself differs from its limit by its third cumulant, of order
+n^(−1/2): E G(R) = E G(N) + κ₃ E ∂³G(N)/6 + (σ′²) E ∂²G(N)/2, which is kept where G comes with n^(−1/2).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+from sympy import Expr, Rational, S
+
+from tplimits.errors import NoLimitError
+from tplimits.regimes.depth.derivation.algebra import SPAN, Factor, Factors, indices, next_number, renamed
+from tplimits.regimes.depth.derivation.algebra import times as times_size
+from tplimits.regimes.depth.derivation.contraction import MOST, Sum, end, identify
+from tplimits.regimes.depth.derivation.cumulants import Cumulants
+from tplimits.regimes.depth.derivation.forms import Form, Resolved, collected
+from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label
+from tplimits.regimes.depth.derivation.model import KinkLabel
+from tplimits.regimes.depth.derivation.powers import (
+    differentiated,
+    distinct_tokens,
+    label_of,
+    merged,
+    normal_moment,
+    scalar_of,
+    tokens_of,
+    with_label,
+    without_derivatives,
+)
+
+#: a number times factors
+Value = list[tuple[Expr, Factors]]
+
+
+@dataclass(frozen=True)
+class Laws(Cumulants):
+    """The laws of the scalars of one model, whose coefficients are expressions."""
+
+    def resolved(self, found: Sum) -> list[Resolved]:
+        """A contraction with the means of functions of scalars put in."""
+        plain: list[Resolved] = []
+        held: dict[tuple[Factors, tuple[int, ...], bool | None], Any] = {}
+        for (factors, powers, _, joined), c in found.items():
+            if any(f[0][0] == "G" for f in factors):
+                key = (factors, powers, joined)
+                held[key] = held[key] + c if key in held else c
+            elif joined is not False or any(f[0][0] == "Y" for f in factors):
+                plain.append(Resolved(factors, powers, S.One, c))
+        for (factors, powers, joined), c in held.items():
+            order = self.model.order_of(powers)
+            if c == 0 or order > MOST:
+                continue
+            kinks = [f for f in factors if f[0][0] == "G"]
+            self._insist_on_independence(kinks, factors)
+            values = [(0, v) for v in (self.joint if joined is False else self.expectation)(kinks)]
+            if order <= 0 and joined is None:
+                _refuse_large(values)
+            if 0 < order <= 1 and joined is None:
+                values += [(1, v) for v in self.corrections(kinks)]
+            for later, (number, more) in values:
+                plain.append(self._put_in(factors, times_size(powers, 0, -later), number, more, c))
+        return plain
+
+    def _insist_on_independence(self, kinks: Sequence[Factor], factors: Factors) -> None:
+        """Refuse a product with a function of scalars of order 1 that hold the same matrices."""
+        for label, _, _ in factors:
+            if label[0] == "Y" and any(self._matrices(k) & self.model.weights[label].matrices for k in kinks):
+                raise NoLimitError(
+                    f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if no "
+                    "function of scalars with a kink held the same matrices; give these scalars matrices of their own."
+                )
+
+    def _matrices(self, kink: Factor) -> set[int]:
+        terms = self.model.scalars[scalar_of(kink)].poly.terms
+        return {self.model.layers[f[0]].matrix for t in terms for f in t.factors if f[0][0] == "F"}
+
+    def _put_in(self, factors: Factors, powers: tuple[int, ...], number: Expr, more: Factors, c: Any) -> Resolved:
+        """One value in the place of functions of scalars, its δ's done; sums that nothing is left of are done too."""
+        change: dict[int, int] = {}
+        left = [extra for n, (a, *b), _ in more if n == "I" for extra in identify(change, a, b[0])]
+        left += [(n, at, 0) for n, at, _ in factors if n[0] != "G"] + [f for f in more if f[0] != "I"]
+        ends = {i: end(change, i) for i in change}
+        found = renamed(left, ends)
+        for index in {ends.get(i, i) for i in indices(factors)} - indices(found):
+            if index >= 0:
+                powers = times_size(powers, index // SPAN, 2)
+        return Resolved(found, powers, number, c)
+
+    def expectation(self, kinks: Sequence[Factor]) -> Value:
+        """E of a product of factors, in the limit."""
+        found: Value = [(S.One, ())]
+        for cluster in self._clusters(merged(kinks)):
+            if len(cluster) > 2:
+                raise NoLimitError(
+                    "not covered: the mean of a product of three or more dependent functions of scalars, each with a "
+                    "kink at the value of its argument; keep one of them in a branch."
+                )
+            values = self._one(cluster[0]) if len(cluster) == 1 else self._two(*cluster)
+            found = [(a * b, (*f, *g)) for a, f in found for b, g in values]
+        return found
+
+    def joint(self, kinks: Sequence[Factor]) -> Value:
+        """The covariance of the factors of one copy with those of the other."""
+        apart = [[f for f in kinks if f[2] == copy] for copy in (0, 1)]
+        means = [self.expectation(part) for part in apart]
+        return [
+            *self.expectation(kinks),
+            *((-a * b, (*f, *g)) for a, f in means[0] for b, g in means[1]),
+        ]
+
+    def corrections(self, kinks: Sequence[Factor]) -> Value:
+        """What E of a product is more than its limit, at n^(−1/2), the means of the scalars apart."""
+        kinks = merged(kinks)
+        found: Value = []
+        for a, b, c in itertools.combinations_with_replacement(range(len(kinks)), 3):
+            scalars = [(scalar_of(kinks[i]), tokens_of(kinks[i], k)) for k, i in enumerate((a, b, c))]
+            third = self.third(distinct_tokens(scalars, (a, b, c)))
+            if third:
+                orders = len(set(itertools.permutations((a, b, c))))
+                found += self._corrected(kinks, (a, b, c), third, Rational(orders, 6))
+        for a, b in itertools.combinations_with_replacement(range(len(kinks)), 2):
+            scalars = distinct_tokens(
+                [(scalar_of(kinks[i]), tokens_of(kinks[i], k)) for k, i in enumerate((a, b))], (a, b)
+            )
+            odd = self.covariance(*scalars[0], *scalars[1])[1]
+            if odd:
+                found += self._corrected(kinks, (a, b), odd, S.Half if a == b else S.One)
+        return found
+
+    def _corrected(self, kinks: list[Factor], which: tuple[int, ...], cumulant: Form, number: Expr) -> Value:
+        moved = list(kinks)
+        for i in which:
+            moved[i] = differentiated(moved[i])
+        own = {}
+        for i in which:
+            for place, token in enumerate(kinks[i][1]):
+                own[tokens_of(kinks[i], which.index(i))[place]] = token
+        found: Value = []
+        for value, factors in self.expectation(moved):
+            for inner, c in cumulant.terms.items():
+                beyond = next_number((*factors, *kinks))
+                there = tuple((n, tuple(own.get(i, i + beyond if i >= 0 else i) for i in at), y) for n, at, y in inner)
+                found.append((number * value * c, (*factors, *there)))
+        return found
+
+    def _clusters(self, kinks: list[Factor]) -> list[list[Factor]]:
+        """Factors that depend on each other."""
+        clusters: list[list[Factor]] = []
+        for kink in kinks:
+            near = [c for c in clusters if any(self._joined(kink, other) for other in c)]
+            clusters = [c for c in clusters if c not in near] + [[*(f for c in near for f in c), kink]]
+        return clusters
+
+    def _joined(self, a: Factor, b: Factor) -> bool:
+        return bool(self._cross(a, b))
+
+    def _cross(self, a: Factor, b: Factor) -> Form:
+        return self.covariance(scalar_of(a), tokens_of(a, 0), scalar_of(b), tokens_of(b, 1))[0]
+
+    def _own(self, kink: Factor, place: int) -> Form:
+        at = tokens_of(kink, place)
+        return self.covariance(scalar_of(kink), at, scalar_of(kink), at)[0]
+
+    def _one(self, kink: Factor) -> Value:
+        label = label_of(kink)
+        number = normal_moment(label.power, label.sign, label.derivatives)
+        if number == 0:
+            return []
+        power = label.power - label.derivatives
+        variance, tokens = _on_tokens([self._own(kink, 0)], dict(zip(tokens_of(kink, 0), kink[1], strict=True)))
+        simple = _simple_power(variance[0], power)
+        if simple is not None:
+            change = {LOCAL + i: token for i, token in enumerate(tokens)}
+            return [(number * simple[0], renamed(simple[1], change))]
+        if power == 0:
+            return [(number, ())]
+        return [(number, ((mean_label(Deviation(variance[0], power, len(tokens))), tokens, 0),))]
+
+    def _two(self, a: Factor, b: Factor) -> Value:
+        (number, first), (other, second) = (without_derivatives(label_of(f)) for f in (a, b))
+        number = number * other
+        if number == 0 or (first.sign + first.derivatives + second.sign + second.derivatives) % 2:
+            return []
+        if first.derivatives or second.derivatives:
+            raise NoLimitError(
+                "not covered: two dependent functions of scalars with a kink or jump at the value of their arguments, "
+                "and a third average that depends on both; give the scalars matrices of their own."
+            )
+        cross = self._cross(a, b)
+        tied = self._tied(cross, a, b)
+        if not tied:
+            return [(number * c, f) for c, f in self._pair(a, b, first, second, cross)]
+        # members of families: independent unless they are the same
+        apart = [
+            (x * y, (*f, *g)) for x, f in self._one(with_label(a, first)) for y, g in self._one(with_label(b, second))
+        ]
+        same = tuple(("I", (x, y), 0) for x, y in tied)
+        bare = Form({tuple(f for f in factors if not _ties(f, tied, a, b)): c for factors, c in cross.terms.items()})
+        together = self._pair(a, b, first, second, bare)
+        return [
+            *((number * c, f) for c, f in apart),
+            *((number * c, (*f, *same)) for c, f in together),
+            *((-number * c, (*f, *same)) for c, f in apart),
+        ]
+
+    def _tied(self, cross: Form, a: Factor, b: Factor) -> list[tuple[int, int]]:
+        """Pairs of indices of families that have to be equal for the scalars to be dependent."""
+        place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
+        kinds = dict(
+            zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*self._dimensions(a), *self._dimensions(b)), strict=True)
+        )
+        held = [
+            {at for n, at, _ in factors if n == "I" and kinds.get(at[0], self.model.tokens) != self.model.tokens}
+            for factors in cross.terms
+        ]
+        if not any(held):
+            return []
+        if any(h != held[0] for h in held):
+            raise NoLimitError(
+                "not covered: a scalar with a kink that mixes members of a family of matrices; let every member have a "
+                "scalar of its own."
+            )
+        return [(place[x], place[y]) for x, y in sorted(held[0])]
+
+    def _dimensions(self, kink: Factor) -> tuple[int, ...]:
+        return self.model.scalars[scalar_of(kink)].dimensions
+
+    def _pair(self, a: Factor, b: Factor, first: KinkLabel, second: KinkLabel, cross: Form) -> Value:
+        place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
+        laws, tokens = _on_tokens([self._own(a, 0), cross, self._own(b, 1)], place)
+        functions = tuple(abs(U) ** f.power * (sympy.sign(U) if f.sign else 1) for f in (first, second))
+        return [(S.One, ((mean_label(GaussianMean(functions, tuple(laws), len(tokens))), tokens, 0),))]
+
+
+def _refuse_large(values: Sequence[Any]) -> None:
+    if not values:
+        raise NoLimitError(
+            "not perturbative: a function of scalars with a kink or jump enters the next covariance at order 1, and "
+            "makes its noise one of order 1; divide it by sqrt(n)."
+        )
+
+
+# -- forms at tokens ------------------------------------------------------------------------------
+
+
+def _on_tokens(forms: Sequence[Form], place: dict[int, int]) -> tuple[list[Terms], tuple[int, ...]]:
+    """Forms with their tokens called LOCAL, LOCAL + 1, …, and the indices these are."""
+    held = sorted({i for form in forms for factors in form.terms for _, at, _ in factors for i in at if i < 0})
+    tokens = tuple(dict.fromkeys(place[i] for i in held))
+    change = {i: LOCAL + tokens.index(place[i]) for i in held}
+    found = []
+    for form in forms:
+        terms = collected((renamed(f, change), c) for f, c in form.terms.items()).terms
+        found.append(tuple(terms.items()))
+    return found, tokens
+
+
+def _simple_power(variance: Terms, power: Expr) -> tuple[Expr, Factors] | None:
+    """A power of a product of variances of tokens as one; None for other variances."""
+    if len(variance) != 1 or not (power.is_Integer and power >= 0):
+        return None
+    ((factors, coefficient),) = variance
+    if any(n != "V" or at[0] != at[1] for n, at, _ in factors):
+        return None
+    roots = Counter(at[0] for _, at, _ in factors for _ in range(int(power)))
+    found: list[Factor] = []
+    for token, count in roots.items():
+        found += [("V", (token, token), 0)] * (count // 2) + [("s", (token,), 0)] * (count % 2)
+    return coefficient ** (power / 2), tuple(found)
+
+
+def _ties(factor: Factor, tied: Sequence[tuple[int, int]], a: Factor, b: Factor) -> bool:
+    place = dict(zip((*tokens_of(a, 0), *tokens_of(b, 1)), (*a[1], *b[1]), strict=True))
+    return factor[0] == "I" and tuple(place.get(i, i) for i in factor[1]) in tied

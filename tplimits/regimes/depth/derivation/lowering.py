@@ -1,0 +1,337 @@
+"""From the instructions of a block to index algebra.
+
+Every vector becomes a sum of products of the state X, functions of dense layers, constant arrays and averages; every
+scalar a sum of such products with all neurons averaged.  The size of an average is judged by its own second moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, Lookup, N, axis_symbol, size_symbol
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.depth.derivation.activations import CONSTANT, LINEAR, Basis, U, components
+from tplimits.regimes.depth.derivation.algebra import (
+    OPEN,
+    SPAN,
+    Dimension,
+    Poly,
+    ProductTerm,
+    averaged,
+    identified,
+    indices,
+    multiplied,
+    renamed,
+    times,
+    total,
+)
+from tplimits.regimes.depth.derivation.arrays import Arrays, without_background
+from tplimits.regimes.depth.derivation.canonical import canonical
+from tplimits.regimes.depth.derivation.coefficients import EPS, Splitter
+from tplimits.regimes.depth.derivation.data import Data
+from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
+from tplimits.regimes.depth.derivation.kinks import bent
+from tplimits.regimes.depth.derivation.model import Layer, Model
+from tplimits.regimes.depth.derivation.not_covered import need_fresh, refuse_vectors
+from tplimits.regimes.depth.derivation.order_one import scalars
+from tplimits.regimes.depth.derivation.reading import Reading
+from tplimits.regimes.depth.derivation.scalars import series
+from tplimits.regimes.depth.derivation.sizes import measured
+
+Env = Mapping[Expr, int]
+
+
+class Lowering:
+    """One block, lowered; series are kept up to ε^limit."""
+
+    def __init__(self, program: Program, dimensions: tuple[Dimension, ...], limit: int) -> None:
+        self.program, self.limit = program, limit
+        self.reading = Reading(program)
+        self.number_of = {d.name: i for i, d in enumerate(dimensions)}
+        names = {p: s.name for p, s in enumerate(program)}
+        self.model = Model(dimensions, self._tokens(), depth=self.reading.depths(), names=names)
+        self.split = Splitter(dimensions, limit, mean_series)
+        self.arrays, self.data = Arrays(), Data(program)
+        self._sizes = {size_symbol(a): dimensions[self.number_of[program.root_axis(a)]].size for a in program.all_axes}
+        self.remarks: dict[str, None] = {}
+        self._used = 1000  # numbers below are those of open indices while a template is made
+        self.here = 0  # the instruction that is being lowered
+        self.in_scalar = False  # inside an expression of scalars
+
+    def _tokens(self) -> int:
+        """The dimension of the state's axis."""
+        state = self.program[self.program.state or 0]
+        if len(state.axes) != 1:
+            raise NoLimitError(
+                f"the state `{state.name}` of `{self.program.name}` has {len(state.axes)} axes; a covariance SDE is "
+                "for states with one."
+            )
+        return self.dimension_of(state.axes[0])
+
+    # -- templates ----------------------------------------------------------------------------
+
+    def template(self, position: int) -> Poly:
+        """A vector with its indices open: OPEN its neuron, OPEN − 1, … its axes."""
+        instruction = self.program[position]
+        assert instruction.width is not None
+        neuron = self.fresh(self.number_of[instruction.width])
+        axes = [self.fresh(self.dimension_of(a)) for a in instruction.axes]
+        outer, self.here = self.here, position
+        poly = self.value(position, neuron, tuple(axes))
+        self.here = outer
+        opened = {neuron: OPEN, **{i: OPEN - 1 - k for k, i in enumerate(axes)}}
+        found: dict[tuple, Expr] = {}
+        for t in poly.terms:
+            key = (canonical(renamed(t.factors, opened)), t.powers, t.pert)
+            found[key] = found.get(key, S.Zero) + t.coeff
+        return Poly(tuple(ProductTerm(c, powers, pert, f) for (f, powers, pert), c in found.items()), poly.cut)
+
+    def fresh(self, dimension: int) -> int:
+        """A summed index that nothing else uses."""
+        self._used += 1
+        return dimension * SPAN + self._used
+
+    def dimension_of(self, axis: str) -> int:
+        """The number of the dimension of a finite axis."""
+        return self.number_of[self.program.root_axis(axis)]
+
+    def fail(self, message: str) -> NoReturn:
+        """Refuse at the instruction that is being lowered."""
+        raise NoLimitError(f"{self.program.where(self.here)}: {message}")
+
+    @property
+    def where(self) -> str:
+        """The instruction that is being lowered."""
+        return self.program.where(self.here)
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def value(self, position: int, neuron: int | None, axes: tuple[int, ...]) -> Poly:
+        """An instruction at a neuron and at indices of its axes."""
+        s = self.program[position]
+        if position == self.program.state:
+            assert neuron is not None
+            return self.one(("X", (axes[0], neuron), 0))
+        if isinstance(s, (InitialVector, InitialMatrix)):
+            self.fail(
+                f"the vector `{s.name}` is not the state; vectors beside the state are not covered: write it as a "
+                "matrix times the state, or leave it out."
+            )
+        if isinstance(s, InitialScalar):
+            if s.value is None:
+                self.fail(f"the scalar `{s.name}` has no value; make it a keyword-only constant.")
+            return self.number(s.value)
+        env: dict[Expr, int] = {axis_symbol(a): i for a, i in zip(s.axes, axes, strict=True)}
+        if neuron is not None:
+            env[OWN] = neuron
+        outer, self.here = self.here, position
+        if isinstance(s, MatMul):
+            number = self.number(self.reading.operand(position)[0])
+            found = multiplied(number, self._dense(position, LINEAR, env), self.limit)
+        elif isinstance(s, Avg):
+            found = self._average(s, env)
+        elif isinstance(s, OuterNonlin) and s.slots:
+            found = self._averaged_slots(s, env)
+        else:
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            found = self.lower(s.body, env)
+        self.here = outer
+        return found
+
+    def one(self, *factors: tuple[str, tuple[int, ...], int]) -> Poly:
+        """A product of factors."""
+        return Poly((ProductTerm(S.One, self.model.zero_powers, 0, factors),))
+
+    def _dense(self, position: int, basis: Basis, env: Env) -> Poly:
+        """A basis function of W u."""
+        s = self.program[position]
+        assert isinstance(s, MatMul) and s.operand is not None
+        matrix = self.program[s.matrix]
+        assert isinstance(matrix, InitialMatrix)
+        operand = self.reading.operand(position)[1]
+        family = tuple(self.index(i, env) for i in s.matrix_indices)
+        tokens = tuple(self.index(i, env) for i in operand.indices)
+        source = None if operand.source == self.program.state else operand.source
+        rows, columns = (matrix.columns, matrix.rows) if s.transposed else (matrix.rows, matrix.columns)
+        layer = Layer(
+            s.matrix,
+            s.transposed,
+            source,
+            basis,
+            len(family),
+            self.number_of[rows],
+            self.number_of[columns],
+        )
+        self.model.layers[layer.label] = layer
+        if source is not None and source not in self.model.operands:
+            self.model.operands[source] = self.template(source)
+        return self.one((layer.label, (*family, *tokens, env[OWN]), 0))
+
+    def _average(self, s: Avg, env: Env) -> Poly:
+        assert s.operand is not None
+        neuron = self.fresh(self.number_of[s.over])
+        inner = self.value(s.operand.source, neuron, tuple(self.index(i, env) for i in s.operand.indices))
+        return measured(averaged(inner, neuron), self.model, frozenset(env.values()))
+
+    def _averaged_slots(self, s: OuterNonlin, env: Env) -> Poly:
+        slots = {slot: self.fresh(self.number_of[w]) for slot, w in zip(s.slots, s.slot_widths, strict=True)}
+        found = self.lower(s.body, {**env, **slots})
+        for neuron in slots.values():
+            found = averaged(found, neuron)
+        return found
+
+    # -- bodies -------------------------------------------------------------------------------
+
+    def index(self, index: Expr, env: Env) -> int:
+        """The index that an index expression stands for."""
+        if isinstance(index, Lookup) or index not in env:
+            what = "a look-up table" if isinstance(index, Lookup) else f"the single entry {index}"
+            self.fail(f"it reads {what} along a finite axis; here all tokens are alike: use tp.constant and tp.sum.")
+        return env[index]
+
+    def number(self, expr: Expr) -> Poly:
+        """A number of the program."""
+        parts, cut = self.split(self._with_means(expr).xreplace({EPS: N**-S.Half}))
+        return Poly(tuple(ProductTerm(p.coeff, p.powers, p.order, ()) for p in parts), cut)
+
+    def _with_means(self, expr: Expr) -> Expr:
+        """An expression in ε, its means over a standard normal in closed form where they have one."""
+        try:
+            return closed_means(expr.xreplace(self._sizes).xreplace({N: EPS**-2}))
+        except NoLimitError as error:
+            self.fail(str(error))
+
+    def lower(self, expr: Expr, env: Env) -> Poly:
+        """A body at indices; functions of scalars of order 1 are weights of their own."""
+        if self.in_scalar or not self.reading.is_scalar(expr):
+            return self.alone(expr, env)
+        return scalars(self, (expr,), env)[0]
+
+    def of_scalars(self, exprs: Sequence[Expr], env: Env) -> list[Poly]:
+        """Factors that are expressions of scalars; kinks of one scalar are one function of it."""
+        together = bent(self, sympy.Mul(*exprs), env) if len(exprs) > 1 else None
+        return [self.alone(a, env) for a in exprs] if together is None else [together]
+
+    def alone(self, expr: Expr, env: Env) -> Poly:
+        """The same, where functions of scalars have a series."""
+        if not expr.has(Entry, ArrayEntry, AxisSum):
+            return self.number(expr)
+        if isinstance(expr, Entry):
+            neuron = env[expr.neuron] if self.program[expr.source].width else None
+            return self.value(expr.source, neuron, tuple(self.index(i, env) for i in expr.indices))
+        if self.data.is_data(expr):
+            return self._constant(expr, env)
+        function = self.reading.function_of_layer(expr)
+        if function is not None:
+            return self._activation(*function, env)
+        found = bent(self, expr, env)
+        if found is not None:
+            return found
+        if isinstance(expr, sympy.Add):
+            return total(self.lower(a, env) for a in expr.args)
+        if isinstance(expr, sympy.Mul):
+            return self._product(expr, env)
+        if isinstance(expr, AxisSum):
+            return self._sum(expr, env)
+        if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
+            found = self.lower(expr.base, env)
+            for _ in range(int(expr.exp) - 1):
+                found = multiplied(found, self.lower(expr.base, env), self.limit)
+            return found
+        refuse_vectors(self, expr)
+        return series(self, expr, env)
+
+    def _product(self, expr: sympy.Mul, env: Env) -> Poly:
+        numbers: list[Expr] = []
+        layers: dict[Entry, Expr] = {}
+        rest: list[Expr] = []
+        for a in expr.args:
+            function = self.reading.function_of_layer(a)
+            if not a.has(Entry, ArrayEntry, AxisSum):
+                numbers.append(a)
+            elif function is not None:  # several functions of one layer are one
+                layers[function[0]] = layers.get(function[0], S.One) * function[1]
+            else:
+                rest.append(a)
+        found = self.number(sympy.Mul(*numbers))
+        for entry, body in layers.items():
+            found = multiplied(found, self._activation(entry, body, env), self.limit)
+        of_scalars = [a for a in rest if self.reading.is_scalar(a)]
+        others = (self.lower(a, env) for a in rest if a not in of_scalars)
+        for poly in (*scalars(self, of_scalars, env), *others):
+            found = multiplied(found, poly, self.limit)
+        return self.arranged(found)
+
+    def _sum(self, expr: AxisSum, env: Env) -> Poly:
+        dimension = self.dimension_of(expr.axis)
+        bound = self.fresh(dimension)
+        inner = self.lower(expr.summand, {**env, expr.bound: bound})
+        terms = []
+        for t in inner.terms:
+            if bound not in indices(t.factors):
+                terms.append(t._replace(powers=times(t.powers, dimension, 2)))
+                continue
+            t = t._replace(factors=identified(t.factors, bound))
+            scale, factors = self.arrays.arranged(t.factors, {bound})
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
+        return Poly(tuple(terms), inner.cut)
+
+    def arranged(self, poly: Poly) -> Poly:
+        """The same sum with its constant arrays in normal form."""
+        terms = []
+        for t in poly.terms:
+            scale, factors = self.arrays.arranged(t.factors, ())
+            terms.append(
+                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+            )
+        return Poly(tuple(terms), poly.cut)
+
+    def _constant(self, expr: Expr, env: Env) -> Poly:
+        axes, values = self.data.tabulated(expr)
+        at = tuple(self.index(a, env) for a in axes)
+        terms = []
+        for part in without_background(values):
+            scale, factors = self.arrays.factor(part, at)
+            if scale:
+                number = sympy.Rational(scale.numerator, scale.denominator)
+                terms.append(ProductTerm(number, self.model.zero_powers, 0, factors))
+        return Poly(tuple(terms))
+
+    def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
+        """A function of one entry of a dense layer, as a sum of basis functions of it."""
+        position = entry.source
+        inside = {
+            axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)
+        }
+        inside[OWN] = env[entry.neuron]
+        if body == U:
+            return self._dense(position, LINEAR, inside)
+        function = self._with_means(body)
+        try:
+            parts, cut = components(function, self.limit, mean_series)
+        except NoLimitError as error:
+            self.fail(str(error))
+        if any(basis != LINEAR for _, basis in parts):
+            need_fresh(self, position)
+        found = []
+        for coefficient, basis in parts:
+            number = self.number(coefficient.xreplace({EPS: N**-S.Half}))
+            dense = self.one() if basis == CONSTANT else self._dense(position, basis, inside)
+            found.append(multiplied(number, dense, self.limit))
+        return total([*found, Poly((), cut)])

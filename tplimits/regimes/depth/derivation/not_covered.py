@@ -1,0 +1,40 @@
+"""Functions of vectors that the index algebra has no place for, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sympy import Expr
+
+from tplimits.program.nodes.entries import Entry
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.lowering import Lowering
+
+
+def need_fresh(lowering: Lowering, position: int) -> None:
+    """Refuse a nonlinear function of a product whose operand is not the state: its law is not Gaussian."""
+    program = lowering.program
+    if lowering.reading.operand(position)[1].source != program.state:
+        lowering.fail(
+            f"the activation acts on `{program[position].name}`, a matrix times a vector that is itself random in this "
+            "block; its law is Gaussian only for a matrix times the state. Make two blocks of it and tp.stack them."
+        )
+
+
+def refuse_vectors(lowering: Lowering, expr: Expr) -> None:
+    """Refuse nonlinear functions of vectors that are no functions of one dense layer."""
+    program = lowering.program
+    vectors = [e for e in lowering.reading.inlined(expr).atoms(Entry) if program[e.source].width]
+    if any(e.source == program.state for e in vectors):
+        state = program[program.state or 0].name
+        lowering.fail(
+            f"not closed: a nonlinear function of the state `{state}` itself. Given the state its entries are fixed "
+            f"numbers, so that the next covariance is no function of V; put a matrix between, as in f(W @ {state})."
+        )
+    if vectors:
+        names = ", ".join(sorted({program[e.source].name for e in vectors}))
+        lowering.fail(
+            f"not covered: a nonlinear function of several dense layers or tokens at once ({names}); use a function of "
+            "one matrix times the state."
+        )

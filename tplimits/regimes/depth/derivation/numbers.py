@@ -1,0 +1,100 @@
+"""Numbers of functions and constants met in derivations, where data or a sign decide: by mpmath, entry by entry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import mpmath
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.functions import kinks
+
+Array = NDArray[numpy.float64]
+#: the heads that mpmath does not have
+_HEADS: dict[str, Callable[..., Any]] = {
+    "Abs": abs,
+    "step": lambda x: mpmath.mpf(x > 0),
+    "relu": lambda x: max(x, mpmath.mpf(0)),
+    "leaky_relu": lambda x, slope: x if x > 0 else slope * x,
+    "maximum": lambda x, y: max(x, y),
+    "minimum": lambda x, y: min(x, y),
+    "where": lambda c, x, y: x if c > 0 else y,
+    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "softplus": lambda x: max(x, mpmath.mpf(0)) + mpmath.log1p(mpmath.exp(-abs(x))),
+    "gelu": lambda x: x * mpmath.ncdf(x),
+}
+#: the density is below 1e−31 beyond
+_RANGE = 12
+
+
+@lru_cache(maxsize=1 << 8)
+def _function(expr: Expr, *arguments: Symbol) -> Callable[..., Any]:
+    return sympy.lambdify(arguments, expr, modules=[_HEADS, "mpmath"])
+
+
+def _real(value: Any) -> float:
+    return math.nan if isinstance(value, mpmath.mpc) else float(value)
+
+
+def at_values(expr: Expr, argument: Symbol, values: Array) -> Array:
+    """A function of one argument at the entries of an array, NaN where it has no real value.
+
+    >>> from tplimits.program.nodes.functions import relu
+    >>> x = Symbol("x", real=True)
+    >>> at_values(relu(x) + sympy.log(x), x, numpy.array([1.0, -1.0])).tolist()
+    [1.0, nan]
+    """
+    function = _function(expr, argument)
+    different, place = numpy.unique(values, return_inverse=True)
+    found = numpy.empty(different.shape)
+    for i, x in enumerate(different):
+        try:
+            found[i] = _real(function(mpmath.mpf(float(x))))
+        except (ZeroDivisionError, ValueError, OverflowError):
+            found[i] = math.nan
+    return found[place].reshape(values.shape)
+
+
+def value(expr: Expr, at: Mapping[Symbol, float]) -> float:
+    """An expression at numbers of its symbols, NaN where it has no real value."""
+    try:
+        return _real(_function(expr, *at)(*map(mpmath.mpf, at.values())))
+    except (ZeroDivisionError, ValueError, OverflowError):
+        return math.nan
+
+
+@lru_cache(maxsize=1 << 8)
+def normal_mean(integrand: Expr, variable: Symbol) -> float:
+    """E f(g) for a standard normal g.
+
+    >>> g = Symbol("g", real=True)
+    >>> round(normal_mean(sympy.tanh(g) ** 2, g), 12)
+    0.394294490398
+    """
+    function = _function(integrand, variable)
+    ends = {float(end) for end in range(-_RANGE, _RANGE + 1)}
+    for place in kinks(integrand):
+        if place.is_polynomial(variable):
+            ends |= {float(r) for r in sympy.Poly(place, variable).nroots() if r.is_real and abs(r) < _RANGE}
+    return float(mpmath.quad(lambda g: function(g) * mpmath.npdf(g), sorted(ends)))
+
+
+def valued(coefficient: Expr, values: Mapping[Any, float]) -> complex:
+    """A coefficient as a number, its means by quadrature.
+
+    >>> g = Symbol("g", real=True)
+    >>> round(valued(GaussMean(sympy.tanh(g) ** 2, g), {}).real, 6)
+    0.394294
+    """
+    number = coefficient.xreplace({s: sympy.Float(v, 17) for s, v in values.items()})
+    while number.has(GaussMean):
+        inner = min(number.atoms(GaussMean), key=lambda mean: len(mean.atoms(GaussMean)))
+        number = number.xreplace({inner: sympy.Float(normal_mean(*inner.args), 17)})
+    return complex(sympy.N(number))

@@ -1,0 +1,149 @@
+"""Functions of scalars that fluctuate by order 1: random weights of their own, as of ordinary attention.
+
+Where logits S keep their size as n → ∞, a function F(S) of them has no Taylor series, and V is random at order 1 unless
+the branch they stand on is of size n^(−1/2), x + (g/√n) Σ F v.  There only the mean of a product of two F remains,
+
+    b ∋ g² Σ_νκ E[F_αν F_βκ] V_νκ,   S Gaussian given V, of covariance n·Cov(averages),
+
+and the noise of a layer is o(1/n): V follows an ordinary differential equation.  Hypotheses: S are averages, over a
+width that grows, of products of dense layers of the state, of mean zero (central limit theorem); the matrices in S
+stand nowhere else, so that F is independent of what it multiplies; F grows at most like exp(c|S|).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sympy import Expr, Mul, Rational, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.gaussians import Gaussians
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.tails import Growth
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, axis_symbol, entries, free_axes, width_symbol
+from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.depth.derivation.algebra import OPEN, Poly, renamed
+from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.derivation.lowering import Lowering
+
+
+class NotSmall(NoLimitError):
+    """A function of a scalar that fluctuates by order 1."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """F(S) at the indices `axes`: `function` in the limit, entries of averages standing for S.
+
+    `refusal` says why it has no place on a branch that is larger than n^(−1/2).
+    """
+
+    program: Program
+    function: Expr
+    axes: tuple[Symbol, ...]
+    matrices: frozenset[int]
+    refusal: str
+
+    @property
+    def averages(self) -> tuple[int, ...]:
+        """The instructions whose averages it reads."""
+        return tuple(sorted({e.source for e in entries(self.function)}))
+
+
+#: the covariance of √n times two averages: free indices α, β, … are those of the first, then those of the second
+Law = Mapping[tuple[int, int], "Form"]
+
+
+def scalars(lowering: Lowering, exprs: Sequence[Expr], env: Mapping[Expr, int]) -> list[Poly]:
+    """Factors that are expressions of scalars; where one of them fluctuates by order 1, all are one weight."""
+    here, outer, lowering.in_scalar = lowering.here, lowering.in_scalar, True
+    try:
+        return lowering.of_scalars(exprs, env)
+    except NotSmall as reason:
+        if outer:
+            raise
+        lowering.here = here
+        return [_as_weight(lowering, weight(lowering, Mul(*exprs), reason), env)]
+    finally:
+        lowering.in_scalar = outer
+
+
+def _as_weight(lowering: Lowering, found: Weight, env: Mapping[Expr, int]) -> Poly:
+    """A weight at indices; the averages it reads are kept for their law."""
+    digest = hashlib.sha256(f"{lowering.program.name} {found.function}".encode()).hexdigest()[:12]
+    lowering.model.weights[f"Y|{digest}"] = found
+    for position in found.averages:
+        if position not in lowering.model.averages:
+            axes = [lowering.fresh(lowering.dimension_of(a)) for a in lowering.program[position].axes]
+            poly = lowering.value(position, None, tuple(axes))
+            opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
+            terms = (t._replace(factors=renamed(t.factors, opened)) for t in poly.terms)
+            lowering.model.averages[position] = Poly(tuple(terms), poly.cut)
+    return lowering.one((f"Y|{digest}", tuple(lowering.index(a, env) for a in found.axes), 0))
+
+
+def weight(lowering: Lowering, expr: Expr, reason: NotSmall) -> Weight:
+    """The weight that an expression of scalars is."""
+    program = lowering.program
+    ratios = {width_symbol(w): ratio_symbol(w) * N for w in program.widths if w != "n"}
+    written = _written(program, expr, {}, itertools.count()).xreplace(ratios)
+    try:
+        function = at_infinity(written)
+    except ValueError:
+        raise reason from None
+    averages = {e.source for e in entries(function)}
+    matrices = frozenset().union(*(lowering.reading.matrices_of[a] for a in averages))
+    _insist_on_second_moment(lowering, function, reason)
+    order = {a: k for k, a in enumerate(program.all_axes)}
+    axes = sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]])
+    return Weight(program, function, tuple(axes), matrices, str(reason))
+
+
+def _written(program: Program, expr: Expr, change: Mapping[Expr, Expr], fresh: Iterator[int]) -> Expr:
+    """An expression of scalars with all maps written out; averages are S/√n, S under the average's own entry."""
+    if isinstance(expr, Entry):
+        s = program[expr.source]
+        indices = [change.get(i, i) for i in expr.indices]
+        if isinstance(s, Avg):
+            return Entry(*expr.args[:2], *indices) / N ** Rational(1, 2)
+        if isinstance(s, InitialScalar):
+            return s.value
+        assert isinstance(s, ScalarNonlin)
+        return _written(program, s.body, dict(zip(map(axis_symbol, s.axes), indices, strict=True)), fresh)
+    if isinstance(expr, ArrayEntry):
+        return ArrayEntry(expr.args[0], *(change.get(i, i) for i in expr.indices))
+    if isinstance(expr, AxisSum):
+        bound = Symbol(f"{expr.axis}″{next(fresh)}", integer=True)
+        inner = _written(program, expr.summand, {**change, expr.bound: bound}, fresh)
+        return AxisSum(inner, bound, expr.args[2])
+    if not expr.args:
+        return change.get(expr, expr)
+    return expr.func(*(_written(program, a, change, fresh) for a in expr.args))
+
+
+def _insist_on_second_moment(lowering: Lowering, function: Expr, reason: NotSmall) -> None:
+    """Refuse a function of Gaussian scalars without a second moment, or that is not seen to have one."""
+    gaussians = Gaussians()
+    box = gaussians.new_box()
+    plain = _one_term(function)
+    drawn = {e: gaussians.copy(Symbol(f"S{k}", real=True), box) for k, e in enumerate(entries(plain))}
+    growth = tail(plain.xreplace({**drawn, **dict.fromkeys(plain.atoms(ArrayEntry), S.One)}), gaussians)
+    if not growth.established:
+        known = "has no" if growth.kind is Growth.INFINITE else "is not seen to have a"
+        raise NoLimitError(f"{reason} As a random weight it {known} second moment: {growth.reason}.")
+
+
+def _one_term(expr: Expr) -> Expr:
+    """An expression with one term in the place of each sum over an axis: it grows as the sum does."""
+    if isinstance(expr, AxisSum):
+        return _one_term(expr.summand)
+    return expr.func(*map(_one_term, expr.args)) if expr.args and not isinstance(expr, (Entry, ArrayEntry)) else expr

@@ -1,0 +1,124 @@
+"""Facts about the instructions of a block that lowering asks for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import sympy
+from sympy import Expr
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, width_symbol
+from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.depth.derivation.activations import U
+
+
+class Reading:
+    """One block, read: maps written out in their users, functions of one dense layer found, matrices in order."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._inlined: dict[int, Expr | None] = {}
+
+    # -- maps written out ---------------------------------------------------------------------
+
+    def inlined(self, expr: Expr) -> Expr:
+        """An expression with entries of maps written out, where they hold no sums."""
+        swap = {}
+        for entry in expr.atoms(Entry):
+            body = self._body(entry.source)
+            if body is not None:
+                change = dict(zip(map(axis_symbol, self.program[entry.source].axes), entry.indices, strict=True))
+                swap[entry] = body.xreplace({a: b for a, b in change.items() if a != b})
+        return expr.xreplace(swap) if swap else expr
+
+    def _body(self, position: int) -> Expr | None:
+        if position not in self._inlined:
+            s = self.program[position]
+            body = None
+            if isinstance(s, (OuterNonlin, ScalarNonlin)) and not (isinstance(s, OuterNonlin) and s.slots):
+                body = self.inlined(s.body)
+                body = None if body.has(AxisSum) else body
+            self._inlined[position] = body
+        return self._inlined[position]
+
+    def is_scalar(self, expr: Expr) -> bool:
+        """Whether an expression reads scalars, and no vectors."""
+        return expr.has(Entry) and all(self.program[e.source].width is None for e in expr.atoms(Entry))
+
+    def renamed_source(self, entry: Entry) -> Entry:
+        """The instruction behind an entry that only renames the axes of another."""
+        found = self.inlined(entry)
+        return found if isinstance(found, Entry) else entry
+
+    def operand(self, position: int) -> tuple[Expr, Entry]:
+        """What a product multiplies: a number times an entry of the state or of another vector.
+
+        The number is such that the product of the rest has the rest's own covariance.
+        """
+        s = self.program[position]
+        assert isinstance(s, MatMul) and s.operand is not None
+        matrix = self.program[s.matrix]
+        assert isinstance(matrix, InitialMatrix)
+        scale = sympy.S.One
+        if s.transposed:  # the variance is 1/columns of W, the sum goes over its rows
+            scale = sympy.sqrt(width_symbol(matrix.rows) / width_symbol(matrix.columns))
+        number, rest = self.inlined(s.operand).as_independent(Entry, as_Add=False)
+        if isinstance(rest, Entry) and rest.source == self.program.state and not number.has(ArrayEntry):
+            return scale * number, rest
+        return scale, self.renamed_source(s.operand)
+
+    def function_of_layer(self, expr: Expr) -> tuple[Entry, Expr] | None:
+        """(h, f) where the expression is f(h) for one entry h of one dense layer, f a function of `U`."""
+        if expr.has(AxisSum, ArrayEntry):
+            return None
+        written = self.inlined(expr)
+        entries = written.atoms(Entry)
+        if len(entries) != 1 or written.has(AxisSum, ArrayEntry):
+            return None
+        (entry,) = entries
+        if not isinstance(self.program[entry.source], MatMul) or entry.neuron == NO_NEURON:
+            return None
+        return entry, written.xreplace({entry: self.operand(entry.source)[0] * U})
+
+    # -- matrices -----------------------------------------------------------------------------
+
+    @cached_property
+    def matrices_of(self) -> list[frozenset[int]]:
+        """For each instruction, the matrices its value depends on."""
+        found: list[frozenset[int]] = []
+        for s in self.program:
+            inside = frozenset().union(*(found[p] for p in s.operands)) if s.operands else frozenset()
+            found.append(inside | {s.matrix} if isinstance(s, MatMul) else inside)
+        return found
+
+    def depths(self) -> dict[int, int]:
+        """How many matrices stand inside one another in the operands of each matrix.
+
+        NoLimitError where a matrix multiplies a vector that it made itself.
+        """
+        matrices = [p for p, s in enumerate(self.program) if isinstance(s, InitialMatrix)]
+        inside: dict[int, set[int]] = {m: set() for m in matrices}
+        transposed: dict[int, set[bool]] = {m: set() for m in matrices}
+        for position, s in enumerate(self.program):
+            if isinstance(s, MatMul):
+                assert s.operand is not None
+                inside[s.matrix] |= self.matrices_of[s.operand.source]
+                transposed[s.matrix].add(s.transposed)
+                if s.matrix in inside[s.matrix] or len(transposed[s.matrix]) > 1:
+                    how = "and its transpose" if len(transposed[s.matrix]) > 1 else "twice in a row"
+                    raise NoLimitError(
+                        f"{self.program.where(position)}: `{self.program[s.matrix].name}` is used {how} in one block; "
+                        "tied weights of this kind are not covered: use a matrix of its own for each product."
+                    )
+        depth: dict[int, int] = {}
+
+        def measure(matrix: int) -> int:
+            if matrix not in depth:
+                depth[matrix] = 1 + max((measure(m) for m in inside[matrix]), default=0)
+            return depth[matrix]
+
+        for m in matrices:
+            measure(m)
+        return depth

@@ -1,0 +1,223 @@
+"""Functions of scalars by their Taylor series around what is fixed: softmax weights, normalisations.
+
+A scalar is s + y with s a number or a constant array and y of size ε or less; f(s + y) = Σ f⁽ʲ⁾(s) yʲ/j!, up to the
+order that is kept.  Nothing is known about the softmax beforehand: it is exp, a sum and a quotient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
+from tplimits.regimes.depth.derivation.algebra import Poly, ProductTerm, lowest, multiplied, total
+from tplimits.regimes.depth.derivation.arrays import ARRAYS
+from tplimits.regimes.depth.derivation.order_one import NotSmall
+from tplimits.regimes.depth.derivation.sides import at_array, at_number
+from tplimits.regimes.depth.derivation.sizes import mean_and_covariance
+from tplimits.regimes.depth.derivation.vanishing import vanishes
+from tplimits.regimes.depth.derivation.writing import defined
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.lowering import Lowering
+
+_ARGUMENT = Symbol("argument", real=True)
+#: why functions of constant arrays hold no symbolic constants
+SYMBOLIC = "a function of a constant array times a symbolic constant; give the constant a number by .bind."
+#: what is no number of the program
+_VARYING = (Entry, ArrayEntry, AxisSum)
+#: functions of several arguments that are sums and products of functions of one
+_SEVERAL = (functions.leaky_relu, functions.maximum, functions.minimum, functions.where)
+
+
+def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
+    """A function of one scalar, expanded."""
+    if isinstance(expr, sympy.Pow) and not expr.exp.has(sympy.Function) and expr.exp.is_number:
+        inner, function = expr.base, _ARGUMENT**expr.exp
+    elif isinstance(expr, sympy.Function) and len(varying := [a for a in expr.args if a.has(*_VARYING)]) == 1:
+        inner, function = varying[0], expr.func(*(_ARGUMENT if a is varying[0] else a for a in expr.args))
+    elif isinstance(expr, _SEVERAL):
+        whole = lowering.lower(expr.definition(), env)
+        return Poly(tuple(lowering.arrays.gathered(whole.terms, tuple(dict.fromkeys(env.values())))), whole.cut)
+    else:
+        lowering.fail(f"`{type(expr).__name__}` of several scalars is not covered; use functions of one scalar.")
+    fixed, small = parts(lowering, lowering.lower(inner, env))
+    lifted = small.terms and lowest(small) <= 0
+    if lifted:
+        insist_on_small(lowering, expr, small, env)
+    elif isinstance(expr, sympy.exp) and _invisible(small):
+        little = f"by {size(lowest(small))} only" if small.terms else "by less than 1/n"
+        lowering.remarks[
+            f"the argument of exp in {lowering.where} fluctuates {little}: its fluctuations leave no trace in drift "
+            "and noise. They would with the temperature τ0·sqrt(n·k)."
+        ] = None
+    random = any(f[0][0] == "F" for t in small.terms for f in t.factors)
+    if random and lowest(small) <= 1 and not _has_kinks(small):
+        _measure(lowering, expr, fixed, small, env)
+    least = max(1, lowest(small)) if small.terms else lowering.limit + 1
+    found = []
+    power = Poly((ProductTerm(S.One, lowering.model.zero_powers, 0, ()),))
+    derivative = function
+    for j in range(lowering.limit // least + 1):
+        if j:
+            _, again = parts(lowering, lowering.lower(inner, env))
+            if lifted:  # small in their sum alone: all of them are kept, or none
+                again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
+            power = multiplied(power, again, lowering.limit)
+            derivative = derivative.diff(_ARGUMENT) / j
+        found.append(multiplied(_at(lowering, derivative, fixed, env), power, lowering.limit))
+    cut = lowering.limit if small.terms else None
+    return lowering.arranged(total([*found, Poly((), cut)]))
+
+
+def _measure(lowering: Lowering, expr: Expr, fixed: Poly, small: Poly, env: Mapping[Expr, int]) -> None:
+    """Keep n times the variance of an argument that is expanded: how wide networks have to be for it to be small.
+
+    What is taken to a power is measured by what it fluctuates around, a number.
+    """
+    name = f"the argument of {expr.func.__name__} in `{lowering.program[lowering.here].name}`"
+    around = S.One
+    if isinstance(expr, sympy.Pow):
+        name = f"what is taken to the power {expr.exp} in `{lowering.program[lowering.here].name}`"
+        if not fixed.terms or any(t.factors for t in fixed.terms):
+            return
+        around = sympy.Add(*_numbers(lowering, fixed))
+    if name not in lowering.model.expanded:
+        _, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
+        lowering.model.expanded[name] = covariance[2].scaled(around**-2)
+
+
+def _invisible(small: Poly) -> bool:
+    """Whether an argument is random by less than what shows in drift and noise, or is cut off altogether."""
+    if not small.terms:
+        return small.cut is not None
+    random = [t.pert for t in small.terms if any(label[0] == "F" for label, _, _ in t.factors)]
+    return bool(random) and min(random) > 1
+
+
+def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Expr, int]) -> None:
+    """Refuse an argument that moves by more than n^(−1/2), judged by the mean and covariance of its sum."""
+    if _has_kinks(small):
+        refused = NotSmall if lowest(small) == 0 else NoLimitError
+        raise refused(
+            f"{lowering.where}: not perturbative: a function of scalars with a kink or jump stands at order 1 in "
+            f"`{expr.func}`, which makes the noise of a layer one of order 1; divide it by sqrt(n)."
+        )
+    mean, covariance = mean_and_covariance(small, lowering.model, lowering.arrays, frozenset(env.values()))
+    known = lowering.arrays.values
+    what = f"the argument of {expr.func}" if isinstance(expr, sympy.Function) else f"the argument y of `{expr}`"
+    if isinstance(expr, sympy.Pow):
+        what = f"what is taken to the power {expr.exp}"
+    if any(label[0] == "Q" for orders in (mean, covariance) for f in orders.opaque for label, _, _ in f):
+        lowering.fail(
+            f"not closed: {what} holds averages over the neurons of the state, such as tp.avg(x), that are no "
+            "functions of V, so that V is not Markov; leave them out, or put a matrix between, as in tp.avg(W @ x)."
+        )
+    spread = [(o, f) for o, f in covariance.forms.items() if o < 2 and not vanishes(f, known)]
+    moved = [(o, f) for o, f in mean.forms.items() if o < 1 and not vanishes(f, known)]
+    refused = NotSmall if any(o == 0 for o, _ in spread) else NoLimitError  # what is random may be so on a small branch
+    if moved:
+        shown, where = defined(moved[0][1], known)
+        state = f"{what} is {shown} of order {size(moved[0][0])}, a function of the state{where}"
+        if isinstance(expr, sympy.Pow):
+            raise refused(
+                f"{lowering.where}: {state}: a normalisation by the state, as in layer norm, makes the leading map "
+                "V → V′ nonlinear in V, and its limit needs the Itô rule for that map, which is not covered. Divide by "
+                "a number, such as the size that is expected (tp.expect), or leave the normalisation out and normalise "
+                "V along the paths."
+            )
+        raise refused(
+            f"{lowering.where}: {state}; the next covariance would not be a polynomial in V. Subtract its mean, or "
+            "scale it by 1/n: V may change by 1/n in a layer."
+        )
+    if spread:
+        shown, where = defined(spread[0][1], known)
+        raise refused(
+            f"{lowering.where}: not perturbative: {what} has fluctuations of order {size(spread[0][0] // 2)}, with "
+            f"variance {shown}{where}, so that drift and noise of one layer are of order 1 and there is no limit of "
+            "depth proportional to width. Give it the temperature τ0·sqrt(n·k): divide an average of keys times "
+            "queries by τ0·sqrt(n/k)."
+        )
+    if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
+        lowering.fail(
+            f"the size of {what} is not known: it holds moments of an activation that have no closed form here. Shape "
+            "the activation, or take a polynomial or piecewise linear one."
+        )
+
+
+def _has_kinks(poly: Poly) -> bool:
+    return any(label[0] == "G" for t in poly.terms for label, _, _ in t.factors)
+
+
+def size(order: int) -> str:
+    """n to the power −order/2, as a message writes it."""
+    return "1" if order == 0 else f"n^({sympy.Rational(-order, 2)})"
+
+
+def parts(lowering: Lowering, poly: Poly) -> tuple[Poly, Poly]:
+    """What is fixed (of order 1 exactly, and no function of the state), and the rest."""
+    fixed = [
+        t for t in poly.terms if lowering.model.order_of(t.powers) == 0 and all(f[0][0] in ARRAYS for f in t.factors)
+    ]
+    rest = [t for t in poly.terms if t not in fixed]
+    return Poly(tuple(fixed)), Poly(tuple(rest), poly.cut)
+
+
+def _numbers(lowering: Lowering, fixed: Poly) -> list[Expr]:
+    dimensions = lowering.model.dimensions
+    return [
+        t.coeff * sympy.Mul(*(d.size ** sympy.Rational(p, 2) for d, p in zip(dimensions, t.powers, strict=True)))
+        for t in fixed.terms
+    ]
+
+
+def fixed_number(lowering: Lowering, fixed: Poly) -> Expr | None:
+    """The fixed part of a scalar where it is a number; None where it is a constant array."""
+    if any(t.factors for t in fixed.terms):
+        return None
+    return sympy.Add(*_numbers(lowering, fixed))
+
+
+def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tuple[tuple[int, ...], numpy.ndarray]:
+    """The indices of the fixed part of a scalar, a constant array, and its values."""
+    numbers = _numbers(lowering, fixed)
+    if any(not number.is_number for number in numbers):
+        lowering.fail(SYMBOLIC)
+    held = {i for t in fixed.terms for f in t.factors for i in f[1]}
+    at = tuple(i for i in dict.fromkeys(env.values()) if i in held)
+    return at, lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
+
+
+def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]) -> Poly:
+    """A function at the fixed part of its argument."""
+    number = fixed_number(lowering, fixed)
+    if number is not None:
+        try:
+            value = at_number(function, _ARGUMENT, number)
+        except NoLimitError as error:
+            lowering.fail(str(error))
+        if value.has(sympy.zoo, sympy.nan, sympy.oo):
+            lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {number}.")
+        return lowering.number(value)
+    if function.free_symbols - {_ARGUMENT}:
+        lowering.fail(SYMBOLIC)
+    at, table = fixed_table(lowering, fixed, env)
+    try:
+        values = at_array(function, _ARGUMENT, table)
+    except NoLimitError as error:
+        lowering.fail(str(error))
+    if not numpy.isfinite(values).all():
+        lowering.fail(
+            f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "
+            "all: let it see itself."
+        )
+    scale, factors = lowering.arrays.factor(values, at)
+    return Poly(
+        (ProductTerm(sympy.Rational(scale.numerator, scale.denominator), lowering.model.zero_powers, 0, factors),)
+    )

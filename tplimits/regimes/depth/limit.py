@@ -1,0 +1,305 @@
+"""The limit of depth proportional to width as a user sees it: a stochastic differential equation for the covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.law.kets import Step
+from tplimits.program.nodes.given import named_once, whole_from
+from tplimits.program.nodes.program import Program
+from tplimits.progress import Progress
+from tplimits.regimes.depth import numbers
+from tplimits.regimes.depth import report as covariance
+from tplimits.regimes.depth.block_numbers import block_numbers
+from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
+from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.derivation.roots import Root
+from tplimits.regimes.depth.derivation.verdict import DepthVerdict
+from tplimits.regimes.depth.derivation.writing import M, array_names, expression
+from tplimits.regimes.depth.numbers.paths import Estimate, Paths
+from tplimits.regimes.protocol import CheckAsked
+from tplimits.report import citations, written
+
+if TYPE_CHECKING:
+    from tplimits.sampling.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Proportional:
+    """The regime in which depth and width go to infinity together; widths in `fixed` stay as they are."""
+
+    fixed: tuple[str, ...] = ()
+    word: ClassVar[str] = "depth"
+    formerly: ClassVar[str | None] = "proportional"
+    takes: ClassVar[str] = "block"
+    options: ClassVar[tuple[str, ...]] = ("fixed",)
+    inputs: ClassVar[tuple[str, ...] | None] = None
+
+    def derive(self, program: Program) -> CovarianceSDE:
+        """The covariance SDE; ProgramError for `fixed` widths that the block does not have."""
+        given = (self.fixed,) if isinstance(self.fixed, str) else self.fixed or ()
+        if not isinstance(given, Collection):
+            raise ProgramError(f'tp.Proportional(fixed={given!r}): give names of widths, as in fixed=("k",).')
+        for width in given:
+            if width == "n" or width not in program.widths:
+                others = ", ".join(w for w in program.widths if w != "n") or "none"
+                raise ProgramError(
+                    f"tp.Proportional(fixed=({width!r},)): the widths of `{program.name}` besides n: {others}."
+                )
+        return derive_covariance(program, tuple(given))
+
+
+def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE:
+    """The covariance SDE of a block or of a stack of blocks."""
+    return CovarianceSDE(program, derive_block(program, fixed), fixed)
+
+
+@dataclass(frozen=True)
+class CovarianceSDE:
+    """dV = b(V) dt + Σ(V)^(1/2) dB for the covariance V = (1/n) X Xᵀ of the tokens, t = layer/n.
+
+    `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to
+    draw the noise of a step from one Cholesky factor of V (None where no such structure was found).
+    """
+
+    program: Program
+    limit: BlockLimit = field(repr=False, compare=False)
+    fixed: tuple[str, ...] = ()
+    check_keywords: ClassVar[tuple[str, ...]] = ("V0", "layers", "weights", "method", *OF_SIMULATE)
+
+    # -- expressions --------------------------------------------------------------------------
+
+    @cached_property
+    def drift(self) -> Expr:
+        """b^αβ."""
+        return expression(self.limit.drift, self.array_names, self.tokens, self.limit.arrays)
+
+    @cached_property
+    def diffusion(self) -> Expr:
+        """Σ^(αβ,δω)."""
+        return expression(self.limit.diffusion, self.array_names, self.tokens, self.limit.arrays)
+
+    @property
+    def drift_form(self) -> Form:
+        """b as canonical terms: two are equal exactly when they are for every number of tokens."""
+        return self.limit.drift
+
+    @property
+    def diffusion_form(self) -> Form:
+        """Σ as canonical terms."""
+        return self.limit.diffusion
+
+    @property
+    def root(self) -> Root | None:
+        """The structured square root of Σ."""
+        return self.limit.root
+
+    @property
+    def verdict(self) -> DepthVerdict:
+        """What kind of limit it is, with a sentence."""
+        return self.limit.verdict
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the limit rests on, and remarks of the derivation."""
+        return self.limit.assumptions
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation, one step a rule."""
+        return self.limit.steps
+
+    @property
+    def arrays(self) -> Mapping[str, numpy.ndarray]:
+        """The constant arrays that stand in the terms, by label."""
+        return self.limit.arrays
+
+    @cached_property
+    def array_names(self) -> dict[str, str]:
+        """What the arrays are called in print: p, then p2, …"""
+        responses = () if self.limit.root is None else self.limit.root.responses
+        return array_names([self.limit.drift, self.limit.diffusion, *(r.form for r in responses)])
+
+    @property
+    def tokens(self) -> Expr:
+        """The number of tokens: m, or the number the block was bound to."""
+        state = self.program[self.program.state or 0]
+        size = self.program.size(state.axes[0])
+        return M if size is None else size
+
+    # -- reports ------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return covariance.text(self.program.name, self.limit, self.array_names)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath)."""
+        return covariance.latex(self.limit, self.array_names)
+
+    def _repr_latex_(self) -> str:
+        return covariance.notebook(self.limit, self.array_names)
+
+    def citation(self) -> str:
+        """BibTeX of what this derivation used."""
+        return citations.bibtex([s.reference.citation for s in self.steps], [])
+
+    def page(self) -> str:
+        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
+        note = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
+        formulas = covariance.formulas(self.limit, self.array_names)
+        return written.page(self, f"{self.program.name} as deep as wide", note, formulas)
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the block."""
+        return written.document(self, written.DEPTH, {"fixed": list(self.fixed)})
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """b and Σ, the law of simulated paths, or the user's claims, against layers of finite width."""
+        return layer_verdict(self, asked)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_covariance, (self.program, self.fixed)  # the steps hold functions; they are made again
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def values(
+        self, m: int, constants: Mapping[str, Any] | None = None, ratios: Mapping[str, float] | None = None
+    ) -> dict[Symbol, float]:
+        """Numbers for the symbols of the terms: constants by name, open sizes by axis, `ratios` of widths to n.
+
+        Raises EvaluationError for a name the program does not have, or another number of tokens than its own.
+        """
+        tokens = self.tokens
+        if tokens.is_Integer and tokens != m:
+            raise EvaluationError(f"V is for {m} tokens; `{self.program.name}` is for {tokens}.")
+        return block_numbers(self.program, self.fixed, m, constants, ratios)
+
+    def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
+        """b at covariance matrices of shape (…, m, m), in the same shape; constants by name.
+
+        Raises EvaluationError for a V that is no covariance (symmetric, real, without negative eigenvalues), missing
+        constants, and numbers too large for b to be one.
+        """
+        stage = numbers.covariance
+        V = stage.positive(stage.covariances(V))
+        values = self.values(V.shape[-1], named_once(constants, named, "drift_at", EvaluationError), ratios)
+        if self.limit.weights:
+            drift = numbers.weights.Drift(self.limit, values, V.shape[-1])
+            return numpy.array([drift.at(one).value for one in V.reshape(-1, *V.shape[-2:])]).reshape(V.shape)
+        return numpy.asarray(stage.at(self.limit.drift, V, values, self.limit.arrays, 2))
+
+    def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
+        """b at one covariance matrix with its standard error: that of the means over random weights of order 1.
+
+        Where the drift holds none, the error is zero.  Raises EvaluationError as `drift_at` does.
+        """
+        stage = numbers.covariance
+        V = stage.positive(stage.covariances(V))
+        if V.ndim != 2:
+            raise EvaluationError(f"V has shape {V.shape}; an estimate with its error is for one covariance (m, m).")
+        values = self.values(V.shape[-1], named_once(constants, named, "drift_estimate_at", EvaluationError), ratios)
+        if not self.limit.weights:
+            return Estimate(stage.at(self.limit.drift, V, values, self.limit.arrays, 2), numpy.zeros(V.shape))
+        found: Estimate = numbers.weights.Drift(self.limit, values, V.shape[-1]).at(V)
+        return found
+
+    def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
+        """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order.
+
+        Raises EvaluationError as `drift_at` does.
+        """
+        stage = numbers.covariance
+        V = stage.positive(stage.covariances(V))
+        values = self.values(V.shape[-1], named_once(constants, named, "diffusion_at", EvaluationError), ratios)
+        full = stage.at(self.limit.diffusion, V, values, self.limit.arrays, 4)
+        a, b = stage.pairs(V.shape[-1])
+        return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
+
+    @cached_property
+    def _simulators(self) -> dict[str, Any]:
+        return {}
+
+    def simulate(
+        self,
+        V0: Any,
+        T: float = 1.0,
+        dt: float = 0.01,
+        paths: int = 4096,
+        seed: int = 0,
+        method: str = "psd",
+        stop: float | tuple[float | None, float] | None = None,
+        record: bool | int = False,
+        halve: bool = False,
+        threads: int | None = None,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        progress: Progress = None,
+        n: int | None = None,
+        **named: Any,
+    ) -> Paths:
+        """Paths of dV = b(V) dt + Σ(V)^(1/2) dB from V0 to time T = depth/width, constants of the block by name.
+
+        V0 has shape (m, m), or (paths, m, m) for a start of each path.  T is divided into equal steps of at most dt.
+        method="psd" multiplies: V ← (1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ, positive by construction; "euler" adds, and drops
+        negative eigenvalues; both are of weak order 1.  "dense" is Euler with a root of Σ itself at every step, slow
+        beyond a few tokens, and works where no structured root was found.  Steps of the other two read Gaussian means
+        E f(u) h(u′) without closed form from tables over the variance c, to 1e-4 of E f² + c.  Where the drift holds
+        means over weights of order 1, or at more than two tokens, and there is no noise, all paths of one V0 are one,
+        in steps of Heun ("euler": of Euler).
+
+        `halve=True` runs the same noise in steps half as long as well, for `paths.step_error`: `paths.halved` are the
+        paths that steps of dt/2 have at this seed, and sums of two of their increments drive `paths`, which are
+        therefore other ones than with halve=False.
+
+        A path is stopped at the first step at which its largest eigenvalue exceeds `stop`, or an eigenvalue leaves
+        `stop=(low, high)`; without it, at 10⁶ times the largest eigenvalue of V0, as an explosion.  `record=True` keeps
+        every step, `record=k` every k-th.  A path's numbers depend on the seed alone, not on `threads` or on how many
+        paths there are.
+
+        The limit expands functions of scalars, such as the logits of attention, that are of size V/(τ0 √n): `n` is the
+        width of the networks meant, and a UserWarning tells where these are not small at that width, at V0 or where the
+        paths end.  `spread_at` gives the numbers.
+
+        Raises EvaluationError for arguments out of range, a V0 that is no covariance, missing constants, a Σ that is
+        not positive, and for a method that needs a structured root of Σ where none was found.
+
+        >>> import numpy as np, tplimits as tp
+        >>> @tp.block
+        ... def linear(x: tp.State["token"], W: tp.Matrix):
+        ...     return W @ x
+        >>> sde = tp.derive(linear, tp.Proportional())
+        >>> paths = sde.simulate(np.eye(2), T=0.5, dt=0.05, paths=100)
+        >>> paths.V.shape, paths.correlation(0, 1).shape, int(paths.stopped.sum())
+        ((100, 2, 2), (100,), 0)
+        """
+        stage = numbers.simulation
+        V = stage.initial(V0)
+        settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
+        values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
+        compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
+        found: Paths = stage.simulate(compiled, V, settings, progress)
+        if n is not None:
+            numbers.validity.warn(self.limit, V, found.V, values, whole_from("n", n, 1, EvaluationError))
+        return found
+
+    def spread_at(
+        self, V: Any, n: int = 1, ratios: Any = None, constants: Any = None, **named: Any
+    ) -> dict[str, numpy.ndarray]:
+        """Standard deviations in networks of width n of what was expanded as small, the largest over the tokens.
+
+        Where one is not well below 1, as V/(τ0 √n) of logits, the limit does not describe networks of this width.
+        V has shape (…, m, m), each number the shape (…).  Raises EvaluationError as `drift_at` does.
+        """
+        stage = numbers.covariance
+        V = stage.positive(stage.covariances(V))
+        values = self.values(V.shape[-1], named_once(constants, named, "spread_at", EvaluationError), ratios)
+        width = whole_from("n", n, 1, EvaluationError)
+        return {k: s / numpy.sqrt(width) for k, s in numbers.validity.spreads(self.limit, V, values).items()}

@@ -1,0 +1,208 @@
+"""Drift and diffusion of a covariance at given matrices: each term one contraction of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
+from tplimits.regimes.depth.derivation.algebra import OPEN, SPAN, Factors
+from tplimits.regimes.depth.derivation.arrays import ARRAYS
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, U, definition_of, held_symbols
+from tplimits.regimes.depth.derivation.numbers import valued
+
+Array = NDArray[numpy.float64]
+#: a negative eigenvalue is rounding below this part of the trace
+_ROUNDING = 1e-10
+
+
+def pairs(m: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The pairs α ≤ β in row order.
+
+    >>> [p.tolist() for p in pairs(2)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return numpy.triu_indices(m)
+
+
+def covariances(V: Any, name: str = "V") -> Array:
+    """Arrays of covariance matrices, checked.
+
+    Raises EvaluationError where they are not square, real, symmetric and finite, or a variance is negative.
+    """
+    try:
+        array = numpy.asarray(V)
+        if numpy.iscomplexobj(array):
+            raise EvaluationError(f"{name} has complex entries; a covariance is real: give its real part.")
+        array = array.astype(numpy.float64)
+    except (TypeError, ValueError, OverflowError):
+        what = f"{name} is a value of type {type(V).__name__}"
+        raise EvaluationError(f"{what}; it is an array of numbers of shape (…, m, m).") from None
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
+        raise EvaluationError(f"{name} has shape {array.shape}; it is an array of shape (…, m, m).")
+    if not numpy.isfinite(array).all():
+        raise EvaluationError(f"{name} has NaN or infinite entries.")
+    largest = float(numpy.abs(array).max(initial=0.0))
+    if float(numpy.abs(array - numpy.swapaxes(array, -1, -2)).max(initial=0.0)) > 1e-9 * max(largest, 1e-300):
+        raise EvaluationError(f"{name} is not symmetric; a covariance is.")
+    if (numpy.diagonal(array, axis1=-2, axis2=-1) < 0).any():
+        raise EvaluationError(f"{name} has a negative variance.")
+    return array
+
+
+def positive(V: Array, name: str = "V") -> Array:
+    """The same covariance matrices; EvaluationError where one has a negative eigenvalue beyond rounding."""
+    scale = numpy.maximum(numpy.abs(V).max(axis=(-2, -1), initial=0.0), 1e-300)
+    values = numpy.linalg.eigvalsh(V / scale[..., None, None])
+    if (values[..., 0] < -_ROUNDING * values.sum(axis=-1)).any():
+        least = float((values[..., 0] * scale).min())
+        raise EvaluationError(
+            f"{name} is not positive semidefinite: it has the eigenvalue {least:.6g}; a covariance X Xᵀ/n has none "
+            "below zero."
+        )
+    return V
+
+
+def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
+    """The coefficients of a form as numbers.
+
+    Raises EvaluationError for a constant without a value.
+    """
+    held = {s for factors in form.terms for s in held_symbols(factors)}
+    missing = sorted({s.name for s in held.union(*(c.free_symbols for c in form.terms.values())) - values.keys()})
+    if missing:
+        raise EvaluationError(f"the constant `{missing[0]}` has no value: give {missing[0]}=….")
+    found = []
+    for coefficient in form.terms.values():
+        number = valued(coefficient, values)
+        if number.imag or not numpy.isfinite(number.real):
+            raise EvaluationError(
+                f"the coefficient {coefficient} is not a real number, or too large for one, at these constants."
+            )
+        found.append(number.real)
+    return found
+
+
+def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
+    """A form at covariance matrices; `free` tokens are left as dimensions.
+
+    Raises EvaluationError where a constant is missing, and where numbers become too large.
+    """
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        found = contracted(form, V, values, arrays, free)
+    if not numpy.isfinite(found).all():
+        largest = float(numpy.abs(V).max(initial=0.0))
+        raise EvaluationError(
+            f"the coefficients overflow at this V, whose largest entry is {largest:.3g}: they are polynomials in V. "
+            "Scale V down, or the constants."
+        )
+    return found
+
+
+def contracted(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
+    """The same without a look at how large the numbers are."""
+    found = _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)))  # α, β, δ, ω
+    return numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
+
+
+def _at_tokens(
+    form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], tokens: tuple[int, ...]
+) -> Array:
+    """A form with some indices left as dimensions, of size 1 where nothing depends on them."""
+    m, free = V.shape[-1], len(tokens)
+    total = numpy.zeros((*V.shape[:-2], *(1,) * free))
+    known = {"V": V, **_kernels(V)}
+    for factors, number in zip(form.terms, numbers(form, values), strict=True):
+        place = {token: i for i, token in enumerate(tokens)}
+        operands: list[Any] = [] if factors else [numpy.ones(()), [Ellipsis]]
+        for label, held, _ in factors:
+            inside = [place.setdefault(i, len(place)) for i in held]
+            if label[0] in ARRAYS:
+                sizes = zip(arrays[label].shape, held, strict=True)
+                other = next((s for s, i in sizes if _is_token(i, factors) and s != m), None)
+                if other is not None:
+                    raise EvaluationError(f"V is for {m} tokens, the constant arrays for {other}.")
+                operands += [arrays[label], inside]
+            else:
+                if label not in known:
+                    known[label] = gaussian_mean(label, V, values, arrays)
+                operands += [known[label], [Ellipsis, *inside]]
+        present = sorted({i for f in factors for i in (place[j] for j in f[1]) if i < free})
+        value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2)
+        shape = iter(value.shape[value.ndim - len(present) :])
+        lead = value.shape[: value.ndim - len(present)]
+        total = total + number * value.reshape((*lead, *(next(shape) if i in present else 1 for i in range(free))))
+    return total
+
+
+def _is_token(index: int, factors: Factors) -> bool:
+    """Whether an index runs over tokens; one of a definition does where a covariance has it too."""
+    if not LOCAL <= index < OPEN:
+        return index < SPAN
+    return any(label[0] not in ARRAYS and index in at for label, at, _ in factors)
+
+
+def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array]) -> Array:
+    """A Gaussian mean or a power of a variance at covariance matrices, its tokens as dimensions."""
+    definition = definition_of(label)
+    assert definition is not None
+    tokens = tuple(LOCAL + i for i in range(definition.rank))
+    found = (_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances)
+    laws = list(numpy.broadcast_arrays(*found))
+    if isinstance(definition, Deviation):
+        with numpy.errstate(divide="ignore"):
+            return numpy.asarray(numpy.maximum(laws[0], 0.0) ** (float(definition.power) / 2))
+    function = mean_function(definition, values)
+    if len(laws) == 3:  # by rounding a covariance passes what its variances allow
+        bound = numpy.sqrt(laws[0] * laws[2])
+        laws[1] = numpy.clip(laws[1], -bound, bound)
+    return numpy.asarray(function(*laws)[0])
+
+
+def mean_function(definition: GaussianMean, values: Mapping[Expr, float]) -> MomentFunction:
+    """A Gaussian mean as a function of its covariances, at given constants."""
+    variables = tuple(Symbol(f"u{i}", real=True) for i in range(len(definition.functions)))
+    integrand = sympy.Mul(*(f.xreplace({U: v}) for f, v in zip(definition.functions, variables, strict=True)))
+    held = {s: float(values[s]) for f in definition.functions for s in f.free_symbols - {U}}
+    return moment(integrand, variables, with_constants(held))
+
+
+def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str, Array]) -> Array:
+    """A form with random factors "Y|…" at one V, averaged over their draws (points, …)."""
+    m = V.shape[-1]
+    total = numpy.zeros((m, m))
+    fixed = {"V": V, **_kernels(V)}
+    for factors, number in zip(form.terms, numbers(form, values), strict=True):
+        place = {-4: 0, -3: 1}
+        operands: list[Any] = []
+        for label, held, _ in factors:
+            inside = [place.setdefault(i, len(place)) for i in held]
+            draws = [Ellipsis] if label[0] == "Y" else []
+            if label not in known and label not in fixed:
+                fixed[label] = gaussian_mean(label, V, values, known)
+            operands += [known[label] if label in known else fixed[label], [*draws, *inside]]
+        present = sorted({place[i] for f in factors for i in f[1] if i < 0})
+        value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2).mean(axis=0)
+        total += number * value.reshape([m if k in present else 1 for k in range(2)])
+    return total
+
+
+def _kernels(V: Array) -> dict[str, Array]:
+    """N and √V_aa (see tplimits.regimes.depth.derivation.activations)."""
+    root = numpy.sqrt(numpy.diagonal(V, axis1=-2, axis2=-1))
+    scale = root[..., :, None] * root[..., None, :]
+    with numpy.errstate(invalid="ignore", divide="ignore"):
+        rho = numpy.clip(numpy.where(scale > 0, V / scale, 1.0), -1.0, 1.0)
+    # √(1 − ρ²) from the factors: 1 − ρ² loses half of the digits near ρ = 1
+    sine = numpy.sqrt((1.0 - rho) * (1.0 + rho))
+    kernel = scale * (sine - rho * numpy.arctan2(sine, rho))
+    diagonal = numpy.arange(V.shape[-1])
+    kernel[..., diagonal, diagonal] = 0.0
+    return {"N": kernel, "s": root, "I": numpy.eye(V.shape[-1])}

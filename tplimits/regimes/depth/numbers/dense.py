@@ -1,0 +1,131 @@
+"""Paths whose noise comes from a root of Σ itself: slow, and for any Σ, also where no structured root was found.
+
+A step costs an eigensystem of Σ, m(m + 1)/2 to a side, O(m⁶), where the structured root needs one Cholesky factor of V.
+Steps are those of Euler: V + b h + √h Σ^(1/2) g, the symmetric root, negative eigenvalues of V dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.progress import Progress, reporting
+from tplimits.regimes.depth.derivation.block import BlockLimit
+from tplimits.regimes.depth.numbers import covariance, normals
+from tplimits.regimes.depth.numbers.paths import Paths, ended
+from tplimits.regimes.depth.numbers.settings import Settings
+
+Array = NDArray[numpy.float64]
+#: entries of Σ^(αβ,δω) in memory at once
+_ENTRIES = 1 << 24
+#: a negative eigenvalue of Σ is rounding below this part of its trace
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Dense:
+    """An SDE at given constants."""
+
+    limit: BlockLimit
+    values: Mapping[Symbol, float]
+
+    def coefficients(self, V: Array) -> tuple[Array, Array]:
+        """b (paths, m, m) and Σ (paths, P, P) over pairs α ≤ β."""
+        a, b = covariance.pairs(V.shape[-1])
+        drift = covariance.contracted(self.limit.drift, V, self.values, self.limit.arrays, 2)
+        full = covariance.contracted(self.limit.diffusion, V, self.values, self.limit.arrays, 4)
+        return drift, full[:, a[:, None], b[:, None], a[None, :], b[None, :]]
+
+    def step(self, V: Array, h: float, gaussians: Array) -> tuple[Array, NDArray[numpy.bool_]]:
+        """V one step on, NaN where it is too large for numbers, and where negative eigenvalues were dropped.
+
+        Raises EvaluationError where Σ is not positive.
+        """
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            drift, diffusion = self.coefficients(V)
+            finite = numpy.isfinite(drift).all(axis=(1, 2)) & numpy.isfinite(diffusion).all(axis=(1, 2))
+        found, clipped = numpy.full(V.shape, numpy.nan), numpy.zeros(len(V), dtype=bool)
+        if not finite.any():
+            return found, clipped
+        noise = numpy.zeros((int(finite.sum()), *V.shape[1:]))
+        a, b = covariance.pairs(V.shape[-1])
+        noise[:, a, b] = noise[:, b, a] = (_roots(diffusion[finite]) @ gaussians[finite][..., None])[..., 0]
+        moved = V[finite] + h * drift[finite] + numpy.sqrt(h) * noise
+        values, vectors = numpy.linalg.eigh((moved + numpy.swapaxes(moved, 1, 2)) / 2)
+        negative = values[:, 0] < 0
+        kept = (vectors * values.clip(min=0.0)[:, None, :]) @ numpy.swapaxes(vectors, 1, 2)
+        found[finite], clipped[finite] = numpy.where(negative[:, None, None], kept, moved), negative
+        return found, clipped
+
+    def run(self, V0: Array, settings: Settings, halves: int, progress: Progress) -> Paths:
+        """The paths; `halves` is 2 for the coarse run of a pair with the same noise."""
+        count, m = settings.paths, V0.shape[-1]
+        V = numpy.ascontiguousarray(numpy.broadcast_to(V0, (count, m, m))).copy()
+        steps, every, h = settings.grid(halves)
+        history = numpy.empty((count, steps // every + 1 if every else 0, m, m))
+        stopped, clipped = numpy.full(count, -1), numpy.zeros(count, dtype=numpy.int64)
+        states = numpy.empty((count, normals.SIZE), dtype=numpy.uint64)
+        for stream, state in zip(normals.streams(settings.seed, count), states, strict=True):
+            normals.start(stream, state)
+        at_once = max(1, min(count, _ENTRIES // m**4))
+        with reporting(progress) as report:
+            report.plan(count, "paths")
+            for start in range(0, count, at_once):
+                part = slice(start, start + at_once)
+                chunk = V[part], states[part], history[part], stopped[part], clipped[part]
+                self._advance(*chunk, settings.interval(V0), (steps, every, h), halves)
+                report.advance(len(V[part]))
+        return ended(V, settings.T, h, "dense", stopped, clipped, settings.seed, history, every)
+
+    def _advance(
+        self,
+        V: Array,
+        states: NDArray[numpy.uint64],
+        history: Array,
+        stopped: NDArray[numpy.int64],
+        clipped: NDArray[numpy.int64],
+        interval: tuple[float, float],
+        grid: tuple[int, int, float],
+        halves: int,
+    ) -> None:
+        """All steps of some paths, in place."""
+        steps, every, h = grid
+        pairs = V.shape[-1] * (V.shape[-1] + 1) // 2
+        gaussians, spare = numpy.empty((len(V), pairs)), numpy.empty(pairs)
+        stopped[_outside(V, interval)] = 0
+        for step in range(steps + 1):
+            if step:
+                going = numpy.flatnonzero(stopped < 0)
+                for path in going:
+                    normals.draw(states[path], halves, gaussians[path], spare)
+                moved, dropped = self.step(V[going], h, gaussians[going])
+                finite = numpy.isfinite(moved).all(axis=(1, 2))
+                V[going[finite]] = moved[finite]
+                clipped[going] += dropped
+                stopped[going[~finite]] = step
+                stopped[going[finite][_outside(moved[finite], interval)]] = step
+            if every and step % every == 0:
+                history[:, step // every] = V
+
+
+def _roots(diffusion: Array) -> Array:
+    """Symmetric roots; EvaluationError where a matrix is not positive."""
+    values, vectors = numpy.linalg.eigh(diffusion)
+    if (values[:, 0] < -_ROUNDING * numpy.abs(values).sum(axis=1)).any():
+        raise EvaluationError(
+            f"Σ is not positive: it has the eigenvalue {float(values[:, 0].min()):.6g} at a V of a path; there is no "
+            "such noise at these constants."
+        )
+    roots = numpy.sqrt(values.clip(min=0.0))
+    return numpy.asarray((vectors * roots[:, None, :]) @ numpy.swapaxes(vectors, 1, 2))
+
+
+def _outside(V: Array, interval: tuple[float, float]) -> NDArray[numpy.bool_]:
+    values = numpy.linalg.eigvalsh(V)
+    low, high = interval
+    return numpy.asarray((values[:, -1] > high) | ((values[:, 0] < low) if low > 0 else False))

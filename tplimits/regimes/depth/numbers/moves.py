@@ -1,0 +1,144 @@
+"""One step of a covariance: what is added, what multiplies, and isotropic noise from a root of V.
+
+Isotropic noise √(s/2) L (G + Gᵀ) Lᵀ dB comes as K = √(s h/2) (G + Gᵀ) where it is added.  Where it multiplies it is
+L S Sᵀ Lᵀ with a lower triangular S like the one Bartlett gives for a Wishart matrix, S Sᵀ of mean 1 and covariance that
+of K up to O(h²): S_ij = √(s h) g below the diagonal, S_ii = √(1 − s h (i + ½)) + √(s h/2) g on it, i = 0, 1, …
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+from tplimits.regimes.depth.numbers.matrices import root
+from tplimits.regimes.depth.numbers.products import copy, multiply, transpose
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
+    """d_a = V_aa, and if asked for s_a = √V_aa and N_ab = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ)."""
+    m = V.shape[0]
+    for a in range(m):
+        d[a] = V[a, a]
+    if not rooted:
+        return
+    for a in range(m):
+        s[a] = math.sqrt(max(V[a, a], 0.0))
+    for a in range(m):
+        N[a, a] = 0.0
+        for b in range(a):
+            scale = s[a] * s[b]
+            rho = min(max(V[a, b] / scale, -1.0), 1.0) if scale > 0.0 else 1.0
+            sine = math.sqrt((1.0 - rho) * (1.0 + rho))
+            N[a, b] = N[b, a] = scale * (sine - rho * math.atan2(sine, rho))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
+    """scale · (G + Gᵀ) from m(m + 1)/2 normals."""
+    m = K.shape[0]
+    k = 0
+    for i in range(m):
+        for j in range(i):
+            K[i, j] = K[j, i] = normals[k] * scale * 1.4142135623730951
+            k += 1
+        K[i, i] = 2.0 * scale * normals[k]
+        k += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def centres(scale: float, centre: Any) -> None:
+    """√(1 − s h (i + ½)) with scale = √(s h/2)."""
+    for i in range(centre.shape[0]):
+        centre[i] = math.sqrt(max(1.0 - (2 * i + 1) * scale * scale, 0.0))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def triangular_noise(normals: Any, scale: float, centre: Any, S: Any) -> None:
+    """S, with scale = √(s h/2), on and below the diagonal."""
+    below = scale * 1.4142135623730951
+    for i in range(S.shape[0]):
+        row = normals[i * (i + 1) // 2 :]  # a slice, so that the compiler knows the entries to be adjacent
+        for j in range(i):
+            S[i, j] = below * row[j]
+        S[i, i] = centre[i] + scale * row[i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def response(B: Any, Bt: Any, normals: Any, symmetric: bool, R: Any, spare: Any, other: Any) -> None:
+    """R = B G Bᵀ with B Bᵀ = V and Bt = Bᵀ, or B (G + Gᵀ) Bᵀ/√2."""
+    m = B.shape[0]
+    if symmetric:
+        symmetric_noise(normals, 0.7071067811865476, other)
+        multiply(B, other, False, spare)
+    else:
+        multiply(B, normals[: m * m].reshape(m, m), False, spare)
+    multiply(spare, Bt, False, R)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other: Any, fresh: Any) -> int:
+    """Euler: V + D + B K Bᵀ with B Bᵀ = V and Bt = Bᵀ on entry, of the new V on return.
+
+    1 where V had to be made positive.
+    """
+    m = V.shape[0]
+    for i in range(m):
+        for j in range(m):
+            fresh[i, j] = V[i, j] + D[i, j]
+    if noisy:
+        multiply(B, K, False, spare)
+        multiply(spare, Bt, False, other)
+        for i in range(m):
+            for j in range(m):
+                fresh[i, j] += 0.5 * (other[i, j] + other[j, i])
+    positive = root(fresh, B, spare)
+    transpose(B, Bt)
+    if positive:
+        return 0
+    multiply(B, Bt, False, fresh)
+    return 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def multiply_and_add(
+    V: Any,
+    D: Any,
+    added: bool,
+    X: Any,
+    factored: bool,
+    S: Any,
+    noisy: bool,
+    B: Any,
+    Bt: Any,
+    spare: Any,
+    other: Any,
+    fresh: Any,
+) -> int:
+    """(1 + X) W S Sᵀ Wᵀ (1 + X)ᵀ with W Wᵀ = V + D: positive whatever X and S are.
+
+    B Bᵀ = V and Bt = Bᵀ on entry, of the new V on return; 1 where V + D had to be made positive.
+    """
+    m = V.shape[0]
+    clipped = 0
+    if added:
+        for i in range(m):
+            for j in range(m):
+                fresh[i, j] = V[i, j] + D[i, j]
+        if not root(fresh, B, spare):
+            clipped = 1
+    if noisy:
+        multiply(B, S, True, other)
+    else:
+        copy(B, other)
+    if factored:
+        for i in range(m):
+            X[i, i] += 1.0
+        multiply(X, other, False, B)
+    else:
+        copy(other, B)
+    transpose(B, Bt)
+    multiply(B, Bt, False, fresh)
+    return clipped

@@ -1,0 +1,135 @@
+"""Gaussian means without a closed form inside compiled steps: Hermite coefficients from tables over the variance.
+
+E f(u) h(u′) = Σ_k a_k(c) b_k(c′) ρ^k (Mehler) with a_k(c) = E[f(√c z) h_k(z)], tabulated at equal steps of log c and
+interpolated through six of them.  The first column of a table tells how many coefficients a row has that matter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+from numba import njit
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.moments.function import MomentFunction
+
+Array = NDArray[numpy.float64]
+#: the lowest variance of the tables, and the highest ones that are tried: exponentials leave the doubles early
+LOWEST, HIGHEST = 1e-6, (1e6, 1e4, 1e2)
+_STEP = 0.1
+_POINTS = 6
+#: the error of E f(u) h(u′) at variances c, relative to E f² + c or E h² + c, above which a table is refused
+TOLERANCE = 1e-4
+#: what the coefficients that are left out of a row add to E f², relative to it
+_LEFT_OUT = 1e-13
+
+
+def tables(moment: MomentFunction) -> tuple[Array, ...]:
+    """Tables of both sides of every term of a mean, one of one variable.
+
+    Raises EvaluationError where the error, measured between the points of the tables, is above TOLERANCE.
+    """
+    sides = [(term, side) for term in range(len(moment.factors)) for side in range(len(moment.variables))]
+    for highest in HIGHEST:
+        try:
+            with numpy.errstate(over="ignore"):
+                return tuple(_made(moment, term, side, highest) for term, side in sides)
+        except EvaluationError:
+            if highest == HIGHEST[-1]:
+                raise
+    raise AssertionError
+
+
+def _made(moment: MomentFunction, term: int, side: int, highest: float) -> Array:
+    """The table of one function."""
+    count = math.ceil(math.log(highest / LOWEST) / _STEP) + _POINTS
+    points = math.log(LOWEST) + _STEP * numpy.arange(-2, count - 2)
+    middle = numpy.exp(points[2:-3:8] + _STEP / 2)
+    rows, between = moment.rows(side, numpy.exp(points), term), moment.rows(side, middle, term)
+    table = _table(rows.coefficients)
+    order = min(rows.order, between.order)
+    read = numpy.array([_read(table, float(c))[:order] for c in middle])
+    off = numpy.sqrt(((read - between.coefficients[:, :order]) ** 2).sum(axis=1))
+    error = float(((2 * off * between.norm + between.tail**2) / (between.norm**2 + middle)).max())
+    if not error < TOLERANCE:
+        raise EvaluationError(
+            f"E[{moment.integrand}] has no closed form, and tables of it have an error of {error:.1e}, above "
+            f"{TOLERANCE:.0e}; method='dense' computes it at every step."
+        )
+    return table
+
+
+def _table(coefficients: Array) -> Array:
+    """Coefficients behind the number of them that matter."""
+    left = numpy.cumsum((coefficients**2)[:, ::-1], axis=1)[:, ::-1]
+    kept = (left > _LEFT_OUT * numpy.maximum(left[:, :1], 1e-300)).sum(axis=1)
+    return numpy.ascontiguousarray(numpy.concatenate([kept[:, None].astype(float), coefficients], axis=1))
+
+
+def _read(table: Array, c: float) -> Array:
+    """A row between those of a table."""
+    weights = numpy.empty(_POINTS)
+    first = place(c, weights)
+    return numpy.asarray(weights @ table[first : first + _POINTS, 1:])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def place(c: float, weights: Any) -> int:
+    """The first of six rows around a variance, and Lagrange's weights; below the table, those of its start."""
+    x = (math.log(max(c, LOWEST)) - math.log(LOWEST)) / _STEP
+    cell = int(x)
+    t = x - cell
+    for i in range(_POINTS):
+        weight = 1.0
+        for j in range(_POINTS):
+            if j != i:
+                weight *= (t + 2.0 - j) / (i - j)
+        weights[i] = weight
+    return cell
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def highest(table: Any) -> float:
+    """The highest variance of a table."""
+    return LOWEST * math.exp(_STEP * (table.shape[0] - _POINTS))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
+    """E f(u) h(u′); NaN above the tables."""
+    if not (c11 <= highest(A) and c22 <= highest(B)):
+        return math.nan
+    v, w = numpy.empty(_POINTS), numpy.empty(_POINTS)
+    i, j = place(c11, v), place(c22, w)
+    scale = math.sqrt(max(c11, LOWEST)) * math.sqrt(max(c22, LOWEST))
+    rho = min(max(c12 / scale, -1.0), 1.0)
+    many = 0
+    for q in range(_POINTS):
+        many = max(many, min(int(A[i + q, 0]), int(B[j + q, 0])))
+    total, power = 0.0, 1.0
+    for k in range(1, many + 1):
+        a, b = 0.0, 0.0
+        for q in range(_POINTS):
+            a += v[q] * A[i + q, k]
+            b += w[q] * B[j + q, k]
+        total += a * b * power
+        power *= rho
+        if abs(power) < 1e-16:
+            break
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def single(A: Any, c11: float) -> float:
+    """E f(u); NaN above the table."""
+    if not c11 <= highest(A):
+        return math.nan
+    v = numpy.empty(_POINTS)
+    i = place(c11, v)
+    total = 0.0
+    for q in range(_POINTS):
+        total += v[q] * A[i + q, 1]
+    return total

@@ -1,0 +1,51 @@
+"""Whether networks of a width are near the limit: the scalars that were expanded, by their size at that width.
+
+Softmax weights are expanded in logits of size V/(τ0 √n), and the limit takes two orders of the series.  Networks in
+which the logits are not small are not described by it, however well its paths are drawn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Symbol
+
+from tplimits.regimes.depth.derivation.block import BlockLimit
+from tplimits.regimes.depth.numbers import covariance
+
+Array = NDArray[numpy.float64]
+#: beyond this standard deviation of an argument, what is left out of its series is no longer small: a tenth in exp
+LARGEST = 0.3
+
+
+def spreads(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]) -> dict[str, Array]:
+    """√n times the standard deviation of each argument that was expanded, the largest over tokens, at (…, m, m)."""
+    found = {}
+    for name, form in limit.expanded.items():
+        free = max((5 + i for factors in form.terms for f in factors for i in f[1] if i < 0), default=0)
+        variance = covariance.contracted(form, V, values, limit.arrays, free)
+        axes = tuple(range(V.ndim - 2, variance.ndim))
+        found[name] = numpy.sqrt(numpy.maximum(variance, 0.0).max(axis=axes))
+    return found
+
+
+def warn(limit: BlockLimit, V0: Array, ends: Array, values: Mapping[Symbol, float], n: int) -> None:
+    """Warn where the networks meant, of width n, are not near the limit at V0 or where half of the paths end."""
+    at_end, found = spreads(limit, ends, values), []
+    for name, at_start in spreads(limit, V0, values).items():
+        end = float(numpy.median(at_end[name]))
+        largest = max(float(at_start.max()), end)
+        if largest / numpy.sqrt(n) > LARGEST:
+            place = "at V0" if largest > end else "where the paths end (median)"
+            wide = int(numpy.ceil((largest / LARGEST) ** 2))
+            found.append(f"{name} {largest / numpy.sqrt(n):.3g} {place}, below {LARGEST} from n = {wide}")
+    if found:
+        warnings.warn(
+            f"networks of width n={n} are not near this limit: standard deviations of what is expanded as if it were "
+            f"small are, of {'; of '.join(found)}.",
+            UserWarning,
+            stacklevel=3,
+        )

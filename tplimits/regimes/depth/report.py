@@ -1,0 +1,192 @@
+"""A covariance SDE as a table, and in LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.language import render
+from tplimits.regimes.depth.derivation import writing
+from tplimits.regimes.depth.derivation.algebra import Factor, Factors, free_index, renamed
+from tplimits.regimes.depth.derivation.arrays import ARRAYS
+from tplimits.regimes.depth.derivation.block import BlockLimit
+from tplimits.regimes.depth.derivation.forms import Form
+from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, U, definition_of
+from tplimits.report import latex_names
+from tplimits.report.latex_formulas import Formula, decimal
+from tplimits.report.text import as_written
+
+#: terms on one line of a display
+_A_LINE = 3
+#: larger constant arrays are described
+_A_MATRIX = 8
+
+
+def _rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
+    """The terms of a form, those with one coefficient together."""
+    groups: dict[Expr, dict[Factors, Expr]] = {}
+    for factors, coefficient in form.terms.items():
+        groups.setdefault(coefficient, {})[factors] = coefficient
+    return [writing.text(Form(terms), arrays) for terms in groups.values()] or ["0"]
+
+
+def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+    """Drift, diffusion, root and assumptions."""
+    lines = [f"covariance {limit.verdict.kind} of {name}"]
+    for symbol, form in (("b[αβ]", limit.drift), ("Σ[αβ,δω]", limit.diffusion)):
+        first, *rest = _rows(form, arrays)
+        lines.append(f"  {symbol:<9} = {first}")
+        lines += [f"              {'-' if row.startswith('-') else '+'} {row.removeprefix('-')}" for row in rest]
+    if limit.root is not None and limit.diffusion:
+        lines.append(f"  noise     = √(s/2) L(G + Gᵀ)Lᵀ with s = {limit.root.isotropic}, V = LLᵀ")
+        for response in limit.root.responses:
+            law = "L(G + Gᵀ)Lᵀ/√2" if response.symmetric else "LGLᵀ"
+            shown, weights = writing.text(response.form, arrays), ", ".join(response.matrices)
+            lines.append(f"            + {shown} with R = {law}, from {weights}")
+    if limit.rootless:
+        lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
+    if _has(limit, "N"):
+        lines.append("  N[αβ]     = √(V[αα]V[ββ]) (√(1−ρ²) − ρ arccos ρ), ρ = V[αβ]/√(V[αα]V[ββ])")
+    lines += [f"  {left:<9} = {right}" for left, right in writing.definitions(arrays)]
+    if any("x̄" in line for line in lines):
+        lines.append("  x̄         = a mean over the tokens")
+    for label, shown in ((label, name) for label, name in arrays.items() if label in limit.arrays):
+        lines.append(f"  {shown:<9} = the constant array {writing.contents(limit.arrays[label])}")
+    lines += _weights(limit, arrays)
+    lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
+    return "\n".join(lines)
+
+
+def _weights(limit: BlockLimit, arrays: Mapping[str, str]) -> list[str]:
+    """What the weights of order 1 are, and the law of the scalars they read."""
+    lines = []
+    for label, weight in limit.weights.items():
+        plain = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
+        axes = ", ".join(a.name for a in plain.values())
+        shown = render.body_text(weight.program, weight.function.xreplace(plain))
+        lines.append(f"  {f'{arrays[label]}[{axes}]':<9} = {shown}")
+    programs = {w.program.name: w.program for w in limit.weights.values()}
+    for name, law in limit.laws.items():
+        for (one, two), form in law.items():
+            if one <= two and form:
+                first, second = (programs[name][p] for p in (one, two))
+                letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(len(first.axes) + len(second.axes))]
+                a, b = letters[: len(first.axes)], letters[len(first.axes) :]
+                pair = f"{first.name}[{''.join(a)}], {second.name}[{''.join(b)}]"
+                lines.append(f"              with √n ⟨…⟩ Gaussian given V, Cov({pair}) = {writing.text(form, arrays)}")
+    return lines
+
+
+def _has(limit: BlockLimit, label: str) -> bool:
+    return any(f[0] == label for form in (limit.drift, limit.diffusion) for factors in form.terms for f in factors)
+
+
+def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
+    """Drift, diffusion, and what stands in them; the right-hand sides line by line."""
+    rows = [
+        Formula(r"b^{\alpha\beta}", "=", tuple(_sum(limit.drift, arrays))),
+        Formula(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
+    ]
+    if _has(limit, "N"):
+        kernel = (
+            r"\sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),"
+            r"\quad \rho = V^{\alpha\beta}/\sqrt{V^{\alpha\alpha}V^{\beta\beta}}"
+        )
+        rows.append(Formula(r"N^{\alpha\beta}", "=", (kernel,)))
+    printed = writing.array_names([limit.drift, limit.diffusion])
+    rows += [_mean(label, arrays) for label in printed if definition_of(label)]
+    return rows + [_definition(arrays[label], limit.arrays[label]) for label in printed if label in limit.arrays]
+
+
+def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+    """Drift and diffusion as an aligned display."""
+    rows = [f"{row.left} &= " + " \\\\\n&\\quad ".join(row.right) for row in formulas(limit, arrays)]
+    body = " \\\\\n".join(rows)
+    return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
+
+
+def _definition(shown: str, values: numpy.ndarray) -> Formula:
+    """What a constant array is."""
+    left = latex_names.name(shown)
+    if values.ndim > 2 or max(values.shape) > _A_MATRIX:
+        return Formula(left, "=", (rf"\text{{the constant array {writing.contents(values)}}}",))
+    rows = numpy.atleast_2d(values + 0.0).round(4).tolist()
+    body = r" \\ ".join(" & ".join(f"{entry:g}" for entry in row) for row in rows)
+    column = r"^{\top}" if values.ndim == 1 else ""
+    return Formula(left, "=", (rf"\begin{{pmatrix}} {body} \end{{pmatrix}}{column}",))
+
+
+def _sum(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
+    """The terms of a form, a few on each line."""
+    lines: list[str] = []
+    for i, (factors, coefficient) in enumerate(form.terms.items()):
+        names, number, left = writing.named(factors, coefficient, letters)
+        sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
+        total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
+        random = " ".join(_factor(f, names, arrays) for f in factors if f[0][0] == "Y")
+        body = " ".join(_factor(f, names, arrays) for f in factors if f[0][0] != "Y")
+        body = rf"\operatorname{{E}}\left[{random}\right] {body}" if random else body
+        number = -number if sign == "-" else number
+        shown = "" if number == 1 and factors else _number(number)
+        term = f"{sign}{shown} {total}{body}".rstrip()
+        if i % _A_LINE == 0:
+            lines.append(term)
+        else:
+            lines[-1] += f" {term}"
+    return lines or ["0"]
+
+
+def _number(number: Expr) -> str:
+    number = as_written(number)
+    names = {s: decimal(s.name) or latex_names.name(s.name.strip("|")) for s in number.free_symbols}
+    shown = sympy.latex(number, symbol_names=names)
+    return rf"\left({shown}\right)" if number.is_Add else str(shown)
+
+
+def _index(name: str) -> str:
+    return r"\bar{x}" if name == "x̄" else latex_names.name(name)
+
+
+def _factor(factor: Factor, names: Mapping[int, str], arrays: Mapping[str, str]) -> str:
+    label, at, _ = factor
+    inside = " ".join(_index(names[i]) for i in at)
+    if label == "s":
+        return rf"\sqrt{{V^{{{inside} {inside}}}}}"
+    if label == "I":
+        return rf"1_{{{inside}}}"
+    if label[0] in ARRAYS or label[0] == "Y":
+        return rf"{latex_names.name(arrays[label])}^{{\,{inside}}}"
+    if definition_of(label):
+        return f"{latex_names.name(arrays[label])}^{{{inside}}}"
+    return f"{label}^{{{inside}}}"
+
+
+def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
+    """What a Gaussian mean is."""
+    definition = definition_of(label)
+    assert definition is not None
+    own = "αβδωνκμξ"[: definition.rank]
+    free = {free_index(i): c for i, c in enumerate(own)}
+    change = {LOCAL + i: at for i, at in enumerate(free)}
+    laws = [
+        " ".join(_sum(Form({renamed(f, change): c for f, c in terms}), arrays, letters=own))
+        for terms in definition.covariances
+    ]
+    left = rf"{latex_names.name(arrays[label])}^{{{' '.join(map(_index, own))}}}"
+    if isinstance(definition, Deviation):
+        return Formula(left, "=", (rf"\left({laws[0]}\right)^{{{sympy.latex(definition.power / 2)}}}",))
+    names = ["u", "u'"][: len(definition.functions)]
+    inner = r"\,".join(
+        sympy.latex(f.xreplace({U: Symbol(v, real=True)})) for f, v in zip(definition.functions, names, strict=True)
+    )
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
+    given = r",\ ".join(rf"\mathbb{{E}}\,{a} {b} = {c}" for (a, b), c in zip(pairs, laws, strict=True))
+    return Formula(left, "=", (rf"\mathbb{{E}}\left[{inner}\right],\quad {given}",))
+
+
+def notebook(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+    """The same for a notebook, which has no `align*` of its own."""
+    return "$$" + latex(limit, arrays).replace("{align*}", "{aligned}") + "$$"

@@ -1,0 +1,1 @@
+"""The kernels of a network at initialisation: NNGP and NTK."""

@@ -1,0 +1,47 @@
+"""What a kernel limit claims about networks of finite width."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tplimits.errors import CheckError, NoLimitError
+from tplimits.program.nodes.given import by_name
+from tplimits.regimes.kernels import finite
+from tplimits.regimes.protocol import CheckAsked
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.limit import KernelLimit
+    from tplimits.sampling.verdict import Verdict
+
+
+def kernel_verdict(result: KernelLimit, asked: CheckAsked) -> Verdict:
+    """The kernels between X1 and X2, or a user's own claims, judged at finite widths."""
+    if asked.own.get("X1") is None:
+        raise CheckError("check() of kernels needs X1=, the inputs they are between, as evaluate() takes them.")
+    reason = result.derivation.no_ntk
+    stated = _own_claims(result, asked) if asked.claims is None else by_name(asked.claims, "claims", CheckError)
+    if reason and any(name == "ntk" or name.startswith("Θ") for name in stated):
+        raise NoLimitError(reason)
+    return finite.judged.check_kernels(
+        result.program,
+        asked.own["X1"],
+        asked.own.get("X2"),
+        stated=stated,
+        train=() if reason else result.trained,  # the NNGP alone: gradients are infinite
+        infinite=result.regime.infinite,
+        sampling=asked.sampling,
+        given=asked.given,
+    )
+
+
+def _own_claims(result: KernelLimit, asked: CheckAsked) -> dict[str, Any]:
+    """Both kernels, or the NNGP alone, with standard errors where logits were drawn."""
+    given = asked.given
+    numbers = {k: v for k, v in given.constants.items() if k not in result.regime.infinite}
+    pair = result.evaluate(
+        asked.own["X1"], asked.own.get("X2"), ratios=given.ratios, constants=numbers, seed=asked.sampling.seed
+    )
+    kinds = ("nngp",) if result.derivation.no_ntk else ("nngp", "ntk")
+    if not result.is_drawn:
+        return {kind: getattr(pair, kind) for kind in kinds}
+    return {kind: (getattr(pair, kind), getattr(pair, f"{kind}_error")) for kind in kinds}

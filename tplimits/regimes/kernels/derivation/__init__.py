@@ -1,0 +1,1 @@
+"""Kernels as recursions over tables of pairs of inputs."""

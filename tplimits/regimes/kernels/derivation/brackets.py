@@ -1,0 +1,236 @@
+"""Tables of a kernel derivation: means of nodes, brackets of pairs of nodes, each named once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy
+from sympy import Expr, Integer, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.state import width_ratio
+from tplimits.program.nodes.entries import axis_symbol, canonical_bound_axes
+from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.kernels.derivation.expectations import Expectations
+from tplimits.regimes.kernels.derivation.infinite import different
+from tplimits.regimes.kernels.derivation.leaves import (
+    Data,
+    Kron,
+    Of,
+    TableEntry,
+    free_indices,
+    on_first,
+    on_second,
+    plain_axis,
+    second,
+)
+from tplimits.regimes.kernels.derivation.nodes import KernelTable, Node, View, overlap
+from tplimits.regimes.kernels.derivation.terms import at, products, terms
+
+ONE_SIDE, OTHER_SIDE = Integer(1), Integer(2)
+
+
+class Brackets(Expectations):
+    """Nodes, and the tables of their means and brackets, which grow as they are asked for."""
+
+    def __init__(self, program: Program, infinite: frozenset[str]) -> None:
+        self.program, self.infinite = program, infinite
+        self.nodes = [Node(s.name, s.axes, 0, frozenset()) for s in program]
+        self.means: dict[int, Expr] = {}
+        self.tables: list[KernelTable] = []
+        self._inner: dict[tuple[int, int], Expr] = {}
+        self._known: dict[tuple, int] = {}
+        self._forms: dict[tuple, int] = {}
+
+    # -- nodes --------------------------------------------------------------------------------
+
+    def new_node(self, node: Node) -> int:
+        """Add a node; its number."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def form(self, expr: Expr, side: int) -> Of:
+        """A Gaussian linear form as an entry of a node of its own; equal forms share it, on either side."""
+        first = canonical_bound_axes(on_first(expr) if side == 2 else expr)
+        mine = sorted(free_indices(first), key=lambda s: s.name)
+        given = {on_first(i) if side == 2 else i: i for i in free_indices(expr)}
+        theirs = [given[i] for i in mine]
+        names: list[str] = []
+        for index in mine:
+            name = plain_axis(index.name)
+            while name in names:
+                name += "′"
+            names.append(name)
+        body = first.xreplace({i: axis_symbol(a) for i, a in zip(mine, names, strict=True)})
+        key = (body, tuple(names))
+        if key not in self._forms:
+            leaves = self.leaves(body)
+            sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
+            over = next((self.nodes[x.node].over for x in leaves), None)
+            degree = max(self.nodes[x.node].degree for x in leaves)
+            name = self._form_name(leaves)
+            self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body=body, over=over))
+        return Of(Integer(self._forms[key]), Integer(side), *theirs)
+
+    def _form_name(self, leaves: set[Of]) -> str:
+        return "+".join(sorted({self.nodes[x.node].name for x in leaves})[:3])
+
+    def factor_of(self, view: View) -> Expr:
+        """κ: 1 for W, rows/columns for Wᵀ."""
+        matrix = self.program[view.matrix]
+        assert isinstance(matrix, InitialMatrix)
+        return width_ratio(matrix.rows) / width_ratio(matrix.columns) if view.transposed else S.One
+
+    # -- tables -------------------------------------------------------------------------------
+
+    def mean_of(self, leaf: Of) -> Expr:
+        node = self.nodes[leaf.node]
+        if node.gaussian or node.degree or node.body is None:
+            return S.Zero
+        if leaf.node not in self.means:
+            value = self.mean_of_terms(terms(node.body))
+            self.means[leaf.node] = self.named(value, node.axes, leaf.node, "mean")
+        return self.placed(self.means[leaf.node], node.axes, leaf)
+
+    def named(self, value: Expr, axes: tuple[str, ...], node: int, rule: str) -> Expr:
+        """A quantity of one input as a table, unless it is short."""
+        value = canonical_bound_axes(value)
+        if value.is_number or isinstance(value, TableEntry):
+            return value
+        return self._entry((node,), axes, (), value, rule)
+
+    def _entry(
+        self, nodes: tuple[int, ...], left: tuple[str, ...], right: tuple[str, ...], value: Expr, rule: str = "bracket"
+    ) -> Expr:
+        single = len(nodes) == 1
+        self.refuse_free(nodes, value, {*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right)})
+        key = (value, left, right, single)
+        if key not in self._known:
+            self._known[key] = len(self.tables)
+            name = "|".join(self.nodes[i].name for i in nodes)
+            self.tables.append(KernelTable(len(self.tables), name, left, right, value, single, rule, nodes))
+        sides = (ONE_SIDE, ONE_SIDE if single else OTHER_SIDE)
+        places = (*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right))
+        return TableEntry(Integer(self._known[key]), *sides, *places)
+
+    def refuse_free(self, nodes: tuple[int, ...], value: Expr, known: set[Symbol]) -> None:
+        """A recursion with an index that no sum binds and no axis has would be a wrong formula."""
+        free = free_indices(value) - known
+        if free:
+            names = "|".join(self.nodes[i].name for i in nodes)
+            raise NoLimitError(
+                f"the bracket ⟨{names}⟩ keeps the index {min(i.name for i in free)} of a sum outside that sum: "
+                "programs of this shape are not offered. Give the summand a name, as in y = …; tp.sum(y, over=…)."
+            )
+
+    def inner(self, a: Of, b: Of) -> Expr:
+        if (self.nodes[a.node].degree + self.nodes[b.node].degree) % 2:
+            return S.Zero
+        if (b.node, b.side) < (a.node, a.side):
+            a, b = b, a
+        generic = self.table(a.node, b.node)
+        left, right = self.nodes[a.node].axes, self.nodes[b.node].axes
+        places = {axis_symbol(x): i for x, i in zip(left, a.indices, strict=True)}
+        places |= {second(axis_symbol(x)): i for x, i in zip(right, b.indices, strict=True)}
+        return at(sided(generic, a.side, b.side), places)
+
+    def table(self, p: int, q: int) -> Expr:
+        """E[|p⟩(ξ) |q⟩(ξ′)] in the running indices of both: an entry of a table, or something shorter."""
+        if (p, q) not in self._inner:
+            self._inner[p, q] = self._tabled(p, q)
+        return self._inner[p, q]
+
+    def _tabled(self, p: int, q: int) -> Expr:
+        left, right = self.nodes[p].axes, self.nodes[q].axes
+        heads = [a for a in left if a in self.infinite and a in right]
+        if not heads:
+            return self._short_or_entry(p, q, left, right, self._pair(p, q))
+        (head,) = heads
+        i, j = axis_symbol(head), second(axis_symbol(head))
+        same, others = self._pair(p, q, {j: i}), different(self._pair(p, q), [i, j])
+        if i in free_indices(same) or {i, j} & free_indices(others):
+            raise NoLimitError(f"members of the infinite axis `{head}` differ; they have to be independent and alike.")
+        mine, theirs = (tuple(a for a in side if a != head) for side in (left, right))
+        kept = Kron(i, j)
+        one = self._short_or_entry(p, q, mine, theirs, same)
+        return kept * one + (1 - kept) * self._short_or_entry(p, q, mine, theirs, others)
+
+    def _short_or_entry(self, p: int, q: int, left: tuple[str, ...], right: tuple[str, ...], value: Expr) -> Expr:
+        value = canonical_bound_axes(value)
+        if value.is_number or isinstance(value, (TableEntry, Kron)):
+            return value
+        if isinstance(value, sympy.Mul) and len(value.args) == 2 and _is_scaled_entry(value.args):
+            return value
+        apart, rest = _without_kronecker(value)
+        free = free_indices(rest)
+        left = tuple(a for a in left if axis_symbol(a) in free)
+        right = tuple(a for a in right if second(axis_symbol(a)) in free)
+        if rest.is_number or isinstance(rest, TableEntry):
+            return apart * rest
+        return apart * self._entry((p, q), left, right, rest)
+
+    def _pair(self, p: int, q: int, same: Mapping[Expr, Expr] | None = None) -> Expr:
+        """The bracket, for equal members of an infinite family if `same` says so."""
+        same = same or {}
+        a, b = self.nodes[p], self.nodes[q]
+        left = Of(Integer(p), ONE_SIDE, *map(axis_symbol, a.axes))
+        right = Of(Integer(q), OTHER_SIDE, *(second(axis_symbol(x)) for x in b.axes))
+        if a.body is None and b.body is None:
+            return self._primitive(p, q, same)
+        if a.over != b.over and a.over and b.over:
+            raise NoLimitError(f"`{a.name}` and `{b.name}` live on different widths and are multiplied.")
+        if a.gaussian and b.gaussian and not overlap(a.sources, b.sources):
+            return S.Zero
+        mine = terms(a.body) if a.body is not None else terms(left)
+        theirs = terms((on_second(b.body) if b.body is not None else right).xreplace(same))
+        return self.mean_of_terms(products([mine, theirs]))
+
+    def _primitive(self, p: int, q: int, merge: Mapping[Expr, Expr]) -> Expr:
+        """Brackets of initial vectors, of hats of one matrix, of fluctuations."""
+        a, b = self.nodes[p], self.nodes[q]
+        if a.initial and p == q:
+            return sympy.Mul(*(Kron(axis_symbol(x), second(axis_symbol(x)).xreplace(merge)) for x in a.axes))
+        if a.view is not None and b.view is not None:
+            assert a.operand is not None and b.operand is not None
+            if (a.view.matrix, a.view.transposed) != (b.view.matrix, b.view.transposed):
+                return S.Zero
+            theirs = [on_second(j).xreplace(merge) for j in b.view.indices]
+            same = sympy.Mul(*(Kron(i, j) for i, j in zip(a.view.indices, theirs, strict=True)))
+            if same == 0:
+                return S.Zero
+            bracket = self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
+            return self.factor_of(a.view) * same * bracket
+        if a.is_fluctuation and b.is_fluctuation:
+            assert a.operand is not None and b.operand is not None
+            if a.over != b.over:
+                return S.Zero
+            return self.mean_of_terms(products([terms(a.operand), terms(on_second(b.operand).xreplace(merge))]))
+        return S.Zero
+
+
+def _is_scaled_entry(factors: tuple[Expr, ...]) -> bool:
+    """Whether factors are one entry of a table, numbers and δ."""
+    tabled = sum(isinstance(f, TableEntry) for f in factors)
+    return tabled == 1 and all(f.is_number or isinstance(f, (TableEntry, Kron)) for f in factors)
+
+
+def _without_kronecker(value: Expr) -> tuple[Expr, Expr]:
+    """δ factors that all terms share, and the rest."""
+    addends = sympy.Add.make_args(value)
+    shared = set.intersection(*({f for f in sympy.Mul.make_args(a) if isinstance(f, Kron)} for a in addends))
+    apart = sympy.Mul(*shared)
+    return apart, sympy.Add(*(sympy.Mul(*(f for f in sympy.Mul.make_args(a) if f not in shared)) for a in addends))
+
+
+def sided(expr: Expr, left: int, right: int) -> Expr:
+    """A quantity of (ξ, ξ′) for the inputs (left, right) instead: sides of its leaves, axes of its sums."""
+    if (left, right) == (1, 2):
+        return expr
+    swap = {}
+    for entry in expr.atoms(TableEntry):
+        sides = tuple(Integer({1: left, 2: right}[s]) for s in entry.sides)
+        swap[entry] = TableEntry(entry.args[0], *sides, *entry.indices)
+    for entry in expr.atoms(Data):
+        swap[entry] = type(entry)(entry.args[0], Integer({1: left, 2: right}[entry.side]), *entry.indices)
+    return expr.xreplace(swap)

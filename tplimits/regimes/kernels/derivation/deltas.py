@@ -1,0 +1,131 @@
+"""Dirac deltas of kinks: c(z) δ(z) = c(0) δ(z), which is nothing where a function is continuous."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy
+from sympy import DiracDelta, Expr, S, Symbol
+
+from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, recognise
+from tplimits.law.rules.dots import NotAFunction
+from tplimits.program.nodes.functions import JUMPS, step
+
+#: covariances of variables
+Covariance = Mapping[tuple[Symbol, Symbol], Expr]
+
+
+def without_vanishing_deltas(integrand: Expr, variables: Collection[Symbol]) -> Expr:
+    """The integrand without the deltas whose coefficient is zero at their place.
+
+    Jumps in a coefficient are bounded: z step(z) δ(z) = 0.
+
+    >>> z = Symbol("z", real=True)
+    >>> without_vanishing_deltas(z * DiracDelta(z) + step(z), [z])
+    step(z)
+    >>> without_vanishing_deltas(sympy.exp(z) * DiracDelta(z), [z])
+    exp(z)*DiracDelta(z)
+    """
+    if not integrand.has(DiracDelta):
+        return integrand
+    gathered: dict[Expr, Expr] = {}
+    for term in sympy.Add.make_args(sympy.expand(integrand)):
+        deltas: list[Expr] = []
+        rest: list[Expr] = []
+        for factor in sympy.Mul.make_args(term):
+            (deltas if factor.has(DiracDelta) else rest).append(factor)
+        key = sympy.Mul(*deltas)
+        gathered[key] = gathered.get(key, S.Zero) + sympy.Mul(*rest)
+    kept = {key: value for key, value in gathered.items() if not _vanishes(key, value, variables)}
+    return integrand if len(kept) == len(gathered) else sympy.Add(*(k * v for k, v in kept.items()))
+
+
+def _vanishes(deltas: Expr, coefficient: Expr, variables: Collection[Symbol]) -> bool:
+    jumps = {f: sympy.Dummy(real=True) for f in coefficient.atoms(step, sympy.sign)}
+    bounded = coefficient.xreplace(jumps)
+    for delta in deltas.atoms(DiracDelta):
+        places = delta.args[0].free_symbols & set(variables)
+        if len(places) != 1:
+            continue
+        (z,) = places
+        if delta.args[0].xreplace({z: S.Zero}) != 0:
+            continue
+        if sympy.expand(bounded.xreplace({z: S.Zero})) == 0:
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """E[δ(ℓ) F] = `density` · E[`integrand`] under the law of the other variables given ℓ = 0, ℓ an affine form.
+
+    `mean` is what is added to each of them: their law is centred again.
+    """
+
+    density: Expr
+    integrand: Expr
+    variables: list[Symbol]
+    mean: dict[Symbol, Expr]
+    covariance: dict[tuple[Symbol, Symbol], Expr]
+
+
+def conditional(term: Expr, variables: Sequence[Symbol], covariance: Covariance) -> Conditional:
+    """The mean of a product with one delta as a mean without it.
+
+    Raises NotAFunction where a jump stands at the place of the delta, and for deltas of nonlinear functions.
+
+    >>> z, w = sympy.symbols("z w", real=True)
+    >>> c, d, m = sympy.symbols("c d m", positive=True)
+    >>> law = {(z, z): c, (z, w): m, (w, z): m, (w, w): d}
+    >>> found = conditional(DiracDelta(z) * w**2, [z, w], law)
+    >>> found.density, found.integrand, found.covariance[w, w]
+    (sqrt(2)/(2*sqrt(pi)*sqrt(c)), w**2, d - m**2/c)
+    """
+    (delta,) = term.atoms(DiracDelta)
+    names: dict[Expr, Symbol] = {}
+    rows = [[_named(covariance[a, b], names) for b in variables] for a in variables]
+    try:
+        (form,) = recognise([delta], variables).deltas
+        law = Law(tuple(map(tuple, rows)))
+        density, (mean, rest) = law.density(form), law.given(form)
+    except (NotClosed, ValueError):
+        raise NotAFunction from None
+    values = {symbol: value for value, symbol in names.items()}
+    gone = next(i for i, a in enumerate(form.slope) if a != 0)
+    kept = [i for i in range(len(variables)) if i != gone]
+    others = [variables[i] for i in kept]
+    place = {variables[gone]: _solved(form, gone, variables)}
+    return Conditional(
+        density.xreplace(values),
+        _at_place(term / delta, place, others),
+        others,
+        {variables[i]: mean[i].xreplace(values) for i in kept},
+        {(variables[i], variables[j]): rest.covariance[i][j].xreplace(values) for i in kept for j in kept},
+    )
+
+
+def _named(value: Expr, names: dict[Expr, Symbol]) -> Expr:
+    """A covariance by a short name: what is looked up in tables is too long for algebra."""
+    return value if value.is_number else names.setdefault(value, Symbol(f"c′{len(names)}", real=True))
+
+
+def _solved(form: Affine, gone: int, variables: Sequence[Symbol]) -> Expr:
+    """The variable number `gone` where the form vanishes."""
+    rest = (a * z for i, (a, z) in enumerate(zip(form.slope, variables, strict=True)) if i != gone)
+    return sympy.expand(-(form.constant + sympy.Add(*rest)) / form.slope[gone])
+
+
+def _at_place(beside: Expr, place: Mapping[Symbol, Expr], variables: Collection[Symbol]) -> Expr:
+    """What stands beside a delta at its place, if it has a value there: at most one jump, and that elsewhere.
+
+    Inputs may coincide, and then that jump is at the place of the delta after all: δ(z) step(z) is δ(z)/2, which is
+    where the derivatives of step(z) sign(z) add up to δ(z).
+    """
+    jumps = beside.atoms(*JUMPS)
+    if len(jumps) > 1 or any(not f.args[0].xreplace(place).free_symbols & set(variables) for f in jumps):
+        raise NotAFunction
+    found = beside.xreplace(place)
+    if found.has(DiracDelta, sympy.zoo, sympy.nan, sympy.oo):
+        raise NotAFunction
+    return found.xreplace({f: (1 + sympy.sign(f.args[0])) / 2 for f in found.atoms(step)})

@@ -1,0 +1,204 @@
+"""NNGP and tangent kernel of a network from the tables of its tangent program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import networkx
+import sympy
+from sympy import Expr, Integer, S
+
+from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.freshness import readout
+from tplimits.law.rules.dots import NotAFunction
+from tplimits.program.network.network import parameters
+from tplimits.program.network.preactivations import with_preactivations
+from tplimits.program.network.tangent import tangent
+from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol
+from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, OTHER_SIDE
+from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
+from tplimits.regimes.kernels.derivation.nodes import KernelTable
+from tplimits.regimes.kernels.derivation.recursion import Recursion
+from tplimits.regimes.kernels.derivation.safety import KernelSources
+
+
+@dataclass(frozen=True)
+class KernelTables:
+    """The recursion: tables in the order they are needed, and the two kernels in terms of them."""
+
+    network: Program
+    trained: tuple[str, ...]
+    tables: tuple[KernelTable, ...]
+    nngp: Expr
+    ntk: Expr
+    axes: tuple[str, ...]
+    infinite: tuple[str, ...]
+    recursion: Recursion
+    #: why there is no tangent kernel; empty where there is one
+    no_ntk: str = ""
+    #: what scalars with a value and numbers add to the output: K is a covariance
+    mean: Expr = S.Zero
+
+    @property
+    def needed(self) -> tuple[KernelTable, ...]:
+        """The tables that the two kernels rest on, in order."""
+        wanted, stack = set(), [self.nngp, self.ntk]
+        while stack:
+            for entry in stack.pop().atoms(TableEntry, DrawMean):
+                if isinstance(entry, TableEntry) and entry.table not in wanted:
+                    wanted.add(entry.table)
+                    stack.append(self.tables[entry.table].definition)
+        return tuple(t for t in self.tables if t.number in wanted)
+
+    @cached_property
+    def is_mixture(self) -> bool:
+        """Whether the kernels depend on logits that stay random: 1/√n logits of finitely many heads."""
+        return any(e.has(Given) for e in (self.nngp, self.ntk, *(t.definition for t in self.needed)))
+
+    @cached_property
+    def is_drawn(self) -> bool:
+        """Whether the kernels are means over random logits, estimated by draws."""
+        return any(t.definition.has(DrawMean) for t in self.tables)
+
+    @cached_property
+    def kept(self) -> tuple[str, ...]:
+        """Output axes that the kernels have: all but those of independent outputs."""
+        return tuple(a for a in self.axes if a not in self.alike)
+
+    @cached_property
+    def alike(self) -> tuple[str, ...]:
+        """Output axes along which outputs are independent and have the same kernels."""
+        return tuple(a for a in self.axes if _independent(self, a))
+
+
+_TWO_JUMPS = (
+    "the tangent kernel holds the derivative of a jump where the mean of it is not offered: at the zeros of a function "
+    "that is not linear in Gaussian vectors, or where another jump stands. Train only the parameters behind the jump "
+    "(train=…), or smooth it."
+)
+
+
+def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
+    """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
+    infinite = tuple(infinite)
+    network = with_preactivations(network, infinite)
+    free, interior = _scalars(network)
+    _refuse_conditional(network, interior, train)
+    _refuse_sized(network, infinite)
+    trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
+    moved = tangent(network, trained)
+    state = Recursion(network, moved, infinite)
+    vector = network.returns[0]
+    axes = network[vector].axes
+    left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
+    right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))
+    readout(KernelSources(state), left, vector)
+    nngp = state.inner(left, right)
+    ntk, refusal = S.Zero, ""
+    if vector in moved.of:
+        p = moved.of[vector]
+        refusal = state.judged.why_infinite(p)
+        try:
+            ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
+        except NoTangentKernel as error:
+            refusal = str(error)
+        except NotAFunction:
+            refusal = _TWO_JUMPS
+    shift = _shift(network, trained, free)
+    state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
+    return KernelTables(
+        network,
+        trained,
+        tuple(state.tables),
+        nngp + shift[0],
+        ntk + shift[1],
+        axes,
+        tuple(infinite),
+        state,
+        refusal,
+        shift[2],
+    )
+
+
+def _scalars(network: Program) -> tuple[set[int], set[str]]:
+    """Scalar parameters that are only added to the output, and the names of all others."""
+    scalars = {p for p, s in enumerate(network) if isinstance(s, InitialScalar) and p not in network.inputs}
+    readout = networkx.ancestors(network.graph, network.returns[0])
+    return scalars - readout, {network[p].name for p in scalars & readout}
+
+
+def _refuse_sized(network: Program, infinite: Iterable[str]) -> None:
+    for axis in infinite:
+        size = network.size(axis) if axis in network.all_axes else None
+        if size is not None and size.is_number:
+            raise NoLimitError(
+                f"infinite=({axis!r},): the axis `{axis}` of `{network.name}` has the size {size}; leave it "
+                "open to send it to infinity."
+            )
+
+
+def _refuse_conditional(network: Program, interior: set[str], train: Iterable[str] | None) -> None:
+    """A scalar inside the network stays random at infinite width, and its gradient is not of the order of the rest."""
+    for s in network:
+        if isinstance(s, InitialScalar) and s.name in interior and s.value is None:
+            raise NoLimitError(
+                f"the scalar parameter `{s.name}` stands inside `{network.name}`: given its draw alone the kernels "
+                f"have a limit (hypothesis: scalar parameters are added to the output). Give it a value, "
+                f"{s.name}: tp.Scalar = 1."
+            )
+    for name in interior & set(train or ()):
+        raise NoLimitError(
+            f"`{name}` cannot be trained: a scalar inside `{network.name}` is held at its value in the limit "
+            "(hypothesis: scalar parameters that are trained are added to the output)."
+        )
+
+
+def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr, Expr]:
+    """What the scalar added to the output brings: Var Σ c_b b, Σ c_b² over trained b, and its mean."""
+    if len(network.returns) == 1:
+        return S.Zero, S.Zero, S.Zero
+    position = network.returns[1]
+    shift = network[position]
+    body = (
+        shift.body
+        if isinstance(shift, ScalarNonlin)
+        else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
+    )
+    nngp, ntk, constant = S.Zero, S.Zero, body
+    for entry in body.atoms(Entry):
+        scalar = network[entry.source]
+        if entry.source not in free:
+            raise NoLimitError(
+                f"{network.where(position)}: `{scalar.name}` is added to the readout, but only scalar parameters that "
+                "stand nowhere else may be."
+            )
+        assert isinstance(scalar, InitialScalar)
+        slope = _slope(body, entry, network, position)
+        constant = constant.xreplace({entry: scalar.value if scalar.value is not None else S.Zero})
+        same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
+        nngp += slope**2 * same if scalar.value is None else S.Zero
+        ntk += slope**2 * same if scalar.name in trained else S.Zero
+    return nngp, ntk, constant
+
+
+def _slope(body: Expr, entry: Entry, network: Program, position: int) -> Expr:
+    dummy = sympy.Dummy()
+    slope = body.xreplace({entry: dummy}).diff(dummy)
+    if slope.has(dummy) or slope.atoms(Entry):
+        raise NoLimitError(f"{network.where(position)}: scalars added to a readout enter linearly.")
+    return slope
+
+
+def _independent(kernels: KernelTables, axis: str) -> bool:
+    i = axis_symbol(axis)
+    same = Kron(i, second(i))
+    for kernel in (kernels.nngp, kernels.ntk):
+        without = kernel.xreplace({same: S.Zero})
+        if without != 0 or {i, second(i)} & free_indices(kernel.xreplace({same: S.One})):
+            return False
+    return True

@@ -1,0 +1,111 @@
+"""Dot parts: |Wx⟩˙ = κ Σ_y |y⟩ E[∂|x⟩/∂|Wᵀy⟩^] over the y that Wᵀ was applied to, in the forms of `rules.dots`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import DiracDelta, Expr, Integer, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.rules.dots import NotAFunction, coefficient, solved
+from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
+from tplimits.regimes.kernels.derivation.leaves import Kron, Of, Slot, free_indices
+from tplimits.regimes.kernels.derivation.nodes import Node, View, overlap
+from tplimits.regimes.kernels.derivation.terms import at
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.recursion import Recursion
+
+_ε = Symbol("ε", real=True)
+
+
+def dot_part(state: Recursion, view: View, operand: Expr) -> Expr:
+    """Σ_y |y⟩ E[∂|x⟩/∂ŷ] for x the operand of W; zero where x does not depend on hats of Wᵀ."""
+    transpose = replace(view, transposed=not view.transposed)
+    if not any(overlap(state.nodes[x.node].sources, frozenset({transpose.source})) for x in state.leaves(operand)):
+        return S.Zero
+    found, _ = coefficient(
+        lambda: _by_derivative(state, operand, transpose), lambda: _by_stein(state, operand, transpose)
+    )
+    swap = {}
+    for slot in found.atoms(Slot):
+        node = state.nodes[slot.node]
+        assert node.operand is not None and node.view is not None
+        swap[slot] = state.placed(node.operand, node.axes, Of(*slot.args))
+    return found.xreplace(swap)
+
+
+def _by_derivative(state: Recursion, operand: Expr, view: View) -> Expr:
+    """Σ_y |y⟩ E[∂x/∂ŷ], with the places of the vectors in it."""
+    derivative = _direction(state, operand, view)
+    if not state.judged.is_square_integrable(derivative.xreplace(dict.fromkeys(derivative.atoms(DiracDelta), S.Zero))):
+        raise NotAFunction
+    try:
+        return state.mean(derivative)
+    except NoTangentKernel:  # two deltas in one derivative: a jump inside a jump
+        raise NotAFunction from None
+
+
+def _by_stein(state: Recursion, operand: Expr, view: View) -> Expr:
+    """Σ_i (C⁻¹ E[ŷ x])_i |y_i⟩ with C the covariance of the hats of `view` that x is a function of."""
+    written = _through(state, operand, view)
+    hats = [x for x in sorted(state.leaves(written), key=sympy.default_sort_key) if _marked(state, x, view) != 0]
+    bound = {total.bound for total in written.atoms(AxisSum)}
+    if any(free_indices(x) & bound or _marked(state, x, view) != _slot(x) for x in hats):
+        raise NoLimitError(
+            f"the derivative of {sympy.sstr(operand):.120} along images under the transpose is no function (a jump at "
+            "the place of another), and Stein's form needs one image at a time (hypothesis of Eq. 2.19: a derivative "
+            "in the mean). Smooth one of the jumps, or use a matrix of its own for the way back."
+        )
+    gram = [[state.inner(a, b) for b in hats] for a in hats]
+    products = [state.mean(x * written) for x in hats]
+    return sympy.Add(*(c * _slot(x) for c, x in zip(solved(gram, products), hats, strict=True)))
+
+
+def _through(state: Recursion, expr: Expr, view: View) -> Expr:
+    """An expression written through hats of `view`."""
+    swap = {}
+    for leaf in state.leaves(expr):
+        node = state.nodes[leaf.node]
+        if node.body is not None and overlap(node.sources, frozenset({view.source})):
+            swap[leaf] = _through(state, state.opened(leaf), view)
+    return expr.xreplace(swap) if swap else expr
+
+
+def _slot(leaf: Of) -> Slot:
+    return Slot(Integer(leaf.node), *leaf.args[1:])
+
+
+def _direction(state: Recursion, expr: Expr, view: View) -> Expr:
+    """The derivative of an expression along hats of `view`, each marked by the place of its own vector."""
+    parts = []
+    for leaf in sorted(state.leaves(expr), key=sympy.default_sort_key):
+        node = state.nodes[leaf.node]
+        if not overlap(node.sources, frozenset({view.source})):
+            continue
+        inner = _of_leaf(state, leaf, node, view)
+        if inner != 0:
+            parts.append(_replaced(expr, leaf, inner))
+    return sympy.Add(*parts)
+
+
+def _of_leaf(state: Recursion, leaf: Of, node: Node, view: View) -> Expr:
+    return _direction(state, state.opened(leaf), view) if node.body is not None else _marked(state, leaf, view)
+
+
+def _marked(state: Recursion, leaf: Of, view: View) -> Expr:
+    """The place of a vector under the hat of `view` that a leaf is; zero for another leaf."""
+    node = state.nodes[leaf.node]
+    if node.view is None or (node.view.matrix, node.view.transposed) != (view.matrix, view.transposed):
+        return S.Zero
+    places = dict(zip(map(axis_symbol, node.axes), leaf.indices, strict=True))
+    same = sympy.Mul(*(Kron(at(i, places), j) for i, j in zip(node.view.indices, view.indices, strict=True)))
+    return same * _slot(leaf)
+
+
+def _replaced(expr: Expr, leaf: Of, inner: Expr) -> Expr:
+    """∂expr/∂leaf times what the leaf moves by, also inside sums over finite axes."""
+    return expr.xreplace({leaf: leaf + _ε * inner}).diff(_ε).xreplace({_ε: S.Zero})

@@ -1,0 +1,240 @@
+"""Means of products of kets of two inputs: independent groups, Gaussian forms, and what is left as a moment."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+
+import sympy
+from sympy import DiracDelta, Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.closed_forms.isserlis import gaussian_polynomial
+from tplimits.program.nodes.entries import AxisSum
+from tplimits.program.nodes.functions import elementary
+from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
+from tplimits.regimes.kernels.derivation.forms import Forms, connected
+from tplimits.regimes.kernels.derivation.infinite import with_infinite_axes
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, free_indices, plain_axis
+from tplimits.regimes.kernels.derivation.nodes import overlap
+from tplimits.regimes.kernels.derivation.openings import Openings
+from tplimits.regimes.kernels.derivation.terms import Term, collapsed, is_random, products, terms
+
+#: a moment of more correlated variables than this is not offered
+MOST_VARIABLES = 6
+
+
+class NoTangentKernel(NoLimitError):
+    """The NNGP exists and the tangent kernel does not."""
+
+
+class Expectations(Openings):
+    """Takes means under the joint law of all nodes; `nodes`, `mean_of`, `inner`, `form` come from the tables."""
+
+    infinite: frozenset[str]
+
+    @abstractmethod
+    def mean_of(self, leaf: Of) -> Expr:
+        """E of one node."""
+
+    @abstractmethod
+    def inner(self, a: Of, b: Of) -> Expr:
+        """E of a product of two nodes."""
+
+    # -- sums ---------------------------------------------------------------------------------
+
+    def mean(self, expr: Expr) -> Expr:
+        """E[expr] over everything random."""
+        return self.mean_of_terms(terms(expr))
+
+    def mean_of_terms(self, found: Iterable[Term]) -> Expr:
+        parts = []
+        for term in found:
+            parts += [
+                collapsed(t.coefficient * value, t.bounds)
+                for t, value in with_infinite_axes(term, self.infinite, self.expect)
+                if value != 0
+            ]
+        return sympy.Add(*parts)
+
+    def expect(self, factors: Sequence[Expr]) -> Expr:
+        """E of a product of random factors."""
+        if sum(self.degree(f) for f in factors) % 2:
+            return S.Zero  # the law of δθ does not notice its sign
+        if not factors:
+            return S.One
+        opened = [self._tangents_outside(f) for f in factors]
+        if any(opened):
+            lists = [o or [Term(S.One, (), (f,))] for o, f in zip(opened, factors, strict=True)]
+            return sympy.Add(*(t.coefficient * self.expect(t.factors) for t in products(lists)))
+        result = S.One
+        for group in self._groups(factors):
+            result *= self._group(group)
+            if result == 0:
+                return S.Zero
+        return result
+
+    def degree(self, factor: Expr) -> int:
+        """How often δθ stands in a factor: tangents enter linearly."""
+        if isinstance(factor, (Of, Slot)):
+            return self.nodes[factor.node].degree
+        return max((self.nodes[leaf.node].degree for leaf in self.leaves(factor)), default=0)
+
+    def _tangents_outside(self, factor: Expr) -> list[Term]:
+        """A function that is linear in tangents, ẋ/(1 + u²) − 2u² ẋ/(1 + u²)², as (function of u) × ẋ; else nothing."""
+        if isinstance(factor, (Of, Slot)) or factor.has(AxisSum) or not self.degree(factor):
+            return []
+        found = []
+        for leaf in sorted(self.leaves(factor), key=sympy.default_sort_key):
+            if self.nodes[leaf.node].degree:
+                place = sympy.Dummy(real=True)
+                slope = sympy.together(factor.xreplace({leaf: place}).diff(place))
+                if slope.has(place):
+                    return []
+                found += products([terms(slope, powers=False), [Term(S.One, (), (leaf,))]])
+        return found
+
+    def _sources(self, factor: Expr) -> frozenset:
+        return frozenset().union(*(self.nodes[leaf.node].sources for leaf in self.leaves(factor)))
+
+    def _groups(self, factors: Sequence[Expr]) -> list[list[Expr]]:
+        """Factors gathered into groups that share no source of randomness."""
+        groups: list[tuple[list[Expr], frozenset]] = []
+        for factor in factors:
+            mine, joined = self._sources(factor), [factor]
+            rest = []
+            for group, sources in groups:
+                if overlap(sources, mine):
+                    joined, mine = [*group, *joined], mine | sources
+                else:
+                    rest.append((group, sources))
+            groups = [*rest, (joined, mine)]
+        return [group for group, _ in groups]
+
+    def _group(self, factors: list[Expr]) -> Expr:
+        if all(isinstance(f, Of) for f in factors):
+            if len(factors) == 1:
+                return self.mean_of(factors[0])
+            if len(factors) == 2:
+                return self.inner(factors[0], factors[1])
+        for i, factor in enumerate(factors):
+            if isinstance(factor, Of) and not self.nodes[factor.node].gaussian:
+                rest = [Term(S.One, (), (*factors[:i], *factors[i + 1 :]))]
+                return self.mean_of_terms(products([terms(self.opened(factor)), rest]))
+        moving = [f for f in factors if self._is_tangent(f)]
+        still = [f for f in factors if not self._is_tangent(f)]
+        if moving and still and not any(map(self.degree, still)):  # uncorrelated Gaussians are independent
+            return self.expect(still) * self.expect(moving)
+        if self._needs_draws(factors):
+            return self._draw_means(factors)
+        return self._moment(factors)
+
+    def _is_tangent(self, factor: Expr) -> bool:
+        """Whether a factor is a Gaussian tangent: uncorrelated with all that is no tangent."""
+        return isinstance(factor, Of) and self.nodes[factor.node].degree == 1 and self.nodes[factor.node].gaussian
+
+    def _needs_draws(self, factors: list[Expr]) -> bool:
+        """Whether functions couple logits along an axis, as a softmax does: a mean over as many variables as tokens."""
+        leaves = self.leaves(sympy.Mul(*factors))
+        for leaf in leaves:
+            node = self.nodes[leaf.node]
+            if node.degree or any(kind != "√n" for kind, *_ in node.sources):
+                return False
+        return len(leaves) > MOST_VARIABLES or any(is_random(s) for f in factors for s in f.atoms(AxisSum))
+
+    def _draw_means(self, factors: list[Expr]) -> Expr:
+        """Means over draws, one for each member of an infinite family: members are independent."""
+        members: dict[frozenset[Symbol], list[Expr]] = {}
+        for factor in factors:
+            mine = frozenset(i for i in free_indices(factor) if plain_axis(i.name) in self.infinite)
+            members.setdefault(mine, []).append(self._in_logits(factor))
+        first = {i: S.Zero for member in members for i in member}
+        return sympy.Mul(*(DrawMean(sympy.Mul(*group).xreplace(first)) for group in members.values()))
+
+    def _in_logits(self, expr: Expr) -> Expr:
+        """Functions of logits written through the logits themselves."""
+        swap = {x: self._in_logits(self.opened(x)) for x in self.leaves(expr) if self.nodes[x.node].body is not None}
+        return expr.xreplace(swap)
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def _moment(self, factors: list[Expr]) -> Expr:
+        """E of functions of Gaussian nodes: forms, their covariances, independent groups again."""
+        forms = Forms(self)
+        written = forms.without_multiples([forms.factor(f) for f in factors])
+        if forms.collides():
+            forms = Forms(self, absorb=False)
+            written = forms.without_multiples([forms.factor(f) for f in factors])
+        covariance = {}
+        for i, (z, a) in enumerate(forms.variables.items()):
+            for w, b in list(forms.variables.items())[i:]:
+                covariance[z, w] = covariance[w, z] = self.inner(a, b)
+        return self._independent([p for f in written for p in sympy.Mul.make_args(f)], covariance, forms)
+
+    def _independent(self, pieces: list[Expr], covariance: dict, forms: Forms) -> Expr:
+        """E of a product, group by group of correlated variables."""
+        result = sympy.Mul(*(p for p in pieces if not p.free_symbols & set(forms.variables)))
+        if result.free_symbols & set(forms.parameters):
+            result = result.xreplace(forms.parameters)
+        for group, used in connected([p for p in pieces if p.free_symbols & set(forms.variables)], covariance):
+            result *= self._one_moment(sympy.Mul(*group), used, covariance, forms)
+            if result == 0:
+                return S.Zero
+        return result
+
+    def _one_moment(self, integrand: Expr, used: list[Symbol], covariance: dict, forms: Forms) -> Expr:
+        used = [z for z in used if covariance[z, z] != 0]
+        integrand = integrand.xreplace(
+            {z: S.Zero for z in integrand.free_symbols if z in forms.variables and z not in used}
+        )
+        if not used:  # functions of vectors that vanish
+            return integrand.xreplace(forms.parameters)
+        if integrand.xreplace({z: -z for z in used}) == -integrand:
+            return S.Zero
+        integrand = without_vanishing_deltas(integrand, used)
+        polynomial = gaussian_polynomial(integrand, used, covariance)
+        if polynomial is not None:
+            return polynomial.xreplace(forms.parameters)
+        opened = sympy.expand(elementary(integrand)) if integrand.has(DiracDelta) else integrand
+        if opened.has(DiracDelta):
+            self._refuse_deltas(integrand)
+            return self._with_deltas(sympy.Add.make_args(opened), used, covariance, forms)
+        if len(used) > MOST_VARIABLES:
+            raise NoLimitError(
+                f"a mean over {len(used)} correlated Gaussian variables is needed, of {sympy.sstr(integrand):.200}; "
+                "apply functions to images W x, not to sums of functions."
+            )
+        names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
+        parameters = sorted(integrand.free_symbols & set(forms.parameters), key=lambda s: s.name)
+        renamed = {p: Symbol(f"p{i}", real=True) for i, p in enumerate(parameters, start=1)}
+        upper = [covariance[a, b] for i, a in enumerate(used) for b in used[i:]]
+        return Moment(
+            integrand.xreplace({**names, **renamed}),
+            tuple(names.values()),
+            tuple(upper),
+            tuple(renamed.values()),
+            tuple(forms.parameters[p] for p in parameters),
+        )
+
+    def _with_deltas(self, addends: Sequence[Expr], used: list[Symbol], covariance: dict, forms: Forms) -> Expr:
+        """E of a sum in which deltas stand, one in a term: each leaves a mean given that its argument vanishes."""
+        smooth = sympy.Add(*(a for a in addends if not a.has(DiracDelta)))
+        found = self._one_moment(smooth, used, covariance, forms) if smooth != 0 else S.Zero
+        for term in addends:
+            if term.has(DiracDelta):
+                given = conditional(term, used, covariance)
+                moved = {z: z + forms.parameter(m.xreplace(forms.parameters)) for z, m in given.mean.items() if m != 0}
+                pieces = list(sympy.Mul.make_args(given.integrand.xreplace(moved)))
+                value = self._independent(pieces, given.covariance, forms)
+                found += given.density.xreplace(forms.parameters) * value
+        return found
+
+    def _refuse_deltas(self, integrand: Expr) -> None:
+        deltas = integrand.atoms(DiracDelta)
+        if len(deltas) > 1 or any(p.exp != 1 for p in integrand.atoms(sympy.Pow) if p.base.has(DiracDelta)):
+            shown = sympy.sstr(integrand)
+            raise NoTangentKernel(
+                f"the tangent kernel holds E {shown:.160}: a product of the derivatives of two jumps, which is "
+                "infinite at coinciding inputs and has no limit. Train only the parameters behind the jump (train=…), "
+                "or smooth it."
+            )

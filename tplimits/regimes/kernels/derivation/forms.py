@@ -1,0 +1,171 @@
+"""Functions of Gaussian linear forms: the forms as variables, what is deterministic as parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import AxisSum
+from tplimits.regimes.kernels.derivation.leaves import Of, Slot
+from tplimits.regimes.kernels.derivation.openings import Openings
+from tplimits.regimes.kernels.derivation.terms import Term, is_random, products, summed, terms
+
+
+@dataclass
+class Forms:
+    """Maximal Gaussian linear forms inside functions, as variables z; deterministic rest as parameters p."""
+
+    engine: Openings
+    absorb: bool = True
+    variables: dict[Symbol, Of] = field(default_factory=dict)
+    parameters: dict[Symbol, Expr] = field(default_factory=dict)
+
+    def collides(self) -> bool:
+        """Whether one node stands in two forms with different coefficients: their law would be singular."""
+        seen: dict[Of, Symbol] = {}
+        for z, form in self.variables.items():
+            made_of = self.engine.nodes[form.node].body
+            alone = form if made_of is None or len(self.engine.leaves(made_of)) != 1 else self.engine.alone(form)
+            if seen.setdefault(alone, z) != z and self.absorb:
+                return True
+        return False
+
+    def without_multiples(self, written: list[Expr]) -> list[Expr]:
+        """Forms that are multiples of one another (h as it stands, and Σ W x it is made of) as one variable."""
+        if len(self.variables) < 2:
+            return written
+        kept: list[tuple[Symbol, Expr, Expr]] = []
+        swap: dict[Symbol, Expr] = {}
+        units = [(z, *self.engine.unit(form)) for z, form in self.variables.items()]
+        for z, scale, unit in sorted(units, key=lambda u: u[1].is_number):  # h/√K is the variable, h is √K times it
+            for w, known_scale, known_unit in kept:
+                if known_unit == unit and _is_nonzero(known_scale):
+                    swap[z] = self.parameter(scale / known_scale) * w
+                    break
+            else:
+                kept.append((z, scale, unit))
+        for z in swap:
+            del self.variables[z]
+        return [f.xreplace(swap) for f in written] if swap else written
+
+    def variable(self, form: Of) -> Symbol:
+        for z, known in self.variables.items():
+            if known == form:
+                return z
+        z = Symbol(f"z′{len(self.variables)}", real=True)
+        self.variables[z] = form
+        return z
+
+    def parameter(self, value: Expr) -> Expr:
+        if value.is_number and not value.has(Slot):
+            return value
+        for p, known in self.parameters.items():
+            if known == value:
+                return p
+        p = Symbol(f"p′{len(self.parameters)}", real=True)
+        self.parameters[p] = value
+        return p
+
+    def factor(self, expr: Expr) -> Expr:
+        """A random factor in variables and parameters."""
+        expr = self._without_constants(expr)
+        if not is_random(expr):
+            return self.parameter(expr)
+        if isinstance(expr, Of):
+            node = self.engine.nodes[expr.node]
+            return self.variable(expr) if node.gaussian else self.factor(self.engine.opened(expr))
+        if isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
+            return self._sum(expr)
+        if isinstance(expr, sympy.Pow) and not is_random(expr.exp):
+            return self.factor(expr.base) ** expr.exp
+        return expr.func(*map(self.factor, expr.args))
+
+    def _without_constants(self, expr: Expr) -> Expr:
+        """Vectors whose entries are one number, as that number: 1·z is a Gaussian form."""
+        bodies = {leaf: self.engine.nodes[leaf.node].body for leaf in self.engine.leaves(expr)}
+        known = {leaf: body for leaf, body in bodies.items() if body is not None and body.is_number}
+        return expr.xreplace(known) if known else expr
+
+    def _sum(self, expr: Expr) -> Expr:
+        """Linear addends joined in one form; products factor by factor."""
+        linear: list[Term] = []
+        parts: list[Expr] = []
+        random = False
+        for addend in sympy.Add.make_args(expr):
+            found = self._opened(terms(addend, powers=False))
+            if all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in found):
+                linear += found
+            elif all(len(t.factors) < 2 and all(isinstance(f, Of) for f in t.factors) for t in found):
+                linear += [t for t in found if t.factors]
+                parts += [self.parameter(summed(t.coefficient, t.bounds)) for t in found if not t.factors]
+            else:
+                random = random or is_random(addend)
+                parts.append(self._product(addend, found))
+        if linear:
+            parts.append(self._form(linear, alone=not random))
+        return sympy.Add(*parts)
+
+    def _opened(self, found: list[Term]) -> list[Term]:
+        """Non-Gaussian nodes that stand linearly, written out."""
+        done = []
+        for term in found:
+            leaf = term.factors[0] if len(term.factors) == 1 else None
+            if isinstance(leaf, Of) and not self.engine.nodes[leaf.node].gaussian:
+                inner = products([[Term(term.coefficient, term.bounds, ())], terms(self.engine.opened(leaf))])
+                done += self._opened(inner)
+            else:
+                done.append(term)
+        return done
+
+    def _product(self, addend: Expr, found: list[Term]) -> Expr:
+        """A nonlinear addend: factor by factor, or term by term where it is a node written out."""
+        if isinstance(addend, sympy.Mul):
+            return sympy.Mul(*map(self.factor, addend.args))
+        if any(t.bounds for t in found):
+            raise NoLimitError(
+                "a nonlinear function of a sum of nonlinear functions over a finite axis needs a mean over as many "
+                "variables as the axis is long, which is not offered. Put a matrix between the two."
+            )
+        if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
+            return addend.func(*map(self.factor, addend.args))
+        return sympy.Add(*(self.parameter(t.coefficient) * sympy.Mul(*map(self.factor, t.factors)) for t in found))
+
+    def _form(self, linear: list[Term], alone: bool) -> Expr:
+        if len(linear) == 1 and not linear[0].bounds:
+            coefficient, leaf = linear[0].coefficient, linear[0].factors[0]
+            if coefficient.is_number:
+                return coefficient * self.variable(leaf)
+            if not self.absorb or not alone:
+                return self.parameter(coefficient) * self.variable(leaf)
+        merged: dict[tuple, Expr] = {}
+        for t in linear:
+            merged[t.bounds, t.factors] = merged.get((t.bounds, t.factors), S.Zero) + t.coefficient
+        whole = sympy.Add(*(summed(c * f[0], b) for (b, f), c in merged.items()))
+        return self.variable(self.engine.form(whole, int(linear[0].factors[0].side)))
+
+
+def _is_nonzero(scale: Expr) -> bool:
+    """Whether a coefficient is a product of numbers and of reciprocals: those are never zero."""
+    return scale != 0 and all(
+        factor.is_number or (isinstance(factor, sympy.Pow) and factor.exp.is_negative)
+        for factor in sympy.Mul.make_args(scale)
+    )
+
+
+def connected(pieces: list[Expr], covariance: dict) -> list[tuple[list[Expr], list[Symbol]]]:
+    """Factors joined where they share variables or their variables are correlated."""
+    groups: list[tuple[list[Expr], set[Symbol]]] = []
+    variables = {z for z, _ in covariance}
+    for piece in pieces:
+        mine = piece.free_symbols & variables
+        joined, rest = [piece], []
+        for group, used in groups:
+            if any(a == b or covariance[a, b] != 0 for a in used for b in mine):
+                joined, mine = [*group, *joined], mine | used
+            else:
+                rest.append((group, used))
+        groups = [*rest, (joined, mine)]
+    return [(g, sorted(u, key=lambda s: int(s.name.lstrip("z′")))) for g, u in groups]

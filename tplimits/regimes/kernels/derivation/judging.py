@@ -1,0 +1,186 @@
+"""The hypotheses of `limit.hypotheses`, asked of the instructions of a network and its tangents one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import networkx
+import sympy
+from sympy import DiracDelta, Expr, S
+
+from tplimits.errors import NoLimitError
+from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.jump import jumps
+from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail, unestablished_moment
+from tplimits.law.hypotheses.pole import poles
+from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
+from tplimits.law.hypotheses.root import roots
+from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.program.nodes.entries import Entry, GaussMean, N
+from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.kernels.derivation.leaves import Of, Slot
+from tplimits.regimes.kernels.derivation.randomness import Kets
+from tplimits.regimes.kernels.derivation.reading import BodyReader
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.recursion import Recursion
+
+#: a value of covariances at which every exponential of a square has moments, if any data gives it some
+_SMALL = sympy.Float(1e-6)
+#: heads that a hypothesis asks something of
+_HEADS = (
+    *(*JUMPS, GaussMean, sympy.exp, sympy.log, sympy.tan, sympy.sinh, sympy.cosh),
+    *(sympy.asin, sympy.acos, sympy.atanh, sympy.Derivative),
+)
+#: asked of a body on a line; the doubts that are left
+Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
+#: values of a part of a body at data
+Numbers = Callable[[BodyReader, Expr], Sequence[Value]]
+
+
+def _no_data(reader: BodyReader, expr: Expr) -> Sequence[Value]:
+    raise Unreadable("it depends on the data", later=True)
+
+
+@dataclass
+class Judgements:
+    """What is known of the scalars and vectors of a derivation, and what has to wait for data."""
+
+    state: Recursion
+    #: scalars that are at their limits at every width
+    exact: set[int] = field(default_factory=set)
+    #: vectors that are polynomials of Gaussians and of tame functions
+    tame: set[int] = field(default_factory=set)
+    #: Gaussian nodes, and whether their variance is seen not to vanish
+    regular: dict[int, bool] = field(default_factory=dict)
+    #: hypotheses that data decides, with the body and the line
+    pending: list[tuple[Hypothesis, Expr, str]] = field(default_factory=list)
+    #: vectors whose second moment data decides
+    doubts: list[tuple[int, Expr]] = field(default_factory=list)
+    #: tangents that are no functions
+    deltas: set[int] = field(default_factory=set)
+    #: tangents without a second moment, and why
+    infinite: dict[int, str] = field(default_factory=dict)
+    numbers: Numbers = _no_data
+    _nonnegative: dict[int, bool] = field(default_factory=dict)
+
+    def is_nonnegative(self, position: int) -> bool:
+        """Whether a scalar or a vector is negative at no width."""
+        if position not in self._nonnegative:
+            s, found = self.state.program[position], False
+            if isinstance(s, Avg):
+                found = s.operand is not None and self.is_nonnegative(s.operand.source)
+            elif isinstance(s, (OuterNonlin, ScalarNonlin)):
+                found = bool(BodyReader(self.state).bounds(s.body)[0] >= 0)
+            self._nonnegative[position] = found
+        return self._nonnegative[position]
+
+    # -- jumps, poles, roots ------------------------------------------------------------------
+
+    def body(self, position: int, body: Expr) -> None:
+        """Ask the hypotheses on jumps, poles and roots of a body; what data decides is asked again by `settle`.
+
+        Not of tangents: a tangent of a scalar vanishes in the limit, and its factor with it.
+        """
+        if self.state.degree_of(position):
+            return
+        if all(e.source in self.exact for e in body.atoms(Entry)):
+            self.exact.add(position)
+        if not _is_special(body, Entry, GaussMean):
+            return
+        where, reader = self.state.program.where(position), BodyReader(self.state)
+        for node in body.atoms(GaussMean):
+            _constant_mean(node, where)
+        for hypothesis in (jumps, poles, roots):
+            if any(doubt.later for doubt in hypothesis(reader, body, where)):
+                self.pending.append((hypothesis, body, where))
+
+    def settle(self, numbers: Numbers) -> None:
+        """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
+        self.numbers = numbers
+        try:
+            for hypothesis, body, where in self.pending:
+                for doubt in hypothesis(BodyReader(self.state), body, where):
+                    raise NoLimitError(str(doubt))
+        finally:
+            self.numbers = _no_data
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def vector(self, position: int, s: OuterNonlin, limit: Expr) -> None:
+        """Refuse a ket, or note a tangent, that is not square integrable; doubts wait for data."""
+        leaves = self.state.leaves(limit)
+        if limit.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
+            self.deltas.add(position)  # whether its square is a function is told where the bracket is taken
+        if not leaves or position in self.deltas:
+            return
+        if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
+            self.tame.add(position)
+            return
+        found = self._tail(s, limit, Kets(self.state))
+        if found.established:
+            return
+        is_tangent, where, message = self.state.degree_of(position), self.state.program.where(position), ""
+        if found.kind is Growth.INFINITE:
+            message = infinite_moment(where, f"{s.name}⟩", found.reason)
+        elif is_tangent and not self.is_square_integrable(limit):
+            message = unestablished_moment(where, s.name, found.reason)
+        if not is_tangent:
+            if message:
+                raise NoLimitError(message)
+            self.doubts.append((position, limit))
+        elif message:
+            self.infinite[position] = message
+
+    def _is_tame(self, number: int) -> bool:
+        node = self.state.nodes[number]
+        return node.gaussian or node.body is None or number in self.tame
+
+    def is_square_integrable(self, expr: Expr) -> bool:
+        """Whether an expression in leaves has a second moment if its covariances are small; deltas are told apart.
+
+        Two terms with poles may cancel, as in the derivative of tanh(x)/x: then the integral tells.
+        """
+        leaves = self.state.leaves(expr)
+        if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
+            return True
+        kets = Kets(self.state, lambda constant: _SMALL)
+        written = sympy.expand(kets.written(expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))))
+        tails = [tail(term, kets) for term in sympy.Add.make_args(written)]
+        return sum(not t.established for t in tails) != 1
+
+    def why_infinite(self, position: int) -> str:
+        """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
+        above = networkx.ancestors(self.state.program.graph, position) | {position}
+        return next((why for p, why in self.infinite.items() if p in above), "")
+
+    def _tail(self, s: OuterNonlin, limit: Expr, kets: Kets) -> Tail:
+        """Before boxes are averaged, or after: by Jensen's inequality a mean grows no faster."""
+        if not s.slots:
+            return tail(kets.written(limit), kets)
+        whole = self.state.substituted(s.body)
+        found = tail(kets.written(at_infinity(whole) if whole.has(N) else whole), kets)
+        return found if found.established else tail(kets.written(limit), kets)
+
+
+def _is_special(expr: Expr, *leaves: type) -> bool:
+    """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
+    return any(
+        isinstance(node, _HEADS) or (isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive))
+        for node in expr.atoms(sympy.Pow, *_HEADS)
+        if node.has(*leaves)
+    )
+
+
+def _constant_mean(node: Expr, where: str) -> None:
+    """Refuse tp.expect of what is not square integrable."""
+    integrand, variable = node.args
+    gaussians = Gaussians()
+    own = integrand.xreplace({variable: gaussians.add("g", InitialSource(0, ()))})
+    doubt = constant_mean(where, integrand, own, gaussians)
+    if doubt is not None:
+        raise NoLimitError(f"{doubt}. Bound the function or keep it away from its pole.")

@@ -1,0 +1,69 @@
+"""Nodes written through the nodes they are made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import sympy
+from sympy import Expr, S
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes.entries import AxisSum, axis_symbol, canonical_bound_axes
+from tplimits.regimes.kernels.derivation.leaves import Of, on_second, second
+from tplimits.regimes.kernels.derivation.nodes import Node
+from tplimits.regimes.kernels.derivation.terms import Term, at, products, summed, terms
+
+
+class Openings(ABC):
+    """The nodes of a kernel derivation, and how a leaf reads as an expression in others."""
+
+    nodes: list[Node]
+
+    @abstractmethod
+    def form(self, expr: Expr, side: int) -> Of:
+        """A Gaussian linear form as an entry of a node of its own."""
+
+    def leaves(self, expr: Expr) -> set[Of]:
+        return {leaf for leaf in expr.atoms(Of) if type(leaf) is Of}
+
+    def opened(self, leaf: Of) -> Expr:
+        """A node written through the nodes it is made of."""
+        node = self.nodes[leaf.node]
+        if node.body is None:
+            raise NoLimitError(
+                f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before "
+                'they are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
+            )
+        return self.placed(node.body, node.axes, leaf)
+
+    def placed(self, expr: Expr, axes: tuple[str, ...], leaf: Of) -> Expr:
+        """An expression of input 1 in its axes, at the side and the indices of a leaf."""
+        from_axes = [axis_symbol(a) for a in axes]
+        if leaf.side == 2:
+            expr = on_second(expr)
+            from_axes = [second(a) for a in from_axes]
+        return at(expr, dict(zip(from_axes, leaf.indices, strict=True)))
+
+    def alone(self, form: Of) -> Of:
+        """The one node a scaled form is made of."""
+        body = self.opened(form)
+        (leaf,) = self.leaves(body)
+        return form if body.has(AxisSum) else leaf
+
+    def unit(self, form: Of) -> tuple[Expr, Expr]:
+        """A Gaussian form as a deterministic coefficient times a sum over nodes that are made of no others."""
+        written: dict[Expr, Expr] = {}
+        stack = [Term(S.One, (), (form,))]
+        while stack:
+            term = stack.pop()
+            (leaf,) = term.factors
+            node = self.nodes[leaf.node]
+            if node.body is None or not node.gaussian:
+                whole = canonical_bound_axes(summed(term.coefficient * leaf, term.bounds))
+                number, rest = whole.as_independent(Of, AxisSum, as_Add=False)
+                written[rest] = written.get(rest, S.Zero) + number
+            else:
+                stack += products([[Term(term.coefficient, term.bounds, ())], terms(self.opened(leaf), powers=False)])
+        ordered = sorted(written.items(), key=lambda item: sympy.default_sort_key(item[0]))
+        scale = ordered[0][1] if ordered else S.One
+        return scale, sympy.Add(*(number / scale * rest for rest, number in ordered))

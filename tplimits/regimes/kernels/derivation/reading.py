@@ -1,0 +1,167 @@
+"""A body of a network with the limits of what it reads: the kernel engine's side of `hypotheses.reader.Reader`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.reader import Value
+from tplimits.law.hypotheses.zero import has_flat
+from tplimits.law.state import DATA_TOLERANCE
+from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
+from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Moment, Of, TableEntry
+from tplimits.regimes.kernels.derivation.nodes import overlap
+from tplimits.regimes.kernels.derivation.terms import at
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.recursion import Recursion
+
+#: what has a value only once there is data
+_LATER = (TableEntry, Data, Moment, DrawMean)
+
+
+@dataclass(frozen=True)
+class BodyReader:
+    """Parts of bodies, in entries of instructions."""
+
+    state: Recursion
+
+    @property
+    def tolerance(self) -> float:
+        """1e-12 where array constants take part; the rounding of inputs is in the intervals."""
+        return DATA_TOLERANCE if self.state.program.arrays else 0.0
+
+    def limit(self, expr: Expr) -> Expr:
+        """The part in leaves, at n = ∞, where kets that are zero are seen to be."""
+        found = self.state.substituted(expr)
+        found = found.xreplace({x: S.Zero for x in self.state.leaves(found) if self._is_zero(x)})
+        try:
+            return at_infinity(found) if found.has(N) else found
+        except ValueError:  # it grows with n: that is refused elsewhere
+            return found
+
+    def moves(self, expr: Expr) -> bool:
+        """Whether it reads a vector, or a scalar that is neither given nor a function of given ones."""
+        return any(e.source not in self.state.judged.exact for e in entries(expr))
+
+    def settled(self, expr: Expr) -> bool:
+        """Not where data decides; but a Gaussian leaf of its own cannot be cancelled."""
+        limit = self.limit(expr)
+        if self._has_free_part(limit) or self._is_certain(limit):
+            return True
+        vanishing = has_flat(limit) and any(self.limit(e) == 0 for e in entries(expr))
+        return self._is_visible(limit) and not vanishing
+
+    def values(self, expr: Expr) -> Sequence[Value]:
+        """By the numerical stage, at the data it has."""
+        return self.state.judged.numbers(self, expr)
+
+    def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
+        """By interval arithmetic, with what is negative at no width; sums over axes keep the sign of their terms."""
+        return bounds(self._signed(expr))
+
+    def written(self, expr: Expr) -> str:
+        """The limit, brackets by the vectors that they are of."""
+        limit = self.limit(expr)
+        names = {e: self.state.bracket(e) for e in limit.atoms(TableEntry)}
+        names |= {x: self.state.nodes[x.node].name for x in self.state.leaves(limit)}
+        return sympy.sstr(limit.xreplace({e: Symbol(name) for e, name in names.items()}))
+
+    def shown(self, expr: Expr) -> str:
+        """With the names of the program."""
+        return sympy.sstr(
+            expr.xreplace({e: Symbol(_name(self.state.program[e.source].name, e)) for e in entries(expr)})
+        )
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _is_zero(self, leaf: Of) -> bool:
+        node = self.state.nodes[leaf.node]
+        made_of = node.body if node.body is not None else node.operand if node.view is not None else None
+        if made_of is None:
+            return False
+        return made_of.xreplace({x: S.Zero for x in self.state.leaves(made_of) if self._is_zero(x)}) == 0
+
+    def _has_free_part(self, limit: Expr) -> bool:
+        """Whether a Gaussian leaf that does not vanish shares no source with what is added to it; of all factors."""
+        nodes = self.state.nodes
+        for term in sympy.Add.make_args(limit):
+            leaf = next((f for f in sympy.Mul.make_args(term) if isinstance(f, Of)), None)
+            if leaf is not None and self._is_certain(term / leaf) and self._is_regular(leaf.node):
+                others = frozenset().union(*(nodes[x.node].sources for x in self.state.leaves(limit - term)))
+                if not overlap(nodes[leaf.node].sources, others):
+                    return True
+        return limit.is_Mul and all(self._is_certain(f) or self._has_free_part(f) for f in limit.args)
+
+    def _is_regular(self, number: int) -> bool:
+        """Whether a node is Gaussian with a variance that no cancellation makes vanish."""
+        node, known = self.state.nodes[number], self.state.judged.regular
+        if number not in known:
+            made_of = node.body if node.body is not None else node.operand
+            known[number] = node.gaussian and (made_of is None or self._is_visible(made_of))
+        return known[number]
+
+    def _is_visible(self, expr: Expr) -> bool:
+        """Whether an expression in leaves is not zero, as far as algebra tells: no mean takes part, or a free part."""
+        parts = [
+            expr,
+            *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
+        ]
+        if not any(_later(p) for p in parts):
+            return all(
+                self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in self.state.leaves(expr)
+            )
+        return self._has_free_part(expr)
+
+    def _is_certain(self, coefficient: Expr) -> bool:
+        """Whether a factor is not zero: numbers, data, variances, reciprocals, exponentials and sums of them."""
+        return coefficient != 0 and all(map(self._is_certain_factor, sympy.Mul.make_args(coefficient)))
+
+    def _is_certain_factor(self, factor: Expr) -> bool:
+        if isinstance(factor, AxisSum):
+            return bounds(factor.summand)[0] >= 0 and self._is_certain(factor.summand)
+        if isinstance(factor, sympy.exp) or (isinstance(factor, sympy.Pow) and factor.exp.is_negative):
+            return True
+        return not (_later(factor) or factor.atoms(Of)) or self._is_variance(factor)
+
+    def _is_variance(self, entry: Expr) -> bool:
+        """Whether an entry of a table is E x² of a Gaussian node that does not vanish."""
+        if not isinstance(entry, TableEntry):
+            return False
+        table = self.state.tables[entry.table]
+        if table.single:
+            return self._is_certain(table.definition)
+        half = len(entry.indices) // 2
+        same = entry.sides[0] == entry.sides[1] and entry.indices[:half] == entry.indices[half:]
+        return same and len(set(table.nodes)) == 1 and self._is_regular(table.nodes[0])
+
+    def _signed(self, expr: Expr) -> Expr:
+        if isinstance(expr, Entry):  # one symbol each: two averages of squares do not cancel
+            return sympy.Dummy(real=True, nonnegative=True if self.state.judged.is_nonnegative(expr.source) else None)
+        if isinstance(expr, AxisSum):
+            low, _ = self.bounds(expr.summand)
+            return sympy.Dummy(nonnegative=True) if low >= 0 else sympy.Dummy(real=True)
+        return expr.func(*map(self._signed, expr.args)) if expr.args else expr
+
+
+def held(state: Recursion, entry: Entry) -> Expr:
+    """The limit of a scalar at its place."""
+    value = state.scalars[entry.source]
+    axes = state.program[entry.source].axes
+    placed = at(value, dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
+    return at_infinity(placed) if placed.has(N) else placed
+
+
+def _later(expr: Expr) -> set[Expr]:
+    """Means in an expression that data decides; not data itself, which is what it is at every width."""
+    return {x for x in expr.atoms(*_LATER) if not isinstance(x, Data)}
+
+
+def _name(name: str, entry: Entry) -> str:
+    return f"{name}[{', '.join(map(str, entry.indices))}]" if entry.indices else name

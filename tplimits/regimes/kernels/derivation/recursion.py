@@ -1,0 +1,303 @@
+"""The nodes of a network and its tangents: walk the instructions, each a node or a deterministic scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sympy
+from sympy import Expr, Integer, S
+
+from tplimits.errors import NoLimitError
+from tplimits.law.rules.dots import NotAFunction
+from tplimits.law.rules.powers import scaled_out
+from tplimits.law.state import in_widths_of_n, width_ratio
+from tplimits.program.network.tangent import Tangent
+from tplimits.program.nodes.entries import (
+    OWN,
+    N,
+    axis_symbol,
+    canonical_bound_axes,
+    constant_symbol,
+    entries,
+    width_symbol,
+)
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
+from tplimits.regimes.kernels.derivation.dots import dot_part
+from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
+from tplimits.regimes.kernels.derivation.judging import Judgements
+from tplimits.regimes.kernels.derivation.leaves import Data, Given, Of, TableEntry
+from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
+from tplimits.regimes.kernels.derivation.safety import settle
+from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, settled, terms
+
+
+class Recursion(Brackets):
+    """Instructions of a network and its tangents as nodes, with the tables they need."""
+
+    def __init__(self, network: Program, tangent: Tangent, infinite: Iterable[str] = ()) -> None:
+        super().__init__(tangent.program, frozenset(infinite))
+        self.network, self.tangent = network, tangent
+        self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
+        self.fluctuations: list[int] = []  # those that stay in some limit
+        self.judged = Judgements(self)
+        bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
+        self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
+        for position, instruction in enumerate(self.program):
+            self._walk(position, instruction)
+
+    @property
+    def logits(self) -> list[int]:
+        """The fluctuations that stay in some limit, without tangents."""
+        return [p for p in self.fluctuations if not self.nodes[p].degree]
+
+    def degree_of(self, position: int) -> int:
+        """1 for a tangent."""
+        return int(position >= self.tangent.size)
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def _walk(self, position: int, s: Instruction) -> None:
+        if isinstance(s, InitialVector):
+            self._initial_vector(position, s)
+        elif isinstance(s, InitialScalar):
+            self._initial_scalar(position, s)
+        elif isinstance(s, MatMul):
+            self._matmul(position, s)
+        elif isinstance(s, Avg):
+            self._average(position, s)
+        elif isinstance(s, ScalarNonlin):
+            self.judged.body(position, s.body)
+            body = self._limit(position, self.translated(s.body), keep=True)
+            if is_random(_at_infinity(body)):
+                self._define(position, s, at_infinity(body))
+            else:
+                self.scalars[position] = body
+        elif isinstance(s, OuterNonlin):
+            self.judged.body(position, s.body)
+            limit = self._limit(position, self.translated(s.body, s))
+            self.judged.vector(position, s, limit)
+            self._define(position, s, limit)
+        else:
+            assert isinstance(s, InitialMatrix)
+
+    def _initial_vector(self, position: int, s: InitialVector) -> None:
+        source: frozenset[Source] = frozenset({("vector", position, None)}) if s.law.std != 0 else frozenset()
+        mean, std = s.law.mean, s.law.std
+        if std == 0:
+            self.nodes[position] = Node(s.name, s.axes, 0, source, body=mean, gaussian=False, over=s.over)
+        elif mean == 0 and std == 1:
+            self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
+        else:
+            white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
+            self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
+
+    def _initial_scalar(self, position: int, s: InitialScalar) -> None:
+        self.judged.exact.add(position)
+        if position in self.network.inputs:
+            self.scalars[position] = Data(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes))
+        elif s.value is not None:
+            self.scalars[position] = s.value
+        else:
+            self.scalars[position] = constant_symbol(s.name)
+
+    def _average(self, position: int, s: Avg) -> None:
+        assert s.operand is not None
+        operand = self.translated(s.operand, s)
+        fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
+        mean = S.Zero if self.degree_of(position) else self.mean_given(operand)
+        value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+        if not self._scaled:
+            self.scalars[position] = value
+            return
+        self.nodes[position] = Node(
+            s.name, s.axes, self.degree_of(position), frozenset({("√n", 0, None)}), operand=operand, over=s.over
+        )
+        root = sympy.sqrt(width_ratio(s.over) * N)
+        logit = Of if self.degree_of(position) or any(a in self.infinite for a in s.axes) else Given
+        self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
+
+    def _given_random(self, leaf: Of) -> bool:
+        return any(kind == "√n" for kind, *_ in self.nodes[leaf.node].sources)
+
+    def mean_given(self, operand: Expr) -> Expr:
+        """E over the neurons, with random logits held fixed; they may only multiply."""
+        parts = []
+        for term in terms(self._logits_outside(operand)):
+            fixed = [f for f in term.factors if all(map(self._only_logits, self.leaves(f)))]
+            moving = tuple(f for f in term.factors if f not in fixed)
+            parts += [Term(term.coefficient * sympy.Mul(*fixed), term.bounds, moving)] if moving else [term]
+        found = S.Zero
+        for part in parts:
+            found += self.mean_of_terms([part])
+        return found
+
+    def _only_logits(self, leaf: Of) -> bool:
+        sources = self.nodes[leaf.node].sources
+        return bool(sources) and all(kind == "√n" for kind, *_ in sources)
+
+    def _logits_outside(self, expr: Expr) -> Expr:
+        """Kets whose law depends on logits written out until the logits stand apart."""
+        for leaf in self.leaves(expr):
+            node = self.nodes[leaf.node]
+            if self._given_random(leaf) and not self._only_logits(leaf) and node.body is not None:
+                expr = expr.xreplace({leaf: self._logits_outside(self.opened(leaf))})
+        return expr
+
+    def _define(self, position: int, s: Instruction, body: Expr) -> None:
+        found = terms(body)
+        factors = [f for t in found for f in t.factors]
+        leaves = self.leaves(body)
+        plain = all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in found)
+        gaussian = plain and all(self.nodes[f.node].gaussian or self._averaged_out(t) for t in found for f in t.factors)
+        degree = max((self.degree(f) for f in factors), default=0)
+        sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
+        if gaussian:
+            sources = frozenset(x for x in sources if x[0] != "√n") if s.width is not None else sources
+        self.nodes[position] = Node(
+            s.name,
+            s.axes,
+            degree,
+            sources,
+            body=canonical_bound_axes(body),
+            gaussian=gaussian and bool(found),
+            over=s.width,
+        )
+
+    def _averaged_out(self, term: Term) -> bool:
+        """Whether a term is a sum over infinitely many independent centred members: Gaussian whatever they are."""
+        leaf = term.factors[0]
+        over = {i for i, a in term.bounds if a.name in self.infinite}
+        return bool(over) and bool(over & set(leaf.indices)) and self.mean_of(leaf) == 0
+
+    # -- images -------------------------------------------------------------------------------
+
+    def _matmul(self, position: int, s: MatMul) -> None:
+        assert s.operand is not None
+        view = View(s.matrix, s.matrix_indices, s.transposed)
+        operand = self.translated(s.operand, s)
+        degree = max(self.degree_of(s.matrix), self.degree(operand)) if operand != 0 else 0
+        random = any(map(self._given_random, self.leaves(operand)))
+        sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
+        hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
+        dot = self._dot(position, view, operand)
+        if dot == 0:
+            self.nodes[position] = hat
+            return
+        number = self.new_node(hat)
+        self._define(position, s, Of(Integer(number), ONE_SIDE, *map(axis_symbol, s.axes)) + self.factor_of(view) * dot)
+
+    def _dot(self, position: int, view: View, operand: Expr) -> Expr:
+        """The dot part of an image; a tangent whose dot part is no mean of a function has no second moment."""
+        try:
+            return dot_part(self, view, operand)
+        except (NotAFunction, NoTangentKernel) as error:
+            why = str(error) or (
+                f"{self.program.where(position)}: the dot part is E of a product of the derivatives of two jumps at "
+                "one place, which is no number (hypothesis of Eq. 2.19: a derivative in the mean). Smooth one of them."
+            )
+            if not self.degree_of(position):
+                raise NoLimitError(why) from None
+            self.judged.infinite[position] = why
+            return S.Zero
+
+    # -- bodies -------------------------------------------------------------------------------
+
+    def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
+        """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
+        found = settled(self.substituted(expr))
+        return self._boxed(found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
+
+    def substituted(self, expr: Expr) -> Expr:
+        """An expression with leaves for its entries; kets in boxes have sides of their own."""
+        expr = in_widths_of_n(expr, self.program)
+        swap: dict[Expr, Expr] = {}
+        for entry in entries(expr):
+            source = entry.source
+            axes = self.program[source].axes
+            if source in self.scalars:
+                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
+            else:
+                own = self.program[source].width is None or entry.neuron == OWN
+                side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
+                swap[entry] = Of(Integer(source), side, *entry.indices)
+        gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
+        return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
+
+    def _boxed(self, expr: Expr, s: Instruction | None) -> Expr:
+        """E over the boxes of an outer nonlinearity, which must stand apart from the rest of the body."""
+        parts = []
+        for term in terms(expr):
+            value = term.coefficient
+            sides = [{int(leaf.side) for leaf in self.leaves(f)} for f in term.factors]
+            if any(len(found) > 1 for found in sides):
+                where = f"`{s.name}` ({s.line})" if s is not None else "an outer nonlinearity"
+                raise NoLimitError(
+                    f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as "
+                    "a sum of products of functions of one neuron each."
+                )
+            for side in sorted({s for found in sides for s in found} - {1}):
+                mine = [f for f, found in zip(term.factors, sides, strict=True) if found == {side}]
+                value *= self.expect([_at_side(f, ONE_SIDE) for f in mine])
+            own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
+            part = value * sympy.Mul(*own)
+            for index, axis in reversed(term.bounds):
+                part = sympy.Function("AxisSum")(part, index, axis)
+            parts.append(part)
+        return sympy.Add(*parts)
+
+    def _limit(self, position: int, body: Expr, keep: bool = False) -> Expr:
+        """The body at n = ∞; fluctuations that stay have to be of the class whose covariance is known."""
+        body = scaled_out(body)
+        try:
+            limit = at_infinity(body) if body.has(N) else body
+        except ValueError as error:
+            term = self._divergent(body) or _shown(str(error))
+            raise NoLimitError(
+                f"{self.program.where(position)}: diverges with the width, by the term {term}: an "
+                "average times a power of n has a limit only where its mean vanishes and the power is ½. "
+                "With 1/√n logits take independent matrices for queries and keys; with one matrix for both divide by n."
+            ) from None
+        for number in sorted({x.node for x in self.leaves(limit)} | {x.source for x in limit.atoms(Given)}):
+            if self.nodes[number].is_fluctuation:
+                settle(self, number)
+        return body if keep else limit
+
+    def _divergent(self, body: Expr) -> str:
+        """The shortest product with a positive power of n, its tables by the vectors whose brackets they are."""
+        grown = [p for p in body.atoms(sympy.Mul) if any(f.base == N and f.exp.is_positive for f in p.atoms(sympy.Pow))]
+        if not grown:
+            return ""
+        term = min(grown, key=lambda p: (sympy.count_ops(p), sympy.default_sort_key(p)))
+        names = {e: sympy.Symbol(self.bracket(e)) for e in term.atoms(TableEntry)}
+        leading = term.xreplace(dict.fromkeys((*term.atoms(Given), *self.leaves(term)), S.Zero)) or term
+        return _shown(sympy.sstr(leading.xreplace(names)))
+
+    def bracket(self, entry: TableEntry) -> str:
+        """An entry of a table as the bracket of two vectors, ⟨h|h⟩[a, b]."""
+        nodes = [self.nodes[i].name for i in self.tables[entry.table].nodes]
+        indices = f"[{', '.join(map(str, entry.indices))}]" if entry.indices else ""
+        return f"⟨{'|'.join(nodes)}⟩{indices}"
+
+
+def _at_side(expr: Expr, side: Integer) -> Expr:
+    return expr.xreplace({leaf: Of(leaf.args[0], side, *leaf.indices) for leaf in expr.atoms(Of)})
+
+
+def _at_infinity(expr: Expr) -> Expr:
+    return at_infinity(expr) if expr.has(N) else expr
+
+
+def _shown(text: str) -> str:
+    return text if len(text) < 200 else text[:200] + "…"

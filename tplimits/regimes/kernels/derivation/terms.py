@@ -1,0 +1,163 @@
+"""Kets as sums of products: Σ over finite axes of (coefficient × random factors)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.regimes.kernels.derivation.leaves import Kron, Of, Slot, free_indices
+
+#: powers of sums up to this exponent are multiplied out
+_HIGHEST_POWER = 8
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Term:
+    """Σ over `bounds` of coefficient × Π factors; the coefficient is deterministic, every factor random."""
+
+    coefficient: Expr
+    bounds: tuple[tuple[Symbol, Symbol], ...]
+    factors: tuple[Expr, ...]
+
+    def times(self, other: Term) -> Term:
+        """The product; bound indices are different by construction."""
+        return Term(self.coefficient * other.coefficient, self.bounds + other.bounds, self.factors + other.factors)
+
+
+ONE = Term(S.One, (), ())
+
+
+def is_random(expr: Expr) -> bool:
+    """Whether an expression depends on kets."""
+    return bool(expr.has(Of)) and any(type(leaf) is Of for leaf in expr.atoms(Of))
+
+
+def fresh_index(bound: Symbol) -> Symbol:
+    """A new running index for a sum."""
+    base = bound.name.partition("′")[0]
+    mark = "‴" if "‴" in bound.name and "‴" not in base else ""
+    return axis_symbol(f"{base}{mark}′{next(_numbers)}")
+
+
+def freshened(expr: Expr) -> Expr:
+    """The same expression with new names for all bound indices, so that substitution captures nothing."""
+    if not expr.args or not expr.has(AxisSum):
+        return expr
+    rebuilt = expr.func(*map(freshened, expr.args))
+    if isinstance(rebuilt, AxisSum):
+        new = fresh_index(rebuilt.bound)
+        return AxisSum(rebuilt.summand.xreplace({rebuilt.bound: new}), new, rebuilt.args[2])
+    return rebuilt
+
+
+def at(expr: Expr, places: Mapping[Expr, Expr]) -> Expr:
+    """An expression with its free running indices put at places."""
+    moved = {a: b for a, b in places.items() if a != b}
+    return freshened(expr).xreplace(moved)
+
+
+def terms(expr: Expr, powers: bool = True) -> list[Term]:
+    """The expression as a sum of terms, with fresh bound indices; without `powers`, powers are functions."""
+    if not is_random(expr):
+        return [] if expr == 0 else [Term(expr, (), ())]
+    if isinstance(expr, sympy.Add):
+        shared = _shared_kets(expr)
+        if shared:
+            rest = sympy.Add(*(sympy.Mul(*(f for f in _operands(a) if f not in shared)) for a in expr.args))
+            return products([[Term(S.One, (), tuple(shared))], terms(rest, powers)])
+        return [Term(S.One, (), (expr,))] if powers and is_one_function(expr) else _addends(expr, powers)
+    if isinstance(expr, sympy.Mul):
+        return products([terms(a, powers) for a in expr.args])
+    if isinstance(expr, AxisSum):
+        new = fresh_index(expr.bound)
+        summand = expr.summand.xreplace({expr.bound: new})
+        return [Term(t.coefficient, ((new, expr.args[2]), *t.bounds), t.factors) for t in terms(summand, powers)]
+    if powers and isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= _HIGHEST_POWER:
+        return products([terms(expr.base) for _ in range(int(expr.exp))])
+    return [Term(S.One, (), (expr,))]
+
+
+def _operands(addend: Expr) -> tuple[Expr, ...]:
+    return tuple(sympy.Mul.make_args(addend))
+
+
+def _shared_kets(expr: sympy.Add) -> list[Expr]:
+    """Kets that multiply every addend: v in v/(1 + u²) − 2u²v/(1 + u²)²."""
+    return [f for f in _operands(expr.args[0]) if type(f) is Of and all(f in _operands(a) for a in expr.args[1:])]
+
+
+def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
+    return [t for a in expr.args for t in terms(a, powers)]
+
+
+def is_one_function(expr: sympy.Add) -> bool:
+    """Whether a sum is one nonlinear function of one set of kets, as the derivative of gelu: one moment, not nine."""
+    random = [a for a in expr.args if is_random(a)]
+    reads = {frozenset(x for x in a.atoms(Of) if type(x) is Of) for a in random}
+    if len(reads) != 1 or expr.has(Slot):
+        return False
+    found = [t for a in random for t in terms(a, powers=False)]
+    functions = [t for t in found if len(t.factors) != 1 or not isinstance(t.factors[0], Of)]
+    return bool(functions) and not any(t.bounds for t in functions)
+
+
+def products(lists: Iterable[list[Term]]) -> list[Term]:
+    """All products of one term from each list."""
+    found = [ONE]
+    for one in lists:
+        found = [a.times(b) for a in found for b in one]
+    return found
+
+
+def collapsed(value: Expr, bounds: Iterable[tuple[Symbol, Symbol]]) -> Expr:
+    """Σ over bounds of a value, with sums over equal indices done: Σ_j δ_ij f_j = f_i."""
+    from_outside = list(bounds)
+    if not from_outside or not value.has(Kron):
+        return summed(value, from_outside)
+    return sympy.Add(*(_collapsed(v, from_outside) for v in sympy.Add.make_args(sympy.expand_mul(value, deep=False))))
+
+
+def _collapsed(value: Expr, bounds: list[tuple[Symbol, Symbol]]) -> Expr:
+    for kron in (f for f in sympy.Mul.make_args(value) if isinstance(f, Kron)):
+        for gone, kept in (kron.args[::-1], kron.args):
+            rest = [b for b in bounds if b[0] != gone]
+            if len(rest) < len(bounds):
+                return _collapsed(value.xreplace({gone: kept}), rest)
+    return summed(value, bounds)
+
+
+def summed(value: Expr, bounds: Iterable[tuple[Symbol, Symbol]]) -> Expr:
+    """Σ over bounds of a value; an index the value does not have counts the size of its axis."""
+    for index, axis in reversed(list(bounds)):
+        value = axis_sum(value, index, axis)
+    return value
+
+
+def axis_sum(value: Expr, index: Symbol, axis: Symbol) -> Expr:
+    """Σ over one axis, with what does not depend on the index in front.
+
+    >>> a, c = axis_symbol("a"), sympy.Symbol("c")
+    >>> axis_sum(2 * c, a, Symbol("a")), axis_sum(S.Zero, a, Symbol("a"))
+    (2*c*AxisSum(1, a, a), 0)
+    """
+    outside: list[Expr] = []
+    inside: list[Expr] = []
+    for factor in sympy.Mul.make_args(value):
+        (inside if index in free_indices(factor) else outside).append(factor)
+    if value == 0:
+        return S.Zero
+    return sympy.Mul(*outside, AxisSum(sympy.Mul(*inside), index, axis))
+
+
+def settled(expr: Expr) -> Expr:
+    """The expression without sums of zeros."""
+    if not expr.args or not expr.has(AxisSum):
+        return expr
+    rebuilt = expr.func(*map(settled, expr.args))
+    return S.Zero if isinstance(rebuilt, AxisSum) and rebuilt.summand == 0 else rebuilt

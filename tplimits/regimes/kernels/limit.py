@@ -1,0 +1,212 @@
+"""The kernels of a network at infinite width as a user sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sympy import Expr
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.law.kets import Step
+from tplimits.program.network.network import parameters
+from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.program import Program
+from tplimits.progress import Progress
+from tplimits.regimes.kernels import numbers as kernels
+from tplimits.regimes.kernels.claims import kernel_verdict
+from tplimits.regimes.kernels.derivation.closing import closed_form
+from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
+from tplimits.regimes.kernels.derivation.leaves import DrawMean
+from tplimits.regimes.kernels.derivation.nodes import KernelTable
+from tplimits.regimes.kernels.inference import Inference
+from tplimits.regimes.kernels.mixture import Mixture
+from tplimits.regimes.kernels.report import document, latex, page, steps, text
+from tplimits.regimes.kernels.report.outline import Outline
+from tplimits.regimes.protocol import CheckAsked, Shown
+from tplimits.report import citations
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone
+    from tplimits.sampling.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The regime of the kernels at initialisation: NNGP, and NTK of the parameters in `train` (None: of all).
+
+    Axes in `infinite` have infinitely many independent members, such as attention heads.  Scalar parameters that are
+    added to the output are trained like others; those that stand inside the network are held at their values.
+    """
+
+    train: tuple[str, ...] | None = None
+    infinite: tuple[str, ...] = ()
+    word: ClassVar[str] = "kernels"
+    formerly: ClassVar[str | None] = None
+    takes: ClassVar[str] = "network"
+    options: ClassVar[tuple[str, ...]] = ("train", "infinite")
+    inputs: ClassVar[tuple[str, ...] | None] = ("X1", "X2", "replicates")
+
+    def derive(self, program: Program) -> KernelLimit:
+        """The recursion; ProgramError for names that the network does not have."""
+        return derive_kernel_limit(program, self)
+
+
+def _names(value: Any, option: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else None
+    if names is None or not all(isinstance(n, str) for n in names):
+        raise ProgramError(f'tp.Kernels({option}={value!r}): give names, as in {option}=("W",).')
+    return tuple(dict.fromkeys(names))
+
+
+def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
+    """NNGP and NTK of a network."""
+    known = parameters(network)
+    train = None if regime.train is None else _names(regime.train, "train")
+    for name in train or ():
+        if name not in known:
+            raise ProgramError(
+                f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}."
+            )
+    infinite = _names(regime.infinite, "infinite")
+    for axis in infinite:
+        if axis not in network.all_axes:
+            has = ", ".join(network.all_axes) or "none"
+            raise ProgramError(f"tp.Kernels(infinite=…): `{axis}` is no finite axis of `{network.name}`; it has {has}.")
+    return KernelLimit(network, Kernels(train, infinite), derive_kernels(network, train, infinite))
+
+
+@dataclass(frozen=True)
+class KernelLimit(Inference, Mixture):
+    """NNGP K(ξ, ξ′) and tangent kernel Θ(ξ, ξ′) of a network as recursions over tables of pairs of inputs."""
+
+    program: Program
+    regime: Kernels
+    derivation: KernelTables = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = ("X1", "X2")
+
+    # -- the derivation -----------------------------------------------------------------------
+
+    @property
+    def tables(self) -> tuple[KernelTable, ...]:
+        """The recursion: every table with its definition, in the order of evaluation."""
+        return self.derivation.needed
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The parameters whose training the NTK describes; scalars inside the network are held fixed, never trained."""
+        return self.derivation.trained
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether numbers come from draws of random logits, with standard errors."""
+        return any(t.definition.has(DrawMean) for t in self.tables)
+
+    def contribution(self, *names: str) -> KernelLimit:
+        """The same kernels with only some parameters trained: their part of the NTK."""
+        return derive_kernel_limit(self.program, Kernels(names, self.regime.infinite))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the kernels rest on."""
+        return steps.assumptions(self.outline)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation, one step a rule; repeated layers once."""
+        return steps.steps(self.outline)
+
+    def closed_form(self, name: str) -> Expr | None:
+        """The closed form of a mean that the print-out names, such as "κ_relu", in c11, c12, …; None without one.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
+        >>> tp.derive(net, tp.Kernels()).closed_form("κ_relu′")
+        asin(c12/(sqrt(c11)*sqrt(c22)))/(2*pi) + 1/4
+
+        Raises ProgramError for a name that does not stand in the print-out.
+        """
+        means = {m.name: m.function for m in self.outline.named_means}
+        if name not in means:
+            known = ", ".join(means) or "none"
+            raise ProgramError(f"closed_form({name!r}): the means of `{self.program.name}` are {known}.")
+        found = closed_form(means[name])
+        return None if found is None else found[0]
+
+    # -- reports ------------------------------------------------------------------------------
+
+    @cached_property
+    def outline(self) -> Outline:
+        """What the reports show: equations, repeated layers once, means by name."""
+        return Outline(self.derivation)
+
+    def __repr__(self) -> str:
+        return text.kernel_limit(self.outline)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath); repeated layers once."""
+        return latex.kernel_limit(self.outline)
+
+    def _repr_latex_(self) -> str:
+        return latex.notebook(self.outline)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems and closed forms this derivation used."""
+        return citations.bibtex([s.reference.citation for s in self.steps], self.outline.rows_used())
+
+    def page(self) -> str:
+        """One HTML file: program, recursion, assumptions, steps, LaTeX, BibTeX."""
+        return page.kernel_limit(self.outline, self.citation())
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the network."""
+        return document.kernel_limit(self.outline, self.citation())
+
+    def shown(self, numbers: KernelPair | NNGPAlone) -> Shown:
+        """Both Gram matrices."""
+        reason = self.derivation.no_ntk
+        return Shown(texts=(f"NNGP\n{numbers.nngp}", f"no NTK: {reason}" if reason else f"NTK\n{numbers.ntk}"))
+
+    def numbers_document(self, numbers: KernelPair | NNGPAlone) -> str:
+        """JSON of the Gram matrices with their errors."""
+        return document.kernel_numbers(self.program, numbers)
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """K and Θ between the inputs X1 and X2, or the user's claims, against networks of finite width."""
+        return kernel_verdict(self, asked)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_kernel_limit, (self.program, self.regime)  # the tables hold functions; they are made again
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        X1: Any,
+        X2: Any = None,
+        *,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        draws: int = 1024,
+        replicates: int = 8,
+        seed: int = 0,
+        progress: Progress = None,
+        out: str | PathLike[str] | None = None,
+        **named: Any,
+    ) -> KernelPair | NNGPAlone:
+        """Gram matrices of two batches of inputs: (N1, N2, *axes, *axes), without axes of independent outputs.
+
+        `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
+        constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
+        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and maps them.
+
+        Raises EvaluationError for a wrong shape, NaN, no input, a missing constant, kernels that are not finite.
+        """
+        given = named_once(constants, named, "evaluate()", EvaluationError)
+        asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
+        return kernels.evaluation.evaluate(asked, draws, replicates, seed, progress, out)

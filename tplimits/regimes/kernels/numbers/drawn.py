@@ -1,0 +1,90 @@
+"""Kernels as means over draws of random logits, or given the draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import seed_number, whole_number
+from tplimits.progress import Progress, reporting
+from tplimits.regimes.kernels.derivation.leaves import SECOND
+from tplimits.regimes.kernels.numbers.draws import LogitDraws
+from tplimits.regimes.kernels.numbers.request import (
+    KERNELS,
+    GramRequest,
+    KernelPair,
+    dropped,
+    of_tables,
+    refuse_infinite,
+    shape_of,
+)
+from tplimits.regimes.kernels.numbers.tables import Tables
+
+Array = NDArray[numpy.float64]
+
+
+def joint_draws(asked: GramRequest, many: int, seed: int, conditional: bool = False) -> dict[tuple[int, int], Tables]:
+    """Tables of all pairs of batches that share draws of the logits."""
+    draws = LogitDraws(many, seed)
+    sides = (asked.one, asked.other)
+    for a, b in ((1, 1), (1, 2), (2, 2)):
+        draws.tables[a, b] = Tables(
+            asked.derivation, (sides[a - 1], sides[b - 1]), asked.constants, draws, (a, b), conditional
+        )
+    return draws.tables
+
+
+def drawn(
+    asked: GramRequest,
+    places: Sequence[tuple[int, int]],
+    draws: int = 1024,
+    replicates: int = 8,
+    seed: int = 0,
+    progress: Progress = None,
+) -> dict[tuple[int, int], KernelPair]:
+    """Kernels between the batches (1, 1), (1, 2) or (2, 2) of a request, from the same draws."""
+    count, many = whole_number(draws), whole_number(replicates)
+    if count is None or many is None or many < 2 or count < many:
+        raise EvaluationError(
+            f"draws={draws!r}, replicates={replicates!r}: whole numbers, 2 replicates or more, of one draw or more."
+        )
+    base = seed_number(seed, EvaluationError)
+    found: dict[tuple[int, int], list[list[Array]]] = {place: [] for place in places}
+    with reporting(progress) as report:
+        report.plan(many, "replicates of the logits")
+        for replicate in range(many):
+            tables = joint_draws(asked, max(1, count // many), base * many + replicate)
+            for place in places:
+                mine = replace(asked, one=tables[place].sides[0], other=tables[place].sides[1])
+                found[place].append([dropped(mine, v) for v in of_tables(mine, tables[place])])
+            report.advance(1)
+    return {place: _averaged(asked, values) for place, values in found.items()}
+
+
+def _averaged(asked: GramRequest, found: list[list[Array]]) -> KernelPair:
+    many = len(found)
+    means = [numpy.mean([f[i] for f in found], axis=0) for i in (0, 1)]
+    errors = [numpy.std([f[i] for f in found], axis=0, ddof=1) / math.sqrt(many) for i in (0, 1)]
+    refuse_infinite(asked, KERNELS, means)
+    return KernelPair(means[0], means[1], errors[0], errors[1])
+
+
+def sampled(asked: GramRequest, draws: int, seed: int) -> tuple[Array, Array]:
+    """Kernels given draws of the logits of finitely many heads: (draws, N1, N2, *axes, *axes)."""
+    tables = joint_draws(asked, draws, seed_number(seed, EvaluationError), conditional=True)[1, 2]
+    frame, axes = tables.frame(1, 2), asked.derivation.axes
+    order = ["draw", "input 1", "input 2", *axes, *(a + SECOND for a in axes)]
+    kernels = []
+    for expr in (asked.derivation.nngp, asked.derivation.ntk):
+        value = frame.value(expr)
+        kernels.append(_dropped_draws(asked, numpy.broadcast_to(value.at(order), (draws, *shape_of(asked, axes)))))
+    return kernels[0], kernels[1]
+
+
+def _dropped_draws(asked: GramRequest, value: Array) -> Array:
+    return numpy.stack([dropped(asked, v) for v in value])

@@ -1,0 +1,202 @@
+"""Joint draws of random logits for all inputs: the same draw serves every pair, so that Gram matrices stay PSD.
+
+Logits ⟨q|k⟩/√n are Gaussian with Cov(G_ai(ξ), G_bj(ξ′)) = P_ab(ξ, ξ′) R_ij(ξ, ξ′) for independent queries and keys: a
+product of tables whose indices are apart.  With roots P = L Lᵀ, R = M Mᵀ over all (input, place) the logits are L Z Mᵀ,
+Z white.  Other covariances are factored whole, and so are those of several fluctuations that are correlated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Kron, TableEntry, free_indices, plain_axis
+from tplimits.regimes.kernels.derivation.recursion import Recursion
+from tplimits.regimes.kernels.numbers.inputs import Inputs
+from tplimits.regimes.kernels.numbers.labelled import Labelled
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.tables import Tables
+
+Array = NDArray[numpy.float64]
+#: a covariance with more rows than this is not factored whole
+_LARGEST = 6000
+
+
+@dataclass
+class LogitDraws:
+    """Draws of every fluctuation that is asked for, (inputs, *axes, draws) for either side."""
+
+    many: int
+    seed: int
+    tables: dict[tuple[int, int], Tables] = field(default_factory=dict)
+    known: dict[int, tuple[Labelled, Labelled]] = field(default_factory=dict)
+
+    def of(self, node: int, side: int) -> Labelled:
+        """Draws of one fluctuation for the inputs of a side."""
+        if node not in self.known:
+            together = self._correlated(node)
+            self.known |= self._jointly(together) if len(together) > 1 else {node: self._drawn(node)}
+        return self.known[node][side - 1]
+
+    @property
+    def _recursion(self) -> Recursion:
+        return self.tables[1, 2].derivation.recursion
+
+    def _law(self, node: int, other: int) -> Expr:
+        """The covariance of two fluctuations, for one member of an infinite family."""
+        law = self._recursion.table(node, other)
+        return law.xreplace({k: sympy.S.One for k in law.atoms(Kron) if _is_infinite(k, self._recursion.infinite)})
+
+    def _axes(self, node: int) -> list[str]:
+        return [a for a in self._recursion.nodes[node].axes if a not in self._recursion.infinite]
+
+    def _correlated(self, node: int) -> list[int]:
+        """The fluctuations that are drawn together with one."""
+        found, waiting = {node}, [node]
+        while waiting:
+            one = waiting.pop()
+            more = [p for p in self._recursion.logits if p not in found and self._law(one, p) != 0]
+            found.update(more)
+            waiting += more
+        return sorted(found)
+
+    def _jointly(self, nodes: Sequence[int]) -> dict[int, tuple[Labelled, Labelled]]:
+        """Draws of correlated fluctuations: one root of their covariance over all (fluctuation, input, place)."""
+        sides, axes = self.tables[1, 2].sides, {p: self._axes(p) for p in nodes}
+
+        def block(left: int, right: int) -> Array:
+            rows = [[self._block(self._law(p, q), axes[p], axes[q], left, right) for q in nodes] for p in nodes]
+            return numpy.block(rows)
+
+        root = self._root(block)
+        rng = numpy.random.default_rng([self.seed, *nodes])
+        values = root @ rng.standard_normal((root.shape[1], self.many))
+        found: dict[int, list[Labelled]] = {p: [] for p in nodes}
+        for side in (1, 2):
+            inputs = sides[side - 1]
+            start = 0 if side == 1 or sides[0] is sides[1] else len(values) - sum(map(self._rows(inputs), nodes))
+            for p in nodes:
+                rows = self._rows(inputs)(p)
+                shape = (inputs.many, *(inputs.sizes[plain_axis(a)] for a in axes[p]), self.many)
+                found[p].append(Labelled(values[start : start + rows].reshape(shape), ("input", *axes[p], "draw")))
+                start += rows
+        return {p: (one, other) for p, (one, other) in found.items()}
+
+    def _rows(self, inputs: Inputs) -> Callable[[int], int]:
+        return lambda node: inputs.many * math.prod(inputs.sizes[plain_axis(a)] for a in self._axes(node))
+
+    def _drawn(self, node: int) -> tuple[Labelled, Labelled]:
+        any_table, axes = self.tables[1, 2], self._axes(node)
+        rng = numpy.random.default_rng([self.seed, node])
+        groups = _split(_definition(self._law(node, node), self._recursion.tables), axes)
+        roots = [self._root(partial(self._block, expr, group, group)) for expr, group in groups]
+        white = rng.standard_normal((*(r.shape[-1] for r in roots), self.many))
+        sides = []
+        for side in (1, 2):
+            drawn: Array | None = None
+            inputs = any_table.sides[side - 1]
+            for index in range(inputs.many):
+                one = white
+                for (_, group), root in zip(groups, roots, strict=True):
+                    size = math.prod(inputs.sizes[plain_axis(a)] for a in group)
+                    start = self._offset(group, side) + index * size
+                    one = numpy.moveaxis(
+                        numpy.tensordot(root[start : start + size], one, axes=(1, 0)), 0, len(groups) - 1
+                    )
+                if drawn is None:
+                    drawn = numpy.empty((inputs.many, *one.shape))
+                drawn[index] = one
+            assert drawn is not None
+            shape = [inputs.sizes[plain_axis(a)] for _, group in groups for a in group]
+            order = [a for _, group in groups for a in group]
+            labelled = Labelled(drawn.reshape(inputs.many, *shape, self.many), ("input", *order, "draw"))
+            sides.append(Labelled(labelled.at(["input", *axes, "draw"]), ("input", *axes, "draw")))
+        return sides[0], sides[1]
+
+    def _offset(self, group: Sequence[str], side: int) -> int:
+        inputs, other = self.tables[1, 2].sides
+        if side == 1 or inputs is other:
+            return 0
+        return inputs.many * math.prod(inputs.sizes[plain_axis(a)] for a in group)
+
+    def _root(self, block: Callable[[int, int], Array]) -> Array:
+        """A root of the covariance over all (input, place) of both sides, given its blocks between sides."""
+        first, second_side = self.tables[1, 2].sides
+        keys = ((1, 1),) if first is second_side else ((1, 1), (1, 2), (2, 2))
+        blocks = {key: block(*key) for key in keys}
+        whole = blocks[1, 1]
+        if len(keys) > 1:
+            whole = numpy.block([[blocks[1, 1], blocks[1, 2]], [blocks[1, 2].T, blocks[2, 2]]])
+        if len(whole) > _LARGEST:
+            raise EvaluationError(
+                f"random logits of {len(whole)} (input, token) places would have to be drawn together; the most is "
+                f"{_LARGEST}: give fewer inputs at a time."
+            )
+        values, vectors = numpy.linalg.eigh((whole + whole.T) / 2)
+        if values[0] < -1e-8 * max(values[-1], 1e-300):
+            raise EvaluationError(
+                f"the covariance of the logits has the eigenvalue {values[0]:.3g}; it must have none below 0."
+            )
+        kept = values > 1e-14 * max(values[-1], 1e-300)
+        root: Array = vectors[:, kept] * numpy.sqrt(values[kept])
+        return root if root.shape[1] else numpy.zeros((len(whole), 1))
+
+    def _block(self, expr: Expr, group: Sequence[str], theirs: Sequence[str], left: int, right: int) -> Array:
+        tables = self.tables[left, right]
+        value = tables.frame(1, 2).value(expr)
+        order = ["input 1", *group, "input 2", *(a + SECOND for a in theirs)]
+        one, other = tables.sides
+        sizes = [
+            one.many,
+            *(one.sizes[plain_axis(a)] for a in group),
+            other.many,
+            *(other.sizes[plain_axis(a)] for a in theirs),
+        ]
+        array = numpy.broadcast_to(value.at(order), sizes)
+        return array.reshape(one.many * math.prod(sizes[1 : 1 + len(group)]), -1)
+
+
+def _is_infinite(kron: Kron, infinite: frozenset[str]) -> bool:
+    return any(plain_axis(i.name) in infinite for i in kron.args if isinstance(i, sympy.Symbol))
+
+
+def _definition(law: Expr, tables: Sequence) -> Expr:
+    """The covariance with a table that is nothing but a product written out."""
+    if isinstance(law, TableEntry):
+        return tables[law.table].definition
+    return law
+
+
+def _split(law: Expr, axes: Sequence[str]) -> list[tuple[Expr, tuple[str, ...]]]:
+    """Factors of a covariance with the axes each depends on, where they are apart; else the whole."""
+    groups: list[tuple[Expr, set[str]]] = []
+    constant = sympy.S.One
+    for factor in sympy.Mul.make_args(law):
+        mine = {i.name.replace(SECOND, "") for i in free_indices(factor)}
+        if not mine:
+            constant *= factor
+            continue
+        joined, rest = factor, []
+        for expr, used in groups:
+            if used & mine:
+                joined, mine = joined * expr, mine | used
+            else:
+                rest.append((expr, used))
+        groups = [*rest, (joined, mine)]
+    if not groups:
+        return [(constant, tuple(axes))]
+    groups[0] = (groups[0][0] * constant, groups[0][1])
+    missing = [a for a in axes if all(a not in used for _, used in groups)]
+    if missing:
+        groups[0] = (groups[0][0], groups[0][1] | set(missing))
+    return [(expr, tuple(a for a in axes if a in used)) for expr, used in groups]

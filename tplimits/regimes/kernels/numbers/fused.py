@@ -1,0 +1,309 @@
+"""One compiled loop over pairs of inputs for a recursion without finite axes: all layers of a pair in registers.
+
+The text of the loop is generated from the tables.  What depends on one input alone is computed beforehand, row by row
+of `left` and `right`; Gram matrices of the data come from matrix products.  There are two versions: a fast one, which
+takes determinants from the entries of each 2×2 covariance, and a careful one, which carries them along the recursion;
+pairs that come near a singular law in the first are done again by the second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.numbers.generated import functions
+from tplimits.numbers.moments.function import closed_text
+from tplimits.numbers.moments.writing import Writer, number
+from tplimits.program.nodes.entries import AxisSum
+from tplimits.regimes.kernels.derivation.derivation import KernelTables
+from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Given, Kron, Moment, TableEntry
+from tplimits.regimes.kernels.numbers.fused_determinants import Determinants
+from tplimits.regimes.kernels.numbers.moment import function_of
+from tplimits.regimes.kernels.numbers.singular import KINKED
+
+Array = NDArray[numpy.float64]
+#: a law with a determinant below this share of c11·c22 is handed to the careful version
+NEARLY_SINGULAR = 1e-6
+#: the same for negative correlations, where means of kinked functions vanish like the cube of an angle
+NEARLY_OPPOSITE = 1e-2
+
+
+class NotFused(Exception):
+    """The recursion has parts that are evaluated by arrays."""
+
+
+@dataclass
+class Text:
+    """The statements of one pair, under construction."""
+
+    derivation: KernelTables
+    constants: Mapping[Expr, float]
+    careful: bool
+    lines: list[str] = field(default_factory=list)
+    known: dict[Any, str] = field(default_factory=dict)
+    grams: dict[Expr, str] = field(default_factory=dict)
+    left: dict[Expr, str] = field(default_factory=dict)
+    right: dict[Expr, str] = field(default_factory=dict)
+    numbers: dict[Expr, str] = field(default_factory=dict)
+    laws: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.determinants = Determinants(self)
+        self.writer = Writer(scalar=True, prefix="m", series=self.careful)
+        self.flushed = 0
+
+    def let(self, key: Any, text: str) -> str:
+        if text.isidentifier():
+            return text
+        if (key, text) not in self.known:
+            self.known[key, text] = f"v{len(self.known)}"
+            self.lines.append(f"{self.known[key, text]} = {text}")
+        return self.known[key, text]
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def value(self, expr: Expr) -> str:
+        """A name (or number) for an expression in (ξ, ξ′)."""
+        if expr in self.known:
+            return self.known[expr]
+        self.known[expr] = name = self._value(expr)
+        return name
+
+    def _value(self, expr: Expr) -> str:
+        if isinstance(expr, TableEntry) and expr.sides[0] != expr.sides[1] and not expr.indices:
+            return self.value(self._definition(expr))
+        sides = _sides(expr)
+        if not sides and expr.has(AxisSum, Moment):  # the size of an axis that no data has; a mean that no data moves
+            raise NotFused
+        if not sides and not expr.has(Moment):
+            return self._number(expr)
+        if len(sides) == 1:
+            return self._row(expr, *sides)
+        if expr.has(Kron, DrawMean, Given) or any(t.indices for t in expr.atoms(TableEntry)):
+            raise NotFused
+        if isinstance(expr, AxisSum):
+            return self._gram(expr)
+        if isinstance(expr, Moment):
+            self._moments([expr])
+            return self.known[expr]
+        if isinstance(expr, (sympy.Add, sympy.Mul)):
+            return self._joined(expr)
+        if isinstance(expr, sympy.Pow) and expr.exp.is_number:
+            return self.let("pow", _power(self.value(expr.base), expr.exp))
+        raise NotFused
+
+    def _definition(self, entry: TableEntry) -> Expr:
+        table = self.derivation.tables[entry.table]
+        if entry.sides == (1, 2) or table.single:
+            return table.definition
+        return swapped(table.definition)
+
+    def _joined(self, expr: Expr) -> str:
+        self._moments([a for a in expr.atoms(Moment) if a in expr.args or any(a in b.args for b in expr.args)])
+        parts = [self.value(a) for a in expr.args]
+        sign = " + " if isinstance(expr, sympy.Add) else "*"
+        return self.let("join", sign.join(sorted(parts)) if sign == "*" else sign.join(parts))
+
+    def _number(self, expr: Expr) -> str:
+        if expr.is_number and not expr.has(sympy.Function):
+            return number(float(expr))
+        return self.numbers.setdefault(expr, f"P[{len(self.numbers)}]")
+
+    def _row(self, expr: Expr, side: int) -> str:
+        rows = self.left if side == 1 else self.right
+        return rows.setdefault(expr, f"{'a' if side == 1 else 'b'}{len(rows)}")
+
+    def _gram(self, expr: Expr) -> str:
+        return self.grams.setdefault(expr, f"g{len(self.grams)}")
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def _moments(self, found: list[Moment]) -> None:
+        """Moments of one law together: they share roots and angles."""
+        laws: dict[tuple, list[Moment]] = {}
+        for moment in found:
+            if moment not in self.known:
+                if moment.values or len(moment.variables) != 2:
+                    raise NotFused
+                laws.setdefault(moment.covariances, []).append(moment)
+        for law, moments in laws.items():
+            functions = [function_of(m, self.constants) for m in moments]
+            if any(f.route != "closed" for f in functions):
+                raise NotFused
+            c11, c12, c22 = (self.value(c) for c in law)
+            entries = c11, c12, c22
+            kinked = any(m.integrand.has(*KINKED) for m in moments)
+            det = self.determinants.of_law(law, entries, kinked) if self.careful else self._plain(entries, kinked)
+            for moment, function in zip(moments, functions, strict=True):
+                self.known[moment] = closed_text(self.writer, function, (*entries, det))
+            self.flush()
+
+    def _plain(self, entries: tuple[str, ...], kinked: bool) -> str:
+        c11, c12, c22 = entries
+        size = self.let("size", f"{c11}*{c22}")
+        raw = self.let("det", f"{size} - {c12}*{c12}")
+        least = self.let("least", f"{NEARLY_SINGULAR} if {c12} > 0.0 else {NEARLY_OPPOSITE}")
+        if kinked:  # means of smooth functions do not mind
+            self.let("near", f"{raw} - {least}*{size}")
+        return self.let("positive", f"{raw} if {raw} > 0.0 else 0.0")
+
+    def flush(self) -> None:
+        """What the writer of formulas has added, in its place among the statements."""
+        self.lines += [f"{name} = {text}" for name, text in self.writer.assignments[self.flushed :]]
+        self.flushed = len(self.writer.assignments)
+
+    @property
+    def margins(self) -> list[str]:
+        """What is negative where a law is nearly singular."""
+        return [name for key, name in self.known.items() if isinstance(key, tuple) and key[0] == "near"]
+
+
+def _sides(expr: Expr) -> set[int]:
+    found: set[int] = set()
+    for leaf in expr.atoms(Data, TableEntry):
+        found |= {leaf.side} if isinstance(leaf, Data) else set(leaf.sides)
+    return found
+
+
+def swapped(expr: Expr) -> Expr:
+    """A definition with the two inputs exchanged."""
+    swap = {}
+    for leaf in expr.atoms(Data, TableEntry):
+        if isinstance(leaf, Data):
+            swap[leaf] = Data(leaf.args[0], sympy.Integer(3 - leaf.side), *leaf.indices)
+        else:
+            swap[leaf] = TableEntry(leaf.args[0], *(sympy.Integer(3 - s) for s in leaf.sides), *leaf.indices)
+    return expr.xreplace(swap)
+
+
+def _power(base: str, exponent: Expr) -> str:
+    if exponent == sympy.S.Half:
+        return f"math.sqrt({base})"
+    if exponent == -sympy.S.Half:
+        return f"1.0/math.sqrt({base})"
+    if exponent.is_Integer and 0 < exponent <= 4:
+        return "*".join([base] * int(exponent))
+    if exponent.is_Integer and -4 <= exponent < 0:
+        return f"1.0/({'*'.join([base] * -int(exponent))})"
+    return f"{base}**{number(float(exponent))}"
+
+
+# -- the loop ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop and what it reads: expressions of Grams, of rows of either side, of numbers.
+
+    `text` is the module; `run` compiles it, `interpret` runs the body of one row as it is, for a few pairs.
+    """
+
+    text: str
+    statements: int
+    grams: tuple[Expr, ...]
+    left: tuple[Expr, ...]
+    right: tuple[Expr, ...]
+    numbers: tuple[Expr, ...]
+
+    @property
+    def run(self) -> Callable[..., None]:
+        """The compiled loop."""
+        return _compiled(self.text)
+
+    def interpret(self, *arrays: Any) -> None:
+        """The loop over rows without compiling it; it takes the arrays of `run`."""
+        body = _interpreted(self.text)
+        for i in range(len(arrays[5])):
+            body(*arrays, i)
+
+
+_HEADING = '''"""Generated: the kernels of a network for pairs of inputs."""
+
+
+import math
+
+import numba
+
+from tplimits.regimes.kernels.numbers.angle import atan2
+
+angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
+
+
+'''
+
+
+#: the body stands in a function of its own: the passes for parallel loops take minutes over hundreds of statements, and
+#: inlined by LLVM it still runs in vector registers, because a parallel loop knows that its arrays do not overlap
+_LOOP = """
+
+row_of = numba.njit(forceinline=True, error_model="numpy")(row)
+
+
+@numba.njit(parallel=True, error_model="numpy", cache=True)
+def loop(G, D, L, R, P, K, T, N, triangle):
+    for i in numba.prange(K.shape[0]):
+        row_of(G, D, L, R, P, K, T, N, triangle, i)
+"""
+
+
+def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> tuple[str, Text]:
+    """The module with the loop, and what it reads.  Raises NotFused where a part has no place in it."""
+    text = Text(derivation, constants, careful)
+    for table in derivation.needed:
+        if table.left or table.right:
+            raise NotFused
+        if not table.single:
+            text.value(TableEntry(sympy.Integer(table.number), sympy.Integer(1), sympy.Integer(2)))
+    results = [text.value(derivation.nngp), text.value(derivation.ntk)]
+    rows = [f"{name} = L[{k}, i]" for k, name in enumerate(text.left.values())]
+    there = "i" if careful else "j"  # the careful loop runs over pairs: (pairs, 1)
+    columns = [f"{name} = R[{k}, {there}]" for k, name in enumerate(text.right.values())]
+    grams = [f"{name} = G[{k}, i, j]" for k, name in enumerate(text.grams.values())]
+    numbers = [f"p{k} = P[{k}]" for k in range(len(text.numbers))]
+    margins = [f"margin = {m} if {m} < margin else margin" for m in text.margins]
+    body = [*columns, *grams, *text.determinants.reads, *text.lines, "margin = 1.0", *margins]
+    body = [line.replace("math.atan2(", "angle(") for line in body]
+    body = [_inlined_numbers(line) for line in body]
+    heads = [_inlined_numbers(r) for r in results]
+    stores = [f"K[i, j] = {heads[0]}", f"T[i, j] = {heads[1]}", "N[i, j] = margin < 0.0"]
+    indented = "\n".join(f"        {line}" for line in (*body, *stores))
+    head = "\n".join(f"    {line}" for line in (*numbers, *rows))
+    loop = "    first = i if triangle else 0\n    for j in range(first, K.shape[1]):"
+    code = f"{_HEADING}def row(G, D, L, R, P, K, T, N, triangle, i):\n{head}\n{loop}\n{indented}\n{_LOOP}"
+    return code, text
+
+
+def _inlined_numbers(line: str) -> str:
+    """P[k] as the local name pk: loads stay out of the loop."""
+    parts = line.split("P[")
+    return parts[0] + "".join(f"p{p.replace(']', '', 1)}" for p in parts[1:])
+
+
+@lru_cache(maxsize=64)
+def _interpreted(code: str) -> Callable[..., None]:
+    names: dict[str, Any] = {"math": math, "angle": math.atan2}
+    exec(code[code.index("def row(") : code.index("row_of =")], names)  # our own text, written above
+    body: Callable[..., None] = names["row"]
+    return body
+
+
+@lru_cache(maxsize=64)
+def _compiled(code: str) -> Callable[..., None]:
+    digest = hashlib.sha256(code.encode()).hexdigest()[:16]
+    run: Callable[..., None] = functions(code, f"kernels_{digest}")["loop"]
+    return run
+
+
+def loop_for(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> Loop:
+    """The loop of a recursion; NotFused where it needs arrays."""
+    code, text = generate(derivation, constants, careful)
+    return Loop(code, len(text.lines), *(tuple(d) for d in (text.grams, text.left, text.right, text.numbers)))

@@ -1,0 +1,170 @@
+"""What a user gives to a kernel: data by name, sizes read off it, constants as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.law.state import width_ratio
+from tplimits.program.nodes.bind import constant_value, resolved
+from tplimits.program.nodes.entries import constant_symbol, size_symbol
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.given import by_name, real_array
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.program import Program
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of one side: the array of each data instruction, (N, *axes), and the sizes of all finite axes."""
+
+    arrays: Mapping[int, Array]
+    sizes: Mapping[str, int]
+    many: int
+
+    def some(self, part: slice | NDArray[numpy.intp]) -> Inputs:
+        """A few of them."""
+        many = len(range(*part.indices(self.many))) if isinstance(part, slice) else len(part)
+        return Inputs({p: a[part] for p, a in self.arrays.items()}, self.sizes, many)
+
+
+def read_inputs(network: Program, X: Any, name: str, sizes: Mapping[str, int]) -> Inputs:
+    """The arrays of a batch of inputs; `name` is what messages call it, `sizes` are axes that constants fix.
+
+    Raises EvaluationError for a wrong shape, ragged rows, NaN or no input at all.
+    """
+    data = {network[p].name: p for p in network.inputs}
+    if not isinstance(X, Mapping):
+        if len(data) > 1:
+            raise EvaluationError(
+                f"`{network.name}` takes the data {', '.join(data)}: give {name} as a dictionary of arrays "
+                "by these names."
+            )
+        X = {next(iter(data)): X}
+    strange = [k for k in X if k not in data]
+    missing = [k for k in data if k not in X]
+    if strange or missing:
+        found = f"has `{strange[0]}`" if strange else f"lacks `{missing[0]}`"
+        raise EvaluationError(f"{name} {found}; the data of `{network.name}` is {', '.join(data)}.")
+    known = dict(sizes)
+    arrays: dict[int, Array] = {}
+    many: int | None = None
+    for key, value in X.items():
+        label = f"{name}[{key!r}]" if len(data) > 1 else name
+        array = arrays[data[key]] = _array(label, value, network[data[key]].axes)
+        many = len(array) if many is None else many
+        if len(array) != many:
+            raise EvaluationError(f"{label} has {len(array)} inputs, but {many} elsewhere in {name}.")
+        for axis, size in zip(network[data[key]].axes, array.shape[1:], strict=True):
+            root = network.root_axis(axis)
+            if known.setdefault(root, size) != size:
+                raise EvaluationError(f"{label} has {size} entries along `{axis}`; it needs {known[root]}.")
+    for axis in network.all_axes:
+        root = network.root_axis(axis)
+        if root in known:
+            known[axis] = known[root]
+    assert many is not None
+    return Inputs(arrays, known, many)
+
+
+def _array(label: str, value: Any, axes: tuple[str, ...]) -> Array:
+    expected = f"({', '.join(('N', *axes))})"
+    try:
+        array = real_array(label, value)
+    except EvaluationError as error:
+        ragged = isinstance(value, (list, tuple)) and len({numpy.shape(v) if _regular(v) else None for v in value}) > 1
+        hint = f" Rows of different lengths: pad them and give a mask as data, shape {expected}." if ragged else ""
+        raise EvaluationError(f"{error}{hint}") from None
+    if array.ndim != 1 + len(axes):
+        raise EvaluationError(f"{label} has shape {array.shape}; it needs {expected}.")
+    if not array.size:
+        raise EvaluationError(f"{label} is empty, shape {array.shape}; it needs {expected} with at least one input.")
+    return array
+
+
+def _regular(value: Any) -> bool:
+    try:
+        numpy.asarray(value, dtype=numpy.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def same_parameters(network: Program, one: Inputs, other: Inputs) -> None:
+    """Refuse two batches whose parameters would have different sizes."""
+    for s in network:
+        if isinstance(s, (InitialMatrix, InitialVector)):
+            for axis in s.axes:
+                a, b = one.sizes.get(axis), other.sizes.get(axis)
+                if a != b:
+                    raise EvaluationError(
+                        f"X2 has {b} entries along `{axis}`, X1 has {a}; the parameter `{s.name}` has this axis."
+                    )
+
+
+def with_sizes(network: Program, inputs: Inputs, alike: Collection[str], infinite: Collection[str]) -> Inputs:
+    """The inputs with one member along axes of outputs that are alike; other axes need a size from data or program."""
+    sizes = dict(inputs.sizes)
+    for axis in network.all_axes:
+        if axis in alike:
+            sizes.setdefault(axis, 1)
+        elif axis not in sizes and axis not in infinite:
+            raise EvaluationError(
+                f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…), or send it to "
+                f"infinity with tp.Kernels(infinite=({axis!r},))."
+            )
+    return replace(inputs, sizes=sizes)
+
+
+def read_constants(
+    network: Program, given: Mapping[str, Any], ratios: Mapping[str, float] | None, sizes: Mapping[str, int]
+) -> tuple[dict[Expr, float], dict[str, int]]:
+    """Numbers of symbolic constants and width ratios, and sizes of axes given by name."""
+    given, sizes = dict(given), dict(sizes)
+    for axis in [a for a in given if a in network.all_axes]:
+        size = given.pop(axis)
+        if isinstance(size, bool) or not isinstance(size, (int, numpy.integer)) or size < 1:
+            raise EvaluationError(f"{axis}={size!r}: the size of an axis is a positive whole number.")
+        sizes[network.root_axis(axis)] = int(size)
+    for name in given:
+        if name not in network.constants:
+            raise EvaluationError(
+                f"`{name}` is no constant of `{network.name}`; it has {', '.join(sorted(network.constants)) or 'none'}."
+            )
+    values = {}
+    for name, default in network.constants.items():
+        value = given.get(name, default)
+        if value is None:
+            raise EvaluationError(f"the constant `{name}` of `{network.name}` has no value: give {name}=….")
+        try:
+            values[constant_symbol(name)] = constant_value(network, value, f"{name}={value!r}")
+        except ProgramError as error:
+            raise EvaluationError(str(error)) from None
+    leaves: dict[Expr, float] = {size_symbol(a): float(s) for a, s in sizes.items()}
+    for symbol, expr in resolved(values).items():
+        leaves[symbol] = float(evaluate(expr, leaves))
+    named = by_name(ratios, "ratios", EvaluationError)
+    for width in network.widths:
+        if width != "n":
+            ratio = named.pop(width, 1)
+            if (
+                isinstance(ratio, bool)
+                or not isinstance(ratio, (int, float, numpy.number))
+                or not 0 < ratio < numpy.inf
+            ):
+                raise EvaluationError(f"ratios={{{width!r}: {ratio!r}}}: a ratio of widths is a positive number.")
+            leaves[width_ratio(width)] = float(ratio)
+    if named:
+        others = ", ".join(w for w in network.widths if w != "n") or "none"
+        raise EvaluationError(
+            f"ratios: `{next(iter(named))}` is no width of `{network.name}`; besides n it has {others}."
+        )
+    return leaves, sizes

@@ -1,0 +1,192 @@
+"""Hypotheses of a kernel derivation that data decides: is the argument of a jump, a pole or a root zero at an input?
+
+Scalars that an argument reads are numbers with intervals there; kets are looked at at some points.  What cannot be
+told from 0 is 0: the value of a network keeps fluctuating at this input, however wide it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.law.hypotheses.moments import infinite_moment, tail, unestablished_moment
+from tplimits.law.hypotheses.reader import Unreadable, Value
+from tplimits.law.hypotheses.tails import Growth
+from tplimits.program.nodes.entries import axis_symbol, entries
+from tplimits.regimes.kernels.derivation.brackets import sided
+from tplimits.regimes.kernels.derivation.derivation import KernelTables
+from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second
+from tplimits.regimes.kernels.derivation.randomness import Kets
+from tplimits.regimes.kernels.derivation.reading import BodyReader, held
+from tplimits.regimes.kernels.derivation.terms import at
+from tplimits.regimes.kernels.numbers.draws import LogitDraws
+from tplimits.regimes.kernels.numbers.inputs import Inputs
+from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, union
+from tplimits.regimes.kernels.numbers.tables import Frame, Tables
+
+Array = NDArray[numpy.float64]
+#: points of random variables, and how far scalars are moved to see what depends on them
+_POINTS, _MOVE = 8, 1e-6
+#: rounding of a scalar relative to the sum of the sizes of its terms, and of the errors of its means
+_ROUNDING, _SPREADS = 1e-12, 4.0
+
+
+def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> None:
+    """NoLimitError where a limit lands on a jump, a pole or the end of a root at one of the inputs."""
+    judged = derivation.recursion.judged
+    if not (judged.pending or judged.doubts):
+        return
+    tables = _tables(derivation, inputs, constants)
+    with numpy.errstate(all="ignore"):
+        judged.settle(_Points(tables).values)
+        for position, limit in judged.doubts:
+            _second_moment(tables, position, limit)
+
+
+def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
+    """Tables of inputs with themselves; random logits by a few draws."""
+    if not (derivation.is_drawn or derivation.is_mixture):
+        return Tables(derivation, (inputs, inputs), constants)
+    draws = LogitDraws(_POINTS, 0)
+    for place in ((1, 1), (1, 2), (2, 2)):
+        draws.tables[place] = Tables(derivation, (inputs, inputs), constants, draws, place, derivation.is_mixture)
+    return draws.tables[1, 1]
+
+
+def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
+    """Refuse a vector without an established second moment at one of the inputs: its covariances are numbers now."""
+    recursion, frame = tables.derivation.recursion, tables.frame(1, 1)
+    read: dict[Expr, Labelled] = {}
+
+    def recorded(expr: Expr) -> Expr | None:
+        read.setdefault(expr, frame.value(expr))
+        return None
+
+    kets = Kets(recursion, recorded)
+    tail(kets.written(limit), kets)  # to see what it reads
+    labels = union(read.values())
+    arrays = numpy.broadcast_arrays(*(v.at(labels) for v in read.values())) if read else [numpy.zeros(1)]
+    where, name = recursion.program.where(position), recursion.program[position].name
+    for row in numpy.unique(numpy.stack([a.ravel() for a in arrays], axis=1), axis=0):
+        values: dict[Expr, Expr] = {e: sympy.Float(x) for e, x in zip(read, row, strict=False)}
+        kets = Kets(recursion, values.get)
+        found = tail(kets.written(limit), kets)
+        if found.kind is Growth.INFINITE:
+            raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
+        if not found.established:
+            raise NoLimitError(unestablished_moment(where, name, found.reason))
+
+
+def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:
+    """The same for inputs that a user gave, as an EvaluationError."""
+    try:
+        for inputs in {id(side): side for side in sides}.values():
+            judge(derivation, inputs, constants)
+    except NoLimitError as error:
+        raise EvaluationError(f"no number: {error}") from None
+
+
+class _Points:
+    """Parts of bodies at all inputs and at some points of their random variables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.recursion, self.tables = tables.derivation.recursion, tables
+
+    def values(self, reader: BodyReader, expr: Expr) -> list[Value]:
+        """The worst of them: one that cannot be told from zero, where there is one."""
+        exact, scalars = self.recursion.judged.exact, self.recursion.scalars
+        limits = {e: held(self.recursion, e) for e in entries(expr) if e.source in scalars and e.source not in exact}
+        places = {e: sympy.Dummy(real=True) for e in limits}
+        body = reader.limit(expr.xreplace(places))
+        try:
+            numbers = {places[e]: self._interval(value) for e, value in limits.items()}
+            here = self._at(body, {s: v for s, (v, _) in numbers.items()})
+            spread = numpy.zeros(1)
+            for symbol, pair in numbers.items():  # one at a time: errors moved together cancel in a difference
+                others = {s: v for s, (v, _) in numbers.items()}
+                around = [
+                    self._at(body, {**others, symbol: mapped(lambda v, e, sign=sign: v + sign * e, pair)})
+                    for sign in (1.0, -1.0)
+                ]
+                spread = spread + numpy.maximum(*(abs(a - here) for a in around))
+            moved = {
+                s: mapped(lambda v, i=i: v + _MOVE * (1.3 + 0.1 * (i % 7)), [v])
+                for i, (s, (v, _)) in enumerate(numbers.items())
+            }
+            away = self._at(body, moved, _MOVE)
+        except EvaluationError as error:
+            raise Unreadable(str(error), later=True) from None
+        spread, here, away = (numpy.ravel(a) for a in numpy.broadcast_arrays(spread, here, away))
+        known = numpy.isfinite(here) & numpy.isfinite(spread)
+        found = [
+            Value(float(x), _SPREADS * float(e), bool(y != x))
+            for x, e, y in zip(here[known], spread[known], away[known], strict=True)
+        ]
+        return sorted(found, key=lambda v: not (v.moves and v.is_zero))[:1]
+
+    def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0) -> Array:
+        return _PointFrame(self.tables, places, move).value(body).array
+
+    def _interval(self, value: Expr) -> tuple[Labelled, Labelled]:
+        """A deterministic scalar at all inputs, and its error."""
+        frame, sizes = self.tables.frame(1, 1), _Sizes(self.tables)
+        found, size = frame.value(value), sizes.value(value)
+        error = mapped(lambda s: _ROUNDING * s + self.tables.error, [size])
+        return found, error
+
+
+class _Sizes(Frame):
+    """Sums of the absolute values of terms instead of sums: what rounding is relative to."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables, 1, 1)
+
+    def _compute(self, expr: Expr) -> Labelled:
+        if isinstance(expr, TableEntry):
+            table = self.tables.derivation.recursion.tables[expr.table]
+            places = dict(zip(map(axis_symbol, table.left), expr.indices, strict=False))
+            theirs = expr.indices[len(table.left) :]
+            places |= {second(axis_symbol(a)): i for a, i in zip(table.right, theirs, strict=True)}
+            return self.value(at(sided(table.definition, 1, 1), places))
+        if isinstance(expr, (Data, Moment)) or expr.is_number:
+            return mapped(numpy.abs, [super()._compute(expr)])
+        if isinstance(expr, sympy.Add):
+            return mapped(lambda *arrays: sum(arrays[1:], arrays[0]), [self.value(a) for a in expr.args])
+        if isinstance(expr, sympy.Pow) and expr.exp.is_positive:
+            return super()._compute(expr)
+        if isinstance(expr, sympy.Mul):
+            return super()._compute(expr)
+        return mapped(numpy.abs, [self.tables.frame(1, 1).value(expr)])
+
+
+class _PointFrame(Frame):
+    """Kets at points of their Gaussian variables, scalars at given numbers."""
+
+    def __init__(self, tables: Tables, places: Mapping[Symbol, Labelled], move: float) -> None:
+        super().__init__(tables, 1, 1)
+        self.places, self.move = places, move
+
+    def _compute(self, expr: Expr) -> Labelled:
+        return self.places[expr] if expr in self.places else super()._compute(expr)
+
+    def _logit(self, leaf: Of | Given) -> Labelled:
+        recursion = self.tables.derivation.recursion
+        node = leaf.node if isinstance(leaf, Of) else leaf.source
+        if not recursion.nodes[node].gaussian:
+            return self.value(recursion.opened(Of(leaf.args[0], sympy.Integer(1), *leaf.indices)))
+        ket = Of(sympy.Integer(node), sympy.Integer(1), *leaf.indices)
+        variance = recursion.inner(ket, ket)
+        size = _Sizes(self.tables).value(variance)
+        normal = numpy.random.default_rng([node, leaf.side if isinstance(leaf, Of) else 1]).standard_normal(_POINTS)
+        deviation = mapped(
+            lambda v, s: numpy.sqrt(numpy.where(v > _ROUNDING * s, v, 0.0)),
+            [self.tables.frame(1, 1).value(variance), size],
+        )
+        return mapped(
+            lambda d, g: d * g + self.move * (1.7 - 0.1 * (node % 5)), [deviation, Labelled(normal, ("point",))]
+        )

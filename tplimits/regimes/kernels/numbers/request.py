@@ -1,0 +1,150 @@
+"""What is asked of the tables of a kernel, checked and read, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.program.nodes.entries import size_symbol
+from tplimits.regimes.kernels.derivation.derivation import KernelTables
+from tplimits.regimes.kernels.derivation.leaves import SECOND
+from tplimits.regimes.kernels.numbers.inputs import Inputs, read_constants, read_inputs, same_parameters, with_sizes
+from tplimits.regimes.kernels.numbers.judged import require
+from tplimits.regimes.kernels.numbers.tables import Tables
+
+Array = NDArray[numpy.float64]
+#: the two kernels, in the order of a pair
+KERNELS = ("nngp", "ntk")
+
+
+@dataclass(frozen=True)
+class KernelPair:
+    """NNGP and NTK of two batches of inputs, shape (N1, N2, *axes, *axes); unpacks into the two arrays.
+
+    `nngp_error` and `ntk_error` are standard errors where logits are drawn.  Elsewhere they are one number, the largest
+    error bound of any single mean of the recursion, which is not carried on through later layers; 0 for closed forms.
+    """
+
+    nngp: Array
+    ntk: Array
+    nngp_error: Array | float = field(default=0.0, repr=False)
+    ntk_error: Array | float = field(default=0.0, repr=False)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.nngp, self.ntk))
+
+
+@dataclass(frozen=True)
+class NNGPAlone:
+    """The NNGP of two batches of inputs where the tangent kernel has no limit: asking for it raises NoLimitError."""
+
+    nngp: Array
+    nngp_error: Array | float = field(default=0.0, repr=False)
+    reason: str = field(default="", repr=False)
+
+    @property
+    def ntk(self) -> Array:
+        """What has no limit."""
+        raise NoLimitError(self.reason)
+
+    def __iter__(self) -> Iterator[Array]:
+        yield self.nngp
+        yield self.ntk
+
+
+@dataclass(frozen=True)
+class GramRequest:
+    """What is to be evaluated: the derivation, both batches, numbers of constants."""
+
+    derivation: KernelTables
+    one: Inputs
+    other: Inputs
+    constants: Mapping[Expr, float]
+    symmetric: bool
+    single: bool = False
+
+    @property
+    def dtype(self) -> type[numpy.floating[Any]]:
+        """Of the kernels: float32 where all data is; the recursion itself runs in double precision."""
+        return numpy.float32 if self.single else numpy.float64
+
+
+def request(
+    derivation: KernelTables, X1: Any, X2: Any, given: Mapping[str, Any], ratios: Mapping[str, float] | None
+) -> GramRequest:
+    """Check and read what a user gave."""
+    network = derivation.network
+    fixed = {
+        network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer
+    }
+    constants, sizes = read_constants(network, given, ratios, fixed)
+    one = with_sizes(network, read_inputs(network, X1, "X1", sizes), derivation.alike, derivation.infinite)
+    other = one
+    if X2 is not None:
+        other = with_sizes(network, read_inputs(network, X2, "X2", sizes), derivation.alike, derivation.infinite)
+    same_parameters(network, one, other)
+    constants |= {size_symbol(a): float(s) for a, s in one.sizes.items()}
+    constants |= {size_symbol(a + SECOND): float(s) for a, s in other.sizes.items()}
+    require(derivation, (one, other), constants)
+    return GramRequest(derivation, one, other, constants, X2 is None, _is_single(X1) and (X2 is None or _is_single(X2)))
+
+
+def _is_single(X: Any) -> bool:
+    arrays = X.values() if isinstance(X, Mapping) else [X]
+    return all(getattr(a, "dtype", None) == numpy.float32 for a in arrays)
+
+
+def refuse_mixture(derivation: KernelTables) -> None:
+    """Refuse kernels that are random."""
+    if derivation.is_mixture:
+        raise EvaluationError(
+            "with a fixed number of heads and 1/√n logits the limit is a mixture, and the kernels are random: use "
+            '.sample(X), or send the heads to infinity with tp.Kernels(infinite=("head",)).'
+        )
+
+
+def of_tables(asked: GramRequest, tables: Tables, kernels: Sequence[str] = KERNELS) -> list[Array]:
+    """Kernels of all pairs, (N1, N2, *axes, *axes) each."""
+    frame, axes = tables.frame(1, 2), asked.derivation.axes
+    order = ["input 1", "input 2", *axes, *(a + SECOND for a in axes)]
+    one, other = tables.sides
+    sizes = (one.many, other.many, *(one.sizes[a] for a in axes), *(other.sizes[a] for a in axes))
+    with numpy.errstate(all="ignore"):
+        return [numpy.broadcast_to(frame.mean(getattr(asked.derivation, k)).at(order), sizes) for k in kernels]
+
+
+def shape_of(asked: GramRequest, axes: Sequence[str] | None = None) -> tuple[int, ...]:
+    """The shape of a kernel with these output axes, or those that it keeps."""
+    axes = asked.derivation.kept if axes is None else axes
+    sides = ([asked.one.sizes[a] for a in axes], [asked.other.sizes[a] for a in axes])
+    return (asked.one.many, asked.other.many, *sides[0], *sides[1])
+
+
+def dropped(asked: GramRequest, value: Array) -> Array:
+    """The array without output axes along which outputs are independent and alike."""
+    axes = asked.derivation.axes
+    for place in reversed(range(len(axes))):
+        if axes[place] in asked.derivation.alike:
+            many = value.ndim - 2
+            value = numpy.take(numpy.take(value, 0, axis=2 + many // 2 + place), 0, axis=2 + place)
+    return value
+
+
+def refuse_infinite(
+    asked: GramRequest, kernels: Sequence[str], values: Sequence[Array], row: int = 0, column: int = 0
+) -> None:
+    """Refuse kernels that are not finite; `row` and `column` are where the arrays begin."""
+    for name, array in zip(kernels, values, strict=True):
+        if not numpy.isfinite(array).all():
+            i, j = numpy.argwhere(~numpy.isfinite(array))[0][:2]
+            raise EvaluationError(
+                f"the {name.upper()} of inputs {i + row} and {j + column} is not a finite number: a kernel of "
+                f"`{asked.derivation.network.name}` leaves the range of double precision there, or divides by zero "
+                "(a layer norm of a zero input?)."
+            )

@@ -1,0 +1,88 @@
+"""Pairs with a nearly singular law of a kinked function: found in double precision, done again in extended precision.
+
+A rounding error e in 1 − ρ² costs an angle √e.  Pairs whose data is the same are exactly singular; their determinants
+are rounding and count as zero.  On machines whose `numpy.longdouble` is a double nothing is gained: 1e-8 remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+
+from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
+from tplimits.regimes.kernels.numbers.inputs import Inputs
+from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped
+
+#: a determinant below this share of c11·c22 has lost the digits that an angle needs
+NEARLY = 1e-8
+
+#: functions whose means have a root at coinciding inputs
+KINKED = (relu, leaky_relu, maximum, minimum, step, where, sympy.Abs, sympy.sign)
+
+Flags = NDArray[numpy.bool_]
+
+
+def nearly_singular(moment: Moment, covariances: Sequence[Labelled]) -> Labelled | None:
+    """Where the law of a kinked function is nearly singular; None if nowhere."""
+    if len(covariances) != 3 or not moment.integrand.has(*KINKED):
+        return None
+    with numpy.errstate(all="ignore"):
+        found = mapped(lambda a, c, b: a * b - c * c < NEARLY * a * b, covariances)
+    return found if found.array.any() else None
+
+
+def same_data(
+    program: Program, sides: tuple[Inputs, Inputs], batch: tuple[str, str], labels: Sequence[str]
+) -> Labelled | None:
+    """Where two inputs have the same data at the running indices of a table; None if the indices do not match."""
+    axes = [x for x in labels if x not in batch]
+    first = sorted((x for x in axes if SECOND not in x), key=lambda x: program.root_axis(plain_axis(x)))
+    second = sorted((x for x in axes if SECOND in x), key=lambda x: program.root_axis(plain_axis(x)))
+    roots = [program.root_axis(plain_axis(x)) for x in first]
+    if roots != [program.root_axis(plain_axis(x)) for x in second] or len(set(roots)) < len(roots):
+        return None
+    rows = [_places(program, s, roots) for s in sides]
+    _, numbers = numpy.unique(numpy.concatenate(rows), axis=0, return_inverse=True)
+    split = len(rows[0])
+    shapes = [(s.many, *(s.sizes[r] for r in roots)) for s in sides]
+    one, other = numbers.ravel()[:split].reshape(shapes[0]), numbers.ravel()[split:].reshape(shapes[1])
+    same = mapped(numpy.equal, [Labelled(one, (batch[0], *first)), Labelled(other, (batch[1], *second))])
+    beyond = tuple(k for k, x in enumerate(same.labels) if x not in labels)  # inputs the law does not depend on
+    return Labelled(numpy.asarray(same.array.all(axis=beyond)), tuple(x for x in same.labels if x in labels))
+
+
+def _places(program: Program, inputs: Inputs, roots: Sequence[str]) -> NDArray[numpy.float64]:
+    """All data of an input at a place of some axes, (inputs × places, entries)."""
+    sizes = [inputs.sizes[r] for r in roots]
+    columns = []
+    for source, array in inputs.arrays.items():
+        mine = [program.root_axis(a) for a in program[source].axes]
+        front = [mine.index(r) + 1 for r in roots if r in mine]
+        rest = [k for k in range(1, array.ndim) if k not in front]
+        shape = [inputs.many, *(s if r in mine else 1 for r, s in zip(roots, sizes, strict=True))]
+        placed = array.transpose((0, *front, *rest)).reshape((*shape, -1))
+        columns.append(numpy.broadcast_to(placed, (inputs.many, *sizes, placed.shape[-1])))
+    return numpy.concatenate(columns, axis=-1).reshape((-1, sum(c.shape[-1] for c in columns)))
+
+
+def suspects(found: Sequence[Labelled], many: tuple[int, int]) -> Flags:
+    """The pairs of inputs (N1, N2) whose kernels use one of the flagged laws."""
+    pairs = numpy.zeros(many, dtype=numpy.bool_)
+    for flags in found:
+        inner = tuple(k for k, x in enumerate(flags.labels) if not x.startswith("input "))
+        batch = tuple(x for x in flags.labels if x.startswith("input "))
+        pairs |= Labelled(numpy.asarray(flags.array.any(axis=inner)), batch).at(("input 1", "input 2"))
+    return pairs
+
+
+def blocks(pairs: Flags) -> Iterator[tuple[NDArray[numpy.intp], NDArray[numpy.intp]]]:
+    """Rows with the same columns, and these columns."""
+    patterns, place = numpy.unique(pairs, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        if pattern.any():
+            yield numpy.flatnonzero(place.ravel() == number), numpy.flatnonzero(pattern)

@@ -1,0 +1,80 @@
+"""Outputs of an infinitely wide network in training: gradient flow and gradient descent on squared errors.
+
+With the loss 1/(2N) Σ (f(ξ_i) − y_i)² + σ²/(2N) ‖θ − θ₀‖² the outputs at test inputs are, from initial outputs f₀,
+
+    f* = f₀* + G (y − f₀),   G = Θ*ᵀ g(Θ + σ²),   g(λ) = (1 − e^(−λt/N))/λ  or  (1 − (1 − ηλ/N)^k)/λ,
+
+and f₀ is Gaussian with covariance K.  So the mean over initialisations is G y, and the covariance
+K** − G K* − K*ᵀ Gᵀ + G K Gᵀ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks
+from tplimits.regimes.kernels.regression.factor import eigen, refuse_singular
+from tplimits.regimes.kernels.regression.regression import Prediction, predicted
+from tplimits.regimes.kernels.regression.targets import Schedule, read_noise, read_schedule, read_targets
+
+Array = NDArray[numpy.float64]
+
+
+def trained(blocks: Blocks, y: Any, time: Any, steps: Any, lr: Any, noise: Any, covariance: bool) -> Prediction:
+    """The mean of f* over initialisations and its covariance, at each moment asked for."""
+    schedule, variance = read_schedule(time, steps, lr), read_noise(noise)
+    targets = read_targets(y, blocks.many(TRAIN), blocks.outputs(TRAIN))
+    values, vectors = eigen(blocks.gram("ntk", TRAIN, TRAIN), variance, "ntk")
+    reached = _reached(values, schedule, blocks.many(TRAIN), variance)
+    projected = blocks.gram("ntk", TRAIN, TEST).T @ vectors
+    means = numpy.stack([(projected * g) @ (vectors.T @ targets.matrix) for g in reached])
+    mean = targets.folded(means[0] if schedule.single else means, blocks.outputs(TEST))
+    if not covariance:
+        return Prediction(mean)
+    gains = numpy.concatenate([(projected * g) @ vectors.T for g in reached])
+    rows = projected.shape[0]
+    through = blocks.product(gains, "nngp").reshape(len(reached), rows, -1)
+    gains = gains.reshape(len(reached), rows, -1)
+    cross = gains @ blocks.gram("nngp", TRAIN, TEST)
+    spread = through @ gains.transpose(0, 2, 1)
+    spread -= cross
+    spread -= cross.transpose(0, 2, 1)
+    spread += blocks.gram("nngp", TEST, TEST)
+    spread = (spread + spread.transpose(0, 2, 1)) / 2
+    return predicted(blocks, mean, spread[0] if schedule.single else spread)
+
+
+def _reached(values: Array, schedule: Schedule, many: int, noise: float) -> list[Array]:
+    """g(λ) at each moment."""
+    rates = values / many
+    if schedule.lr is not None:
+        bound = 2 / rates[-1] if rates[-1] > 0 else math.inf
+        if schedule.lr > bound * (1 + 1e-12):
+            raise EvaluationError(
+                f"lr={schedule.lr:g}: gradient descent diverges above 2N/λ = {bound:.6g}, where λ = {values[-1]:.6g} "
+                f"is the largest eigenvalue of the NTK{' with the noise' if noise else ''} on the N = {many} inputs."
+            )
+        return [_divided(_descended(schedule.lr * rates, k), values, schedule.lr * k / many) for k in schedule.moments]
+    if math.inf in schedule.moments:
+        refuse_singular(values, noise, "ntk")
+    with numpy.errstate(over="ignore"):
+        return [_divided(-numpy.expm1(-rates * t), values, t / many) for t in schedule.moments]
+
+
+def _descended(step: Array, k: float) -> Array:
+    """1 − (1 − step)^k for steps in [0, 2]."""
+    small = step < 1
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        accurate = -numpy.expm1(k * numpy.log1p(-numpy.where(small, step, 0.0)))
+    result: Array = numpy.where(small, accurate, 1 - numpy.power(1 - step, k))
+    return result
+
+
+def _divided(reached: Array, values: Array, slope: float) -> Array:
+    """reached/λ, and its limit where λ = 0."""
+    return numpy.divide(reached, values, out=numpy.full_like(values, slope), where=values > 0)

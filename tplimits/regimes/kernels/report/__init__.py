@@ -1,0 +1,1 @@
+"""Kernels as text, LaTeX, and an outline that repeats layers once."""

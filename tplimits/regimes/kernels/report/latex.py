@@ -1,0 +1,258 @@
+"""A kernel limit in LaTeX (amsmath)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import sympy
+from sympy import Expr, Symbol
+from sympy.printing.precedence import PRECEDENCE
+
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup
+from tplimits.program.nodes.kinds import Avg, MatMul
+from tplimits.regimes.kernels.derivation.closing import MeanFunction
+from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
+from tplimits.regimes.kernels.report.labels import Title
+from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
+from tplimits.report.latex_names import name
+
+_SIGNS = {
+    "ᵀ": r"^{\top}",
+    "⟨": r"\langle ",
+    "⟩": r"\rangle ",
+    "·": r"\cdot ",
+    "Σ": r"\sum ",
+    "*": r"\,",
+    " ": r"\,",
+    "′": "'",
+}
+
+
+def label(text: str) -> str:
+    r"""The name of a vector, which may be an expression in names.
+
+    >>> print(label("x1"), label("Wᵀ x2"), label("relu(_27)"))
+    x_{1} W^{\top}\,x_{2} \mathrm{relu}(x_{(27)})
+    """
+    if text.startswith("(") and text.endswith(")^"):
+        return rf"\widehat{{{label(text[1:-2])}}}"
+    root = re.match(r"√(\w+) ", text)
+    if root:
+        return rf"\sqrt{{{name(root[1])}}}\,{label(text[root.end() :])}"
+    if re.fullmatch(r"[^\W₀-₉ᵀΣ]+(?:[.#^]\w+)*", text):
+        return name(text)
+    shown = []
+    for token in re.findall(r"[₀-₉]+|(?:(?![₀-₉ᵀΣ])\w)+(?:[.#](?:(?![₀-₉ᵀ])\w)+)*|.", text):
+        if re.fullmatch(r"[₀-₉]+", token):
+            shown.append("{}_{" + "".join(chr(ord(c) - ord("₀") + ord("0")) for c in token) + "}")
+        elif token in _SIGNS:
+            shown.append(_SIGNS[token])
+        else:
+            shown.append(token if token in "()+-/,=[]" else name(token))
+    return "".join(shown)
+
+
+def _kind(title: Title) -> str:
+    return {"K": "K", "Θ": r"\Theta", "E": r"\operatorname{E}"}.get(title.kind, "")
+
+
+def title_latex(title: Title) -> str:
+    """K_{x}^{(ℓ)}."""
+    above = f"^{{({title.layer.replace('ℓ', chr(92) + 'ell')})}}" if title.layer else ""
+    if not title.kind:
+        shown = label(title.vectors)
+        return rf"{{{shown}}}{above}" if above else shown
+    below = f"_{{{label(title.vectors)}}}" if title.vectors else ""
+    return _kind(title) + below + above
+
+
+class Printer(FormulaPrinter):
+    """Entries of tables, of data and of logits in the names of the program."""
+
+    def __init__(self, outline: Outline) -> None:
+        super().__init__()
+        self._outline = outline
+        first = name(outline.input)
+        self._inputs = {1: first, 2: _primed(first)}
+        self.pair = ", ".join(self._inputs.values())
+
+    def at(self, shown: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
+        """A quantity at inputs and indices."""
+        below = f"_{{{','.join(map(self._print, indices))}}}" if indices else ""
+        return rf"{shown}({', '.join(self._inputs[s] for s in sides)}){below}"
+
+    def _print_TableEntry(self, expr: TableEntry) -> str:
+        single = self._outline.is_single(expr.table)
+        return self.at(
+            title_latex(self._outline.titles[expr.table]), expr.sides[:1] if single else expr.sides, expr.indices
+        )
+
+    def _print_Of(self, expr: Of) -> str:
+        return self.at(rf"|{label(self._outline.titles.labels.of_node(expr.node))}\rangle ", (expr.side,), expr.indices)
+
+    def _print_Given(self, expr: Data) -> str:
+        return self.at(
+            rf"|{label(self._outline.titles.labels.of_node(expr.source))}\rangle ", (expr.side,), expr.indices
+        )
+
+    def _print_Data(self, expr: Data) -> str:
+        shown = name(self._outline.derivation.network[expr.source].name)
+        shown = _primed(shown) if expr.side == 2 else shown
+        return f"{{{shown}}}_{{{','.join(map(self._print, expr.indices))}}}" if expr.indices else shown
+
+    def _print_Kron(self, expr: Kron) -> str:
+        return rf"\delta_{{{','.join(map(self._print, expr.args))}}}"
+
+    def _print_AxisSum(self, expr: AxisSum) -> str:
+        inside = self._print(expr.summand)
+        inside = rf"\left({inside}\right)" if isinstance(expr.summand, sympy.Add) else inside
+        axis = name(expr.axis.rstrip("′"))
+        return rf"\sum_{{{self._print(expr.bound)} \in {_primed(axis) if expr.axis.endswith('′') else axis}}} {inside}"
+
+    def parenthesize(self, item: Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
+        shown = str(super().parenthesize(item, level, is_neg, strict))
+        powered = isinstance(item, AxisSum) and level >= PRECEDENCE["Pow"]
+        return rf"\left({shown}\right)" if powered else shown
+
+    def _needs_mul_brackets(self, expr: Expr, first: bool = False, last: bool = False) -> bool:
+        summed = isinstance(expr, AxisSum) and not last
+        return summed or bool(super()._needs_mul_brackets(expr, first, last))
+
+    def _print_DrawMean(self, expr: DrawMean) -> str:
+        return rf"\operatorname{{E}}\left[{self._print(expr.product)}\right]"
+
+    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
+        return rf"\mathrm{{array}}_{{{expr.array}}}[{','.join(map(self._print, expr.indices))}]"
+
+    def _print_Lookup(self, expr: Lookup) -> str:
+        return rf"\mathrm{{table}}_{{{expr.table}}}[{','.join(map(self._print, expr.indices))}]"
+
+    def _print_Symbol(self, expr: Symbol, style: str = "plain") -> str:
+        if expr.name.startswith("|") and expr.name.endswith("|"):
+            axis = expr.name[1:-1]
+            shown = name(axis.rstrip("′"))
+            return rf"|{_primed(shown) if axis.endswith('′') else shown}|"
+        if expr.name.endswith("′"):
+            return _primed(name(expr.name[:-1]))
+        return decimal(expr.name) or name(expr.name)
+
+    def _print_Function(self, expr: Expr, exp: str | None = None) -> str:
+        head = type(expr).__name__
+        if head not in self._outline.means.values():
+            return super()._print_Function(expr, exp)
+        power = f"^{{{exp}}}" if exp is not None else ""
+        return rf"{mean_name(head)}{power}\left({', '.join(map(self._print, expr.args))}\right)"
+
+    # SymPy prints some functions by methods of their own, which are looked up by name
+    _print_tanh = _print_sin = _print_cos = _print_log = _print_sign = _print_DiracDelta = _print_Function
+    _print_erf = _print_erfc = _print_asin = _print_acos = _print_atan = _print_Function
+
+    def equation(self, equation: Equation) -> Formula:
+        """One definition."""
+        left = self.at(title_latex(equation.title), (1, 2)[: equation.inputs], equation.indices)
+        return Formula(left, "=", self.addends(equation.right))
+
+    def mean(self, named: NamedMean) -> Iterator[Formula]:
+        """A named mean with its law, and its closed form."""
+        function = named.function
+        arguments = ", ".join(map(self._print, function.arguments))
+        left = rf"{mean_name(named.name)}({arguments})"
+        yield Formula(
+            left, "=", (rf"\operatorname{{E}}\left[{self.doprint(function.integrand)}\right],", self._law(function))
+        )
+        if named.closed is not None:
+            first, *others = self.addends(named.closed)
+            yield Formula("{}", "=", (first, *others))
+
+    def _law(self, function: MeanFunction) -> str:
+        variables = ", ".join(map(self._print, function.variables))
+        size = range(len(function.variables))
+        if len(size) == 1:
+            return rf"\quad {variables} \sim \mathcal{{N}}\left(0, {self._print(function.covariance(0, 0))}\right)"
+        rows = (" & ".join(self._print(function.covariance(i, j)) for j in size) for i in size)
+        matrix = r"\begin{pmatrix} " + r" \\ ".join(rows) + r" \end{pmatrix}"
+        return rf"\quad ({variables}) \sim \mathcal{{N}}\left(0, {matrix}\right)"
+
+
+class _Body(FormulaPrinter):
+    """Instructions without indices, anonymous vectors written out."""
+
+    def __init__(self, outline: Outline) -> None:
+        super().__init__()
+        self._program, self._labels = outline.derivation.network, outline.titles.labels
+
+    def instruction(self, position: int) -> str:
+        """The right-hand side of an instruction."""
+        s = self._program[position]
+        if isinstance(s, Avg):
+            return rf"\left\langle {self.doprint(s.operand)}\right\rangle "
+        body = getattr(s, "body", None)
+        return label(self._labels.written(position, inline=False)) if body is None else self.doprint(body)
+
+    def _print_Entry(self, expr: Entry) -> str:
+        s = self._program[expr.source]
+        if not s.name.startswith("_"):
+            return name(s.name)
+        shown = self.instruction(expr.source)
+        return shown if isinstance(s, (Avg, MatMul)) else rf"\left({shown}\right)"
+
+    def _print_AxisSum(self, expr: AxisSum) -> str:
+        return rf"\sum_{{{name(expr.axis)}}} {self._print(expr.summand)}"
+
+    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
+        return rf"\mathrm{{array}}_{{{expr.array}}}"
+
+    def _print_Lookup(self, expr: Lookup) -> str:
+        return rf"\mathrm{{table}}_{{{expr.table}}}"
+
+    def _print_Symbol(self, expr: Symbol, style: str = "plain") -> str:
+        return decimal(expr.name) or name(expr.name)
+
+
+def mean_name(text: str) -> str:
+    r"""The name of a mean.
+
+    >>> print(mean_name("κ_relu"), mean_name("κ_relu′"), mean_name("φ2"))
+    \kappa_{\mathrm{relu}} \kappa_{\mathrm{relu}'} \varphi_{2}
+    """
+    stem, _, below = text.partition("_")
+    if not below:
+        return name(text).replace(r"\phi", r"\varphi")
+    inside = name(below.rstrip("′")) + "'" * below.count("′")
+    return rf"{name(stem)}_{{{inside}}}"
+
+
+def _primed(shown: str) -> str:
+    return f"{shown}'" if re.fullmatch(r"\\?\w+", shown) else f"{{{shown}}}'"
+
+
+def formulas(outline: Outline) -> list[Formula]:
+    """Tables in order, the two kernels, named means, logits and anonymous names."""
+    printer = Printer(outline)
+    rows: list[Formula] = []
+    for item in outline.items:
+        if isinstance(item, Layers):
+            starts = "".join(rf",\quad {title_latex(a)} = {title_latex(b)}" for a, b in item.before)
+            rows.append(Formula(r"\ell", "=", (rf"{item.first}, \ldots, {item.last}{starts}:",)))
+            rows += [printer.equation(e) for e in item.equations]
+        else:
+            rows.append(printer.equation(item))
+    for named in outline.named_means:
+        rows += printer.mean(named)
+    for logit in outline.logits:
+        left = printer.at(rf"\mathrm{{Cov}}\,|{label(logit.name)}\rangle ", (1, 2), logit.indices)
+        rows.append(Formula(left, "=", printer.addends(logit.covariance)))
+    network, body = outline.derivation.network, _Body(outline)
+    return [*rows, *(Formula(name(network[p].name), "=", (body.instruction(p),)) for p in outline.legend())]
+
+
+def kernel_limit(outline: Outline) -> str:
+    """The limit as an align* environment."""
+    return environment(formulas(outline), "align*")
+
+
+def notebook(outline: Outline) -> str:
+    """The limit for MathJax and KaTeX, which want dollars around an aligned environment."""
+    return f"$$\n{environment(formulas(outline), 'aligned')}\n$$"

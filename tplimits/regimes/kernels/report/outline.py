@@ -1,0 +1,280 @@
+"""The recursion of a kernel limit as a report shows it: equations, repeated layers once, means by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import sympy
+from sympy import Expr, Function, Symbol
+
+from tplimits.program.nodes.entries import AxisSum, Entry, axis_symbol, size_symbol
+from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form, mean_function
+from tplimits.regimes.kernels.derivation.derivation import KernelTables
+from tplimits.regimes.kernels.derivation.leaves import (
+    SECOND,
+    DrawMean,
+    Moment,
+    Of,
+    TableEntry,
+    is_index,
+    plain_axis,
+    second,
+    side_of,
+)
+from tplimits.regimes.kernels.derivation.nodes import KernelTable
+from tplimits.regimes.kernels.report.labels import Title, Titles
+from tplimits.regimes.kernels.report.repetition import Repetitions, Run
+from tplimits.report.text import shown
+
+_FREE, _BOUND = "abcefgh", "ijklmpqrs"
+#: closed forms with more operations than this are not shown
+_CLOSED_UP_TO = 90
+
+
+@dataclass(frozen=True)
+class Equation:
+    """Title(inputs)[indices] = right; `inputs` 1 or 2, `nodes` those whose bracket or mean it is."""
+
+    title: Title
+    inputs: int
+    indices: tuple[Symbol, ...]
+    right: Expr
+    nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Equations for layers ℓ = first … last, with what stands for the layer before."""
+
+    first: int
+    last: int
+    before: tuple[tuple[Title, Title], ...]
+    equations: tuple[Equation, ...]
+
+
+@dataclass(frozen=True)
+class NamedMean:
+    """A mean that formulas refer to by name, with its closed form if there is one."""
+
+    name: str
+    function: MeanFunction
+    closed: Expr | None
+    rows: tuple[str, ...]
+    too_long: bool = False
+
+
+@dataclass(frozen=True)
+class Logit:
+    """A vector of random logits: centred Gaussian with a covariance."""
+
+    name: str
+    indices: tuple[Symbol, ...]
+    covariance: Expr
+
+
+class Outline:
+    """Everything a report of a kernel limit shows, in order."""
+
+    def __init__(self, derivation: KernelTables) -> None:
+        self.derivation = derivation
+        self.repetitions = Repetitions(derivation.tables, derivation.needed)
+        self.titles = Titles(derivation, self.repetitions)
+        self.means: dict[MeanFunction, str] = {}
+        inputs = [derivation.network[p].name for p in derivation.network.inputs]
+        self.input = inputs[0] if len(inputs) == 1 else "ξ"
+        self.letters = self._letters()
+
+    def _letters(self) -> dict[str, str]:
+        """A letter for the running index of each finite axis."""
+        axes = dict.fromkeys(a for t in self.derivation.tables for a in (*t.left, *t.right))
+        axes |= dict.fromkeys(self.derivation.axes)
+        pool = iter([c for c in _FREE if c not in axes] + [f"a{i}" for i in range(1, 50)])
+        return {a: next(pool) for a in axes}
+
+    # -- equations ----------------------------------------------------------------------------
+
+    @cached_property
+    def items(self) -> tuple[Equation | Layers, ...]:
+        """Tables in order of evaluation, then the two kernels; the NNGP alone where the tangent kernel has no limit."""
+        found: list[Equation | Layers] = []
+        layers = {t: run for run in reversed(self.repetitions.runs) for t in run.places()}
+        done: set[int] = set()
+        final = self._written_last(layers)
+        for table in self.derivation.needed:
+            run = layers.get(table.number)
+            if run is None:
+                if table.number not in final:
+                    found.append(self.equation(table))
+            elif run.number not in done and table.number in _own(run, layers):
+                done.add(run.number)
+                found.append(self._layers(run))
+        kernels = ("K",) if self.derivation.no_ntk else ("K", "Θ")
+        return (*found, *(self._kernel(kind, final) for kind in kernels))
+
+    def _written_last(self, layers: dict[int, Run]) -> set[int]:
+        """Tables that are one of the two kernels and nothing else."""
+        used = [e.table for t in self.derivation.needed for e in t.definition.atoms(TableEntry)]
+        ends = {k.table for k in (self.derivation.nngp, self.derivation.ntk) if isinstance(k, TableEntry)}
+        both = self.derivation.nngp == self.derivation.ntk
+        return set() if both else {t for t in ends if t not in used and t not in layers}
+
+    def equation(self, table: KernelTable) -> Equation:
+        """The definition of one table."""
+        return self._equation(self.titles[table.number], table, table.definition)
+
+    def _equation(self, title: Title, table: KernelTable, definition: Expr) -> Equation:
+        places = (*map(axis_symbol, table.left), *(second(axis_symbol(a)) for a in table.right))
+        return Equation(
+            title, 1 if table.single else 2, tuple(map(self._index, places)), self.displayed(definition), table.nodes
+        )
+
+    def is_single(self, number: int) -> bool:
+        """Whether a table, or the tables that a mark stands for, are of one input."""
+        mark = self.repetitions.marks.get(number)
+        if mark is not None:
+            number = self.repetitions.runs[mark.run].layers[-1][mark.slot]
+        return self.derivation.tables[number].single
+
+    def _layers(self, run: Run) -> Layers:
+        tables = [self.derivation.tables[t] for t in run.layers[-1]]
+        rows = [
+            self._equation(self.titles.of_slot(run.number, k), table, pattern)
+            for k, (table, pattern) in enumerate(zip(tables, run.pattern, strict=True))
+        ]
+        starts = [
+            (self.titles.of_slot(run.number, k, str(run.first - 1)), self.titles[t]) for k, t in run.before.items()
+        ]
+        return Layers(run.first, run.last, tuple(s for s in starts if s[0] != s[1]), tuple(rows))
+
+    def _kernel(self, kind: str, final: set[int]) -> Equation:
+        value = self.derivation.nngp if kind == "K" else self.derivation.ntk
+        axes = self.derivation.axes
+        places = tuple(map(self._index, (*map(axis_symbol, axes), *(second(axis_symbol(a)) for a in axes))))
+        if isinstance(value, TableEntry) and value.table in final:
+            value = self.derivation.tables[value.table].definition
+        return Equation(Title(kind, ""), 2, places, self.displayed(value))
+
+    @cached_property
+    def logits(self) -> tuple[Logit, ...]:
+        """The random logits that draws are made of."""
+        state = self.derivation.recursion
+        draws = {d for t in self.derivation.needed for d in t.definition.atoms(DrawMean)}
+        nodes = sorted({leaf.node for d in draws for leaf in d.product.atoms(Of)})
+        found = []
+        for p in nodes:
+            axes = [a for a in state.nodes[p].axes if a not in self.derivation.infinite]
+            places = (*map(axis_symbol, axes), *(second(axis_symbol(a)) for a in axes))
+            merged = {second(axis_symbol(a)): axis_symbol(a) for a in self.derivation.infinite}
+            value = state.table(p, p).xreplace(merged)
+            late = [e for e in value.atoms(TableEntry) if e.table >= len(self.derivation.tables)]
+            covariance = self.displayed(value.xreplace({e: state.tables[e.table].definition for e in late}))
+            found.append(Logit(self.titles.labels.of_node(p), tuple(map(self._index, places)), covariance))
+        return tuple(found)
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def _index(self, index: Expr) -> Symbol:
+        name = str(index)
+        axis = plain_axis(name)
+        return axis_symbol(self.letters.get(axis, axis) + ("′" if side_of(name) == 2 else ""))
+
+    def displayed(self, expr: Expr) -> Expr:
+        """A definition with letters for indices and names for means."""
+        expr = self._lettered(expr.xreplace(self._all_named(expr)), {}, (0, 0))
+        sizes = {
+            s: size_symbol(s.name[1:-1].replace(SECOND, "′")) for s in expr.atoms(Symbol) if s.name.startswith("|")
+        }
+        return expr.xreplace(sizes)
+
+    def _all_named(self, expr: Expr) -> dict[Expr, Expr]:
+        """Names for the means of an expression, in the order in which they stand there."""
+        return {m: self._named(m) for m in sympy.preorder_traversal(expr) if isinstance(m, Moment)}
+
+    def _named(self, moment: Moment) -> Expr:
+        function, arguments = mean_function(moment)
+        if function not in self.means:
+            self.means[function] = self._mean_name(function)
+        inner = [a.xreplace(self._all_named(a)) for a in arguments]
+        return Function(self.means[function], real=True)(*inner)
+
+    def _lettered(self, expr: Expr, bound: dict[Expr, Expr], depths: tuple[int, int]) -> Expr:
+        if is_index(expr):
+            return bound.get(expr) or self._index(expr)
+        if isinstance(expr, AxisSum):
+            side = side_of(str(expr.args[2]))
+            letter = axis_symbol(_BOUND[depths[side - 1] % len(_BOUND)] + ("′" if side == 2 else ""))
+            inside = (depths[0] + (side == 1), depths[1] + (side == 2))
+            summand = self._lettered(expr.summand, bound | {expr.bound: letter}, inside)
+            return AxisSum(summand, letter, Symbol(expr.axis.replace(SECOND, "′")))
+        if not expr.args or (not expr.free_symbols and not expr.has(AxisSum, TableEntry, Of, Entry)):
+            return expr
+        if isinstance(expr, Of):
+            infinite = self.derivation.infinite
+            axes = self.derivation.recursion.nodes[expr.node].axes
+            kept = [i for a, i in zip(axes, expr.indices, strict=True) if a not in infinite]
+            return Of(*expr.args[:2], *(self._lettered(i, bound, depths) for i in kept))
+        return expr.func(*(self._lettered(a, bound, depths) for a in expr.args))
+
+    # -- means --------------------------------------------------------------------------------
+
+    @cached_property
+    def _heads(self) -> list[type]:
+        bodies = (getattr(s, "body", None) for s in self.derivation.network)
+        heads = {f.func for b in bodies if b is not None for f in b.atoms(Function) if len(f.args) == 1}
+        return sorted(heads - {AxisSum}, key=lambda f: f.__name__)
+
+    def _mean_name(self, function: MeanFunction) -> str:
+        pieces = sympy.Mul.make_args(function.integrand)
+        names = {self._function_name(p) for p in pieces}
+        taken = set(self.means.values())
+        if len(names) == 1 and None not in names and len(pieces) == len(function.variables) <= 2:
+            letter = "κ" if len(pieces) == 2 else "μ"
+            name = f"{letter}_{names.pop()}"
+            if name not in taken:
+                return name
+        return next(name for i in range(1, 10**6) if (name := f"φ{i}") not in taken)
+
+    def _function_name(self, factor: Expr) -> str | None:
+        if len(factor.free_symbols) != 1:
+            return None
+        (z,) = factor.free_symbols
+        for head in self._heads:
+            derivative = head(z).diff(z)
+            if factor == derivative:
+                return f"{head.__name__}′"
+        return type(factor).__name__ if isinstance(factor, Function) and factor.args == (z,) else None
+
+    @cached_property
+    def named_means(self) -> tuple[NamedMean, ...]:
+        """The means that the equations refer to."""
+        _ = self.items, self.logits
+        return tuple(_named_mean(name, f) for f, name in self.means.items())
+
+    def legend(self) -> list[int]:
+        """The anonymous instructions whose names are shown."""
+        return self.titles.labels.legend([t.vectors for t in self.equation_titles()] + [x.name for x in self.logits])
+
+    def equation_titles(self) -> Iterator[Title]:
+        for item in self.items:
+            yield from (e.title for e in (item.equations if isinstance(item, Layers) else [item]))
+
+    def rows_used(self) -> Sequence[str]:
+        """Rows of the table of closed forms behind the named means."""
+        return list(dict.fromkeys(r for m in self.named_means for r in m.rows))
+
+
+def _own(run: Run, layers: dict[int, Run]) -> set[int]:
+    return {t for layer in run.layers for t in layer if layers.get(t) is run}
+
+
+def _named_mean(name: str, function: MeanFunction) -> NamedMean:
+    found = closed_form(function)
+    if found is None:
+        return NamedMean(name, function, None, ())
+    value, rows = found
+    closed = shown(value)
+    if closed.count_ops() > _CLOSED_UP_TO:
+        return NamedMean(name, function, None, rows, too_long=True)
+    return NamedMean(name, function, closed, rows)

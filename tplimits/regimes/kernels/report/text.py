@@ -1,0 +1,166 @@
+"""A kernel limit as a table a person reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import sympy
+from sympy import Expr
+from sympy.printing.str import StrPrinter
+
+from tplimits.program.language.render import superscript
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup
+from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
+from tplimits.regimes.kernels.report.labels import Title
+from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
+from tplimits.report.text import as_written, positive_first
+
+#: longer right-hand sides are broken between their terms
+_LINE = 110
+_BELOW = "    "
+#: and definitions of anonymous names cut
+_LEGEND = 160
+
+
+def title(shown: Title) -> str:
+    """K_x, Θ_{W x}, K_x⁽ℓ⁾."""
+    simple = re.fullmatch(r"[^\W_][\w.#]*", shown.vectors)
+    below = "" if not shown.vectors else shown.vectors if simple else f"{{{shown.vectors}}}"
+    name = shown.kind + ("_" if below and shown.kind else "") + below
+    layer = superscript(shown.layer)
+    return f"{name}⁽{layer}⁾" if layer else name
+
+
+class Printer(StrPrinter):
+    """Entries of tables, of data and of logits in the names of the program."""
+
+    def __init__(self, outline: Outline) -> None:
+        super().__init__()
+        self._outline = outline
+        self._inputs = {1: outline.input, 2: outline.input + "′"}
+        self.pair = f"{outline.input},{outline.input}′"
+
+    def doprint(self, expr: Expr) -> str:
+        return str(super().doprint(as_written(expr)))
+
+    def terms(self, expr: Expr) -> list[str]:
+        """The terms of a sum with their signs."""
+        if not isinstance(expr, sympy.Add):
+            return [self.doprint(expr)]
+        parts = [self.doprint(t) for t in self._as_ordered_terms(as_written(expr))]
+        return [parts[0], *(f"- {p[1:].strip()}" if p.startswith("-") else f"+ {p}" for p in parts[1:])]
+
+    def _as_ordered_terms(self, expr: Expr, order: str | None = None) -> list[Expr]:
+        return positive_first(super()._as_ordered_terms(expr, order))
+
+    def _at(self, name: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
+        inside = f"[{','.join(map(self._print, indices))}]" if indices else ""
+        return f"{name}({','.join(self._inputs[s] for s in sides)}){inside}"
+
+    def _print_TableEntry(self, expr: TableEntry) -> str:
+        found = self._outline.titles[expr.table]
+        single = self._outline.is_single(expr.table)
+        return self._at(title(found), expr.sides[:1] if single else expr.sides, expr.indices)
+
+    def _print_Of(self, expr: Of) -> str:
+        return self._at(self._outline.titles.labels.of_node(expr.node), (expr.side,), expr.indices)
+
+    def _print_Data(self, expr: Data) -> str:
+        name = self._outline.derivation.network[expr.source].name + ("′" if expr.side == 2 else "")
+        return f"{name}[{','.join(map(self._print, expr.indices))}]" if expr.indices else name
+
+    def _print_Given(self, expr: Data) -> str:
+        return self._at(self._outline.titles.labels.of_node(expr.source), (expr.side,), expr.indices)
+
+    def _print_Kron(self, expr: Kron) -> str:
+        return f"δ[{','.join(map(self._print, expr.args))}]"
+
+    def _print_AxisSum(self, expr: AxisSum) -> str:
+        inside = self._print(expr.summand)
+        return f"Σ_{{{self._print(expr.bound)}∈{expr.axis}}}({inside})"
+
+    def _print_DrawMean(self, expr: DrawMean) -> str:
+        return f"E[{self._print(expr.product)}]"
+
+    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
+        return f"array{expr.array}[{','.join(map(self._print, expr.indices))}]"
+
+    def _print_Lookup(self, expr: Lookup) -> str:
+        return f"table{expr.table}[{','.join(map(self._print, expr.indices))}]"
+
+    def left(self, equation: Equation) -> str:
+        """The left-hand side of an equation."""
+        return self._at(title(equation.title), (1, 2)[: equation.inputs], equation.indices)
+
+    def equation(self, equation: Equation) -> Iterator[str]:
+        """Lines of an equation."""
+        lines = [f"{self.left(equation)} ="]
+        for term in self.terms(equation.right):
+            if len(lines[-1]) + len(term) > _LINE and not lines[-1].endswith(" ="):
+                lines.append(_BELOW)
+            lines[-1] += f" {term}"
+        yield from lines
+
+
+def _mean(named: NamedMean) -> str:
+    function = named.function
+    variables = function.variables
+    z = variables[0] if len(variables) == 1 else f"({', '.join(map(str, variables))})"
+    rows = [[function.covariance(i, j) for j in range(len(variables))] for i in range(len(variables))]
+    law = f"{rows[0][0]}" if len(rows) == 1 else "[" + "; ".join(" ".join(map(str, row)) for row in rows) + "]"
+    arguments = ", ".join(map(str, function.arguments))
+    integrand = StrPrinter().doprint(as_written(function.integrand))
+    text = f"{named.name}({arguments}) = E[{integrand}], {z} ~ N(0, {law})"
+    if named.closed is None:
+        return text + ("; a closed form is known" if named.too_long else "")
+    return f"{text}\n{_BELOW}= {StrPrinter().doprint(named.closed)}"
+
+
+def kernel_limit(outline: Outline) -> str:
+    """Tables in order, the two kernels, means by name, what anonymous names stand for."""
+    printer = Printer(outline)
+    network = outline.derivation.network
+    trained = ", ".join(outline.derivation.trained) or "nothing"
+    of = f"tangent kernel Θ of {_shortened(trained)}"
+    lines = [f"kernels of {network.name}: NNGP K, {of}"]
+    if outline.derivation.no_ntk:
+        lines = [f"kernels of {network.name}: NNGP K, and no {of}: {outline.derivation.no_ntk}"]
+    for item in outline.items:
+        if isinstance(item, Layers):
+            lines.append(f"  for ℓ = {item.first}, …, {item.last}:" + _starts(item))
+            lines += [f"    {line}" for e in item.equations for line in printer.equation(e)]
+        else:
+            lines += [f"  {line}" for line in printer.equation(item)]
+    where = [_mean(m).replace("\n", "\n    ") for m in outline.named_means]
+    for logit in outline.logits:
+        covariance = printer.doprint(logit.covariance)
+        lines_of = ",".join(map(str, logit.indices))
+        where.append(f"E[…] over {logit.name} ~ N(0, C), C({printer.pair})[{lines_of}] = {covariance}")
+    for position in outline.legend():
+        text = outline.titles.labels.written(position, inline=True)
+        where.append(
+            f"{outline.derivation.network[position].name} = {text if len(text) <= _LEGEND else text[:_LEGEND] + ' …'}"
+        )
+    if outline.letters and any(map(_has_letters, _equations(outline))):
+        where.append("indices: " + ", ".join(f"{c} over {axis}" for axis, c in outline.letters.items()))
+    return "\n".join([*lines, *(["where"] if where else []), *(f"  {w}" for w in where)])
+
+
+def _equations(outline: Outline) -> Iterator[Equation]:
+    for item in outline.items:
+        yield from item.equations if isinstance(item, Layers) else [item]
+
+
+def _has_letters(equation: Equation) -> bool:
+    return bool(equation.indices)
+
+
+def _starts(layers: Layers) -> str:
+    if not layers.before:
+        return ""
+    return " from " + ", ".join(f"{title(a)} = {title(b)}" for a, b in layers.before)
+
+
+def _shortened(names: str) -> str:
+    return names if len(names) <= 100 else f"all {names.count(',') + 1} parameters"

@@ -1,0 +1,19 @@
+"""All regimes, in reading order: the one list that a new one is added to."""
+
+from __future__ import annotations
+
+from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
+from tplimits.regimes.kernels.limit import KernelLimit, Kernels
+from tplimits.regimes.protocol import Limit, Regime
+from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
+from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
+from tplimits.regimes.width.limit import Width, WidthLimit
+
+#: what derive() takes, and what it gives back for each
+REGIMES: tuple[tuple[type[Regime], type[Limit]], ...] = (
+    (Width, WidthLimit),
+    (Proportional, CovarianceSDE),
+    (Kernels, KernelLimit),
+    (MaximalUpdate, MaximalLimit),
+    (NeuralTangent, TangentLimit),
+)

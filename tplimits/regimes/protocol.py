@@ -1,0 +1,108 @@
+"""What a regime offers; derive(), check() and the commands know no more of it than what stands here.
+
+A new regime is a folder with two classes, a value that users give to derive() and its limit, and a line in
+`tplimits.regimes.known`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from tplimits.law.kets import Step
+from tplimits.program.nodes.program import Program
+from tplimits.sampling.sampling import Given, Sampling
+
+if TYPE_CHECKING:
+    from tplimits.sampling.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class CheckAsked:
+    """A check of a limit: how to sample, what is given, the user's own claims, and keywords of the limit's own."""
+
+    sampling: Sampling
+    given: Given
+    claims: Mapping[str, Any] | None
+    own: Mapping[str, Any]
+
+    @property
+    def numbers(self) -> Given:
+        """What is given to the networks: without `draws`, which is for the limit's own numbers."""
+        constants = {name: value for name, value in self.given.constants.items() if name != "draws"}
+        return Given(constants, self.given.ratios)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Numbers as a terminal shows them: texts, or a table with a head."""
+
+    texts: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+class Regime(Protocol):
+    """A way for sizes to go to infinity: what a user gives to derive()."""
+
+    #: its name in every stage and on the command line, and one that commands took before
+    word: ClassVar[str]
+    formerly: ClassVar[str | None]
+    #: what it is a limit of: "program", "block" or "network"
+    takes: ClassVar[str]
+    #: its fields that the command line sets
+    options: ClassVar[tuple[str, ...]]
+    #: arguments of its limit's `evaluate` that the command line gives; None: it has no such numbers
+    inputs: ClassVar[tuple[str, ...] | None]
+
+    def derive(self, program: Program) -> Limit:
+        """The limit; ProgramError for fields that make no sense, NoLimitError where a hypothesis fails."""
+
+
+class Numbered(Protocol):
+    """A limit with numbers of its own."""
+
+    @property
+    def program(self) -> Program:
+        """What it is the limit of."""
+
+    @property
+    def evaluate(self) -> Any:
+        """The method that gives numbers with errors."""
+
+    def shown(self, numbers: Any) -> Shown:
+        """What `evaluate` gave, for a terminal."""
+
+    def numbers_document(self, numbers: Any) -> str:
+        """The same as JSON for other programs to read."""
+
+
+class Limit(Protocol):
+    """What derive() gives: it prints, exports, evaluates, and can be checked against finite width."""
+
+    #: keywords of check() that this limit takes beside those of all
+    check_keywords: ClassVar[tuple[str, ...]]
+
+    @property
+    def program(self) -> Program:
+        """What it is the limit of."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation."""
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath)."""
+
+    def citation(self) -> str:
+        """BibTeX of what was used."""
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """Its claims, or the user's, against finite width."""
+
+    def page(self) -> str:
+        """One HTML file with everything."""
+
+    def document(self) -> str:
+        """JSON for other programs to read."""

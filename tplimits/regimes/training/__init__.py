@@ -1,0 +1,1 @@
+"""Training at infinite width: feature learning, and the operator regime."""

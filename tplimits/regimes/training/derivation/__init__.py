@@ -1,0 +1,1 @@
+"""Recursions of networks in training, and the operator of an optimizer."""

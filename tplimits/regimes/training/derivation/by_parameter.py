@@ -1,0 +1,50 @@
+"""Optimizers and decays that are one for all parameters or given by name, the same in both regimes of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sympy import Expr
+
+from tplimits.errors import ProgramError
+from tplimits.program.nodes.given import exact_number
+from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.recursion import Optimizer
+
+
+def optimizers(network: Program, names: tuple[str, ...], given: Any, regime: str) -> dict[str, Optimizer]:
+    """An optimizer for every parameter; ProgramError for what is none."""
+    found = _by_name(network, names, given, f"{regime}(optimizer={{…}})", Optimizer)
+    for name, optimizer in found.items():
+        if not isinstance(optimizer, Optimizer):
+            raise ProgramError(f"{regime}: {optimizer!r} for `{name}` is no optimizer; give one such as tp.Adam().")
+    return found
+
+
+def decays(network: Program, names: tuple[str, ...], given: Any, regime: str) -> dict[str, Expr]:
+    """An exact decay for every parameter; ProgramError unless 0 ≤ λ < 1."""
+    found = _by_name(network, names, given, f"{regime}(weight_decay={{…}})", object)
+    return {name: _decay(name, value) for name, value in found.items()}
+
+
+def _by_name(network: Program, names: tuple[str, ...], given: Any, where: str, kind: type) -> dict[str, Any]:
+    """One value for every parameter, from one value for all or from a mapping that names them all."""
+    if not isinstance(given, Mapping) or (kind is not object and isinstance(given, kind)):
+        return dict.fromkeys(names, given)
+    if set(given) != set(names):
+        wrong = sorted(map(str, set(given) ^ set(names)))[0]
+        what = "is not given" if wrong in names else "is no parameter"
+        raise ProgramError(
+            f"{where}: `{wrong}` {what}; the parameters of `{network.name}` that are trained are {', '.join(names)}."
+        )
+    return {name: given[name] for name in names}
+
+
+def _decay(name: str, value: Any) -> Expr:
+    number = exact_number("weight_decay", value, ProgramError)
+    if number.is_negative or not number < 1:
+        raise ProgramError(
+            f"weight_decay={value!r} for `{name}`: a step keeps 1 − weight_decay; give 0 or more, below 1."
+        )
+    return number

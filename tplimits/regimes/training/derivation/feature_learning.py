@@ -1,0 +1,115 @@
+"""The feature-learning limit of a network in training (Yang & Littwin, Thms 2.5.2, 2.7.1, 2.9.25).
+
+In the maximal update parametrization every vector of every step has a ket and every matrix is an operator:
+
+    f_t = ⟨1|x_t⟩ + shift_t,   χ_t = ε_t(f_t),   forward and backward as in the network with |W_t|,
+    |v_{t+1}⟩ = (1 − λ)|v_t⟩ − η Q_t(Σ χ_s |dv_s⟩, s ≤ t)
+    |W_{t+1}| = (1 − λ)|W_t| − η Q_t(Σ_{h=Wx} |dh_s⟩_{χ_s}⟨x_s| + Σ_{h=Wᵀz} |z_s⟩_{χ_s}⟨dh_s|, s ≤ t)
+     c_{t+1}  = (1 − λ) c_t − η Q_t(Σ χ_s dc_s, s ≤ t)
+
+with sums over inputs, outputs and uses inside Q.  Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2), ν_t a norm
+of Q_t or of the weights (`tplimits.regimes.training.derivation.norms`); Adafactor's Q_t has kets of its own, the
+means of squared gradients over rows and over columns (Sec. 2.10.3).  Hypotheses: the network has a limit at order 1,
+without √n anywhere; Q is pseudo-Lipschitz (what an optimizer loses of this is remarked).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import networkx
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.state import in_widths_of_n
+from tplimits.program.network.differentiate import partials
+from tplimits.program.network.network import parameters
+from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.entries import NO_NEURON, axis_symbol, entries
+from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.regimes.training.derivation import by_parameter
+
+
+@dataclass(frozen=True)
+class MaximalRecursion:
+    """A network with its gradients, and for every parameter an update function and a decay."""
+
+    network: Program
+    optimizers: Mapping[str, Optimizer] = field(hash=False)
+    weight_decay: Mapping[str, Expr] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        for name in ("optimizers", "weight_decay"):
+            object.__setattr__(self, name, FrozenDict(getattr(self, name)))
+
+    @cached_property
+    def total(self) -> TotalProgram:
+        """Forward and backward."""
+        return TotalProgram(self.network)
+
+    @cached_property
+    def lost(self) -> tuple[str, ...]:
+        """Hypotheses that the optimizers lose."""
+        found = {f"{o}: {o.lost_hypothesis}" for o in self.optimizers.values() if o.lost_hypothesis}
+        return tuple(sorted(found))
+
+
+def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> MaximalRecursion:
+    """The recursion of a network, its hypotheses checked.
+
+    Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network, and
+    where gradients cross a jump of a vector.
+    """
+    names = parameters(network)
+    optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
+    exact = by_parameter.decays(network, names, weight_decay, "tp.MaximalUpdate")
+    for position, s in enumerate(network):
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            _refuse_growth(network, position, s.body)
+    _refuse_jumps(network)
+    return MaximalRecursion(network, optimizers, exact)
+
+
+def _refuse_growth(network: Program, position: int, body: Expr) -> None:
+    """NoLimitError where a power of a width stays that grows."""
+    try:
+        at_infinity(in_widths_of_n(body, network))
+    except ValueError as error:
+        raise NoLimitError(
+            f"{network.where(position)} grows with the width ({error}): in the feature-learning limit every scalar is "
+            "of order 1, and gradients through fluctuations such as √n ⟨q k⟩ diverge. Average without the power, as "
+            "attention with logits q·k/d does."
+        ) from None
+
+
+def _refuse_jumps(network: Program) -> None:
+    """NoLimitError where a gradient has to pass a jump that some neurons stand close to at any width.
+
+    Jumps of scalars are passed at their limits, where their derivative is zero or the limit lands on them.
+    """
+    axes = map("jump{}".format, itertools.count())
+    used = set(network.returns).union(*(networkx.ancestors(network.graph, p) for p in network.returns))
+    for position in sorted(used):
+        s = network[position]
+        if not (isinstance(s, (OuterNonlin, ScalarNonlin)) and s.body.has(*JUMPS)):
+            continue
+        for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
+            for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):
+                if any(e.neuron != NO_NEURON for e in entries(delta)):
+                    crossing = delta.args[0].xreplace({e: Symbol(network[e.source].name) for e in entries(delta)})
+                    raise NoLimitError(
+                        f"{network.where(position)} jumps where `{crossing}` crosses 0, at neurons "
+                        "of which some are close to it at any width: its derivative is a delta, and features behind "
+                        "it have no gradient (hypothesis of Thm 2.9.25: activations with derivatives that are "
+                        "pseudo-Lipschitz). Use a continuous function, such as tanh in place of sign."
+                    )

@@ -1,0 +1,110 @@
+"""The kernel of sign descent with one training input in a batch (Yang & Littwin, Sec. 2.4.4, indices put right).
+
+sign(χ dz_α x_β) is a product of signs, so that 𝒦 = sign(χ) K_sign with, b the trained and a the evaluated input,
+
+    K_sign(b, a) = Σ_W E[sign(dz^b) dz^a] E[sign(x^b) x^a] + Σ_v E|dv| dv^a sign(dv^b).
+
+It is not symmetric.  A matrix with several uses has no such product: the sign of a sum is no product of signs.
+"""
+
+from __future__ import annotations
+
+import sympy
+from sympy import Expr, Integer, S, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.law.state import width_ratio
+from tplimits.program.network.backward import Use
+from tplimits.program.network.growing import Growing
+from tplimits.program.network.tangent import Tangent
+from tplimits.program.nodes.entries import Entry, axis_symbol
+from tplimits.program.nodes.functions import relu, step
+from tplimits.program.nodes.kinds import OuterNonlin
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.kernels.derivation.derivation import KernelTables
+from tplimits.regimes.kernels.derivation.leaves import Of
+from tplimits.regimes.kernels.derivation.recursion import Recursion
+from tplimits.regimes.kernels.derivation.terms import axis_sum
+from tplimits.regimes.training.derivation.operator import TangentOperator
+
+#: functions with the sign of their argument
+_ODD = (sympy.tanh, sympy.erf)
+
+
+def sign_kernel(operator: TangentOperator) -> KernelTables:
+    """K_sign as a kernel from the trained to the evaluated input, without output biases.
+
+    Raises NoLimitError for a parameter that is used more than once, and for a network with several outputs.
+    """
+    if operator.network[operator.network.returns[0]].axes:
+        raise NoLimitError(f"`{operator.network.name}` has several outputs; K_sign is offered for one.")
+    growing = Growing(operator.backward.program)
+    found = []
+    for name in operator.trained:
+        use = _only_use(operator, name)
+        entries = [e for e in (use.gradient, use.operand) if e is not None]
+        found.append((use, [(_signed(growing, operator.backward.program, e), e) for e in entries]))
+    program = growing.finished()
+    state = Recursion(program, Tangent(program, {}, len(program)), operator.infinite)
+    total: Expr = S.Zero
+    for use, pairs in found:
+        total += _term(state, operator, use, pairs)
+    return KernelTables(program, (), tuple(state.tables), total, S.Zero, (), operator.infinite, state)
+
+
+def _only_use(operator: TangentOperator, name: str) -> Use:
+    uses = operator.backward.gradients[name]
+    if len(uses) != 1 or {axis_symbol(a) for a in uses[0].axes} - set(uses[0].indices):
+        raise NoLimitError(
+            f"`{name}` of `{operator.network.name}` is used more than once: the sign of a sum is no product of "
+            "signs, and there is no K_sign. `evaluate` draws particles."
+        )
+    return uses[0]
+
+
+def _signed(growing: Growing, program: Program, entry: Entry) -> Entry:
+    """The sign of an entry as a vector of its own, factor by factor where the entry is a product."""
+    s = program[entry.source]
+    body: Expr = entry
+    if isinstance(s, OuterNonlin) and not s.slots:
+        body = s.body.xreplace(dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
+    value = sympy.Mul(*map(_sign, sympy.Mul.make_args(body)))
+    axes = [i.name for i in entry.indices if isinstance(i, Symbol)]
+    return growing.body(value, axes, s.width, s.line, f"sign({s.name})")
+
+
+def _sign(factor: Expr) -> Expr:
+    """The sign of one factor in its simplest form.
+
+    >>> x = Symbol("x", real=True)
+    >>> _sign(1 - sympy.tanh(x) ** 2), _sign(sympy.tanh(x)), _sign(relu(x))
+    (1, sign(x), step(x))
+    """
+    if isinstance(factor, _ODD):
+        return _sign(factor.args[0])
+    if isinstance(factor, (relu, step)):
+        return step(factor.args[0])
+    if isinstance(factor, sympy.Pow) and factor.exp.is_Integer and factor.exp % 2:
+        return _sign(factor.base)
+    if isinstance(factor, sympy.Add):
+        inside = [a.base.args[0] for a in factor.atoms(sympy.Pow) if isinstance(a.base, sympy.tanh)]
+        if any(factor == 1 - sympy.tanh(x) ** 2 for x in inside):
+            return S.One
+    return sympy.sign(factor)
+
+
+def _term(state: Recursion, operator: TangentOperator, use: Use, pairs: list[tuple[Entry, Entry]]) -> Expr:
+    """⟨sign dz^b|dz^a⟩⟨sign x^b|x^a⟩, summed over the members of a family."""
+    program = operator.backward.program
+    value: Expr = S.One
+    for signed, entry in pairs:
+        trained = Of(Integer(signed.source), Integer(1), *signed.indices)
+        value *= state.inner(trained, Of(Integer(entry.source), Integer(2), *entry.indices))
+    for axis in use.axes:
+        value = axis_sum(value, axis_symbol(axis), Symbol(axis))
+    over = program[pairs[0][1].source].width or "n"
+    readout = program[operator.whole.returns[0]].width or "n"
+    return value * width_ratio(over) / width_ratio(readout)
+
+
+__all__ = ["sign_kernel"]

@@ -1,0 +1,251 @@
+"""The feature-learning limit of a network in training as a user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy
+
+from tplimits.errors import EvaluationError, NoLimitError, ProgramError
+from tplimits.law.effort import Effort, TooMuch
+from tplimits.law.kets import Step
+from tplimits.law.recursion import deep
+from tplimits.law.state import Derivation
+from tplimits.program.network.data import inputs_of
+from tplimits.program.network.loss import exact_signal
+from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.nodes.given import named_once, whole_from
+from tplimits.program.nodes.program import Program
+from tplimits.program.parametrization.table import MUP
+from tplimits.progress import Progress, Report, reporting
+from tplimits.regimes.protocol import CheckAsked, Shown
+from tplimits.regimes.training import numbers
+from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
+from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
+from tplimits.regimes.training.derivation.unrolled import exact_rates, unrolled
+from tplimits.regimes.training.report import feature_learning as report
+from tplimits.regimes.training.runs import TrainingRun
+from tplimits.regimes.width.derivation import derive_width
+from tplimits.regimes.width.limit import WidthLimit
+from tplimits.report import citations, json_report, written
+
+if TYPE_CHECKING:
+    from tplimits.sampling.verdict import Verdict
+
+#: nodes of expressions that `exact` reads before it refuses
+_MOST = 200_000
+
+
+@dataclass(frozen=True)
+class MaximalUpdate:
+    """The regime of feature learning: the maximal update parametrization, trained by an optimizer.
+
+    `optimizer` is one for all parameters, or a mapping that names every parameter; so is `weight_decay`, the decoupled
+    decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
+    """
+
+    optimizer: Any
+    weight_decay: Any = 0
+    word: ClassVar[str] = "feature"
+    formerly: ClassVar[str | None] = "maximal"
+    takes: ClassVar[str] = "network"
+    options: ClassVar[tuple[str, ...]] = ("optimizer", "weight_decay")
+    inputs: ClassVar[tuple[str, ...] | None] = OF_COMMAND
+
+    def derive(self, program: Program) -> MaximalLimit:
+        """The limit of training; ProgramError for an optimizer or a decay that is none."""
+        return derive_maximal_limit(program, self)
+
+
+def derive_maximal_limit(network: Program, regime: MaximalUpdate) -> MaximalLimit:
+    """The recursion of a network in training."""
+    return MaximalLimit(network, regime, derive_maximal(network, regime.optimizer, regime.weight_decay))
+
+
+@dataclass(frozen=True)
+class MaximalLimit:
+    """Training at infinite width with features that move: kets and operators at every step."""
+
+    program: Program
+    regime: MaximalUpdate
+    recursion: MaximalRecursion = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
+
+    # -- the derivation -----------------------------------------------------------------------
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The recursion, one step an equation."""
+        return report.steps(self.recursion)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the limit rests on; hypotheses that the optimizer loses start with "lost"."""
+        return (
+            "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
+            "Gaussian (matrices of variance 1/columns), the output an average",
+            "activations with derivatives, and update functions, that are pseudo-Lipschitz",
+            *((report.NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
+            *(f"lost: {line}" for line in self.recursion.lost),
+        )
+
+    def __repr__(self) -> str:
+        return report.text(self.recursion)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath) in bra-ket notation."""
+        return report.latex(self.recursion)
+
+    def _repr_latex_(self) -> str:
+        return report.notebook(self.recursion)
+
+    def page(self) -> str:
+        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
+        return written.page(self, f"{self.program.name} in training", NOTE, report.formulas(self.recursion))
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the network."""
+        optimizers = {name: str(optimizer) for name, optimizer in self.recursion.optimizers.items()}
+        return written.document(self, written.TRAINING, {"regime": self.regime.word, "optimizers": optimizers})
+
+    def shown(self, numbers: TrainingRun) -> Shown:
+        """A table of the outputs at every step."""
+        return numbers.shown
+
+    def numbers_document(self, numbers: TrainingRun) -> str:
+        """JSON of the outputs with their standard errors."""
+        return json_report.training_numbers(self.program, numbers.f, numbers.stderr)
+
+    @property
+    def trained_as(self) -> TrainedAs:
+        """How networks of finite width are trained that have this limit."""
+        optimizers = self.recursion.optimizers
+        decay = {name: float(λ) for name, λ in self.recursion.weight_decay.items()}
+        return TrainedAs(MUP.adjusted(self.program, optimizers), optimizers, decay, (), False)
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """Outputs of networks in training, or the user's claims about them, at finite widths."""
+        return training_verdict(self, asked)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems behind the recursion."""
+        return citations.bibtex([s.reference.citation for s in self.steps], ())
+
+    # -- exactly, for a few steps -------------------------------------------------------------
+
+    def unrolled(self, X: Any, *, error: Any, lr: Any, steps: int) -> Program:
+        """A few steps of training as one program, which returns f_0, …, f_steps with one entry an input.
+
+        It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
+        kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers.
+
+        Raises ProgramError for families of matrices, and for optimizers that look at all entries at once.
+        """
+        data = inputs_of(self.program, X, "X")
+        times = whole_from("steps", steps, 0, EvaluationError)
+        names = tuple(self.recursion.optimizers)
+        rates = exact_rates(lr, names)
+        return unrolled(self.recursion, data, exact_signal(error), rates, times)
+
+    def exact(self, X: Any, *, error: Any, lr: Any, steps: int, most: int = _MOST, progress: Progress = None) -> Any:
+        """f_0, …, f_steps as expressions, (steps + 1, inputs, *outputs); what is not closed is a mean left open.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        ...     return v * (W @ tp.sum(U * ξ, over="d"))
+        >>> limit = tp.derive(linear, tp.MaximalUpdate(tp.SGD()))
+        >>> limit.exact([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=1).ravel().tolist()
+        [0, 3/2]
+
+        Linear updates are fast.  Nonlinear ones of a matrix put kets inside one another: one step is fast, what follows
+        is refused when `most` nodes of expressions have been read, after seconds; numbers are then those
+        of `evaluate`.  `progress` tells how many instructions have been read.
+
+        Raises ProgramError as `unrolled` does, and when `most` is not enough.
+        """
+        program = self.unrolled(X, error=error, lr=lr, steps=steps)
+        with deep(program.name, NoLimitError), reporting(progress) as report:
+            limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
+        return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        X: Any,
+        *,
+        error: Any,
+        lr: Any,
+        steps: int,
+        particles: int = 8192,
+        replicates: int = 8,
+        seed: int = 0,
+        block: int = 256,
+        conditioning: str = "white",
+        record: Any = (),
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        executor: Executor | None = None,
+        progress: Progress = None,
+        **named: Any,
+    ) -> TrainingRun:
+        """Outputs f_0, …, f_steps on all inputs, on joint samples of kets ("particles").
+
+        X: data (N, *axes), or a dictionary of arrays where the network takes several.
+        error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
+        lr: a number, a function of the step, or a mapping that names every parameter.
+        particles: samples of every ket, at least four for each input, step and use of a matrix.
+        block: nonlinear updates of a matrix are averaged over so many particles (`particles` × `block` numbers).
+        record: names of vectors whose samples and Gram matrices are kept at every step.
+        checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
+            It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
+        Scalar parameters and constants go by name, or in `constants`.
+
+        Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
+        are not finite.
+        """
+        given = named_once(constants, named, "evaluate()", EvaluationError)
+        run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
+        run.refuse_executor(executor)
+        asked = numbers.request.request(self.recursion, run, record)
+        found = numbers.feature_learning.trajectories(asked, executor, progress)
+        runs = numpy.array([one.f for one in found])
+        f, stderr = numbers.feature_learning.mean_and_error(runs)
+        grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
+        return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, runs, grams, found[0].kets)
+
+
+def _derived(program: Program, most: int, report: Report) -> Derivation:
+    """The width limit of a program of steps, refused when it gets too long."""
+    report.plan(len(program), f"the limit of {program.name}")
+    at = [0]
+
+    def reading(position: int) -> None:
+        report.advance(position - at[0])
+        at[0] = position
+
+    try:
+        return derive_width(program, effort=Effort(most), reading=reading)
+    except TooMuch:
+        name = program[at[0]].name
+        raise ProgramError(
+            f"`{program.name}`: the kets put inside one another have more than {most:,} nodes at `{name}`, instruction "
+            f"{at[0] + 1} of {len(program)}. Take fewer steps or inputs, numbers by evaluate(…), or give exact(most=…)."
+        ) from None
+
+
+def _entries(limit: WidthLimit, name: str) -> Any:
+    """All entries of a family of scalars as an array."""
+    program = limit.program
+    s = program[program.position(name)]
+    shape = tuple(int(program.size(a) or 1) for a in s.axes)
+    found = numpy.empty(shape, dtype=object)
+    for index in numpy.ndindex(*shape):
+        found[index] = limit.scalar(name, **dict(zip(s.axes, index, strict=True)))
+    return found

@@ -1,0 +1,2 @@
+from . import judged as judged
+from . import recipe as recipe

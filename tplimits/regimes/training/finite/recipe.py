@@ -1,0 +1,100 @@
+"""How networks of finite width are trained: parametrization, optimizers, rates and decays, once for all widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tplimits.errors import EvaluationError
+from tplimits.program.network.network import parameters
+from tplimits.program.network.rates import Rate, rates
+from tplimits.program.nodes.given import finite_number
+from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import roles
+from tplimits.program.parametrization.table import Parametrization
+from tplimits.regimes.kernels.finite.gradients import GradientSampler
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network, its parametrization, and for each trained parameter by name an optimizer, a rate and a decay."""
+
+    net: Program
+    parametrization: Parametrization
+    optimizers: Mapping[str, Optimizer]
+    rates: Mapping[str, Rate]
+    decays: Mapping[str, float]
+
+    @cached_property
+    def sampler(self) -> GradientSampler:
+        """The network with its gradients."""
+        return GradientSampler(self.net, tuple(self.optimizers))
+
+    @cached_property
+    def exponents(self) -> dict[str, Exponents]:
+        """(a, b, c, d) of every parameter."""
+        return self.parametrization.of(self.net)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """What every parameter is: a matrix, a vector, a scalar or a readout."""
+        return roles(self.net).kinds
+
+    @cached_property
+    def steppers(self) -> dict[str, Any]:
+        """The optimizers on arrays."""
+        return {name: optimizer.stepper() for name, optimizer in self.optimizers.items()}
+
+    @property
+    def a_out(self) -> float:
+        """The power of the output, f = n₀^(−a_out) Σ_α x_α."""
+        return float(self.parametrization.a_out)
+
+    @property
+    def decaying(self) -> bool:
+        """Whether initial weights shrink."""
+        return any(self.decays.values())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "steppers"}  # these hold functions, made again elsewhere
+
+
+def recipe(
+    net: Program,
+    parametrization: Parametrization,
+    optimizer: Any,
+    lr: Any,
+    weight_decay: Any = 0.0,
+    only: Iterable[str] | None = None,
+) -> Recipe:
+    """Everything checked; optimizer, lr and weight_decay are one for all parameters, or by name."""
+    sampler = GradientSampler(net, None if only is None else tuple(only))
+    parametrization.of(net)
+    if parametrization.symbols:
+        raise EvaluationError(f"{parametrization} has symbols; .substituted({{…}}) gives them numbers.")
+    names = sampler.trained
+    optimizers = {name: _optimizer_of(optimizer, name) for name in names}
+    decays = {name: _decay_of(weight_decay, name) for name in names}
+    return Recipe(net, parametrization, optimizers, rates(lr, names, parameters(net)), decays)
+
+
+def _optimizer_of(optimizer: Any, name: str) -> Optimizer:
+    """The optimizer of one parameter."""
+    found = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
+    if not isinstance(found, Optimizer):
+        where = f" for `{name}`" if isinstance(optimizer, Mapping) else ""
+        raise EvaluationError(f"optimizer={found!r}{where}: give an optimizer such as tp.Adam(), or one by parameter.")
+    return found
+
+
+def _decay_of(weight_decay: Any, name: str) -> float:
+    """The decay of one parameter."""
+    given = weight_decay.get(name, 0.0) if isinstance(weight_decay, Mapping) else weight_decay
+    decay = finite_number("weight_decay", given, EvaluationError)
+    if not 0 <= decay < 1:
+        raise EvaluationError(f"weight_decay={given!r}: give a number, 0 or more and below 1.")
+    return decay

@@ -1,0 +1,222 @@
+"""A network in training in the feature-learning limit, on one draw of particles (Yang & Littwin, Thms 2.5.2–2.9.25).
+
+One step runs the total program, forward and backward, with every vector as M particles and every matrix as the operator
+of `tplimits.numbers.matrices`, and then moves the parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import networkx
+import numpy
+from sympy import Integer
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.columns import Array, Population, State, rng_state, set_rng_state
+from tplimits.numbers.particles import ParticleExecution
+from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs
+from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.entries import width_symbol
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.given import width_ratios
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.regimes.training.numbers import gates
+from tplimits.regimes.training.numbers.divisors import inverse
+from tplimits.regimes.training.numbers.parameters import EntrywiseParameter, MatrixParameter
+
+#: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
+_INFINITE = 1e150
+
+
+def particles_by_width(widths: Mapping[str, float], particles: int, block: int) -> tuple[int, dict[str, int]]:
+    """The number of blocks, and particles of every width, given ratios to n: rounded to whole blocks.
+
+    >>> particles_by_width({"n": 1.0, "k": 0.5}, 1000, 256)
+    (4, {'n': 1000, 'k': 500})
+    """
+    blocks = max(1, math.ceil(particles / block))
+    per_block = math.ceil(particles / blocks)
+    return blocks, {width: blocks * max(1, round(per_block * ratio)) for width, ratio in widths.items()}
+
+
+class TrainingExecution(ParticleExecution):
+    """The total program of a network at the parameters of now; `step` moves them."""
+
+    #: how fresh columns are drawn
+    population: ClassVar[type[Population]] = Population
+
+    def __init__(
+        self,
+        total: TotalProgram,
+        optimizers: Mapping[str, Optimizer],
+        X: Mapping[str, Array],
+        particles: int,
+        block: int,
+        rng: numpy.random.Generator,
+        white: bool = True,
+        ratios: Mapping[str, float] | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        program = total.sized(X)
+        draws, columns = rng.spawn(2)
+        super().__init__(program, particles, draws, white, ratios, {**(given or {}), **X})
+        self.total = total
+        self.gates, self.seen = gates.gates(program), dict[str, Array]()
+        self._set_widths(particles, block, ratios)
+        streams = columns.spawn(len(self.width))
+        self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
+        late = late_vectors(total) & set(optimizers)
+        self.parameters: dict[str, EntrywiseParameter | MatrixParameter] = {}
+        for name in sorted(optimizers, key=lambda n: (n in late, program.initial_names[n])):
+            if name in late:
+                self._see_gradient(name)
+            self.parameters[name] = self._parameter(program[program.initial_names[name]], optimizers[name])
+
+    def _set_widths(self, particles: int, block: int, ratios: Mapping[str, float] | None) -> None:
+        """As many particles of each width as asked for, rounded to whole blocks."""
+        program = self.program
+        others = [w for w in program.widths if w != "n"]
+        sizes = {
+            "n": 1.0,
+            **{w: float(r) for w, r in width_ratios(program.name, others, ratios, EvaluationError).items()},
+        }
+        self.blocks, self.width = particles_by_width(sizes, particles, block)
+        for width, ratio in sizes.items():  # ratios of widths stay, negative powers vanish
+            self.leaves[width_symbol(width)] = _INFINITE * ratio
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def _parameter(self, s: Instruction, optimizer: Optimizer) -> EntrywiseParameter | MatrixParameter:
+        unit = self.width[self.total.readout_width]
+        if isinstance(s, InitialMatrix):
+            return MatrixParameter(self.columns[s.rows], self.columns[s.columns], self.blocks, optimizer, unit)
+        assert isinstance(s, (InitialVector, InitialScalar))
+        return EntrywiseParameter(self._start(s), optimizer, unit if isinstance(s, InitialVector) else 1)
+
+    def _see_gradient(self, name: str) -> None:
+        """Run what the gradient of a vector needs, so that the vector is drawn orthogonal to it.
+
+        Outputs at the start then vanish exactly, as they do in the limit.
+        """
+        s = self.program[self.program.initial_names[name]]
+        sources = {use.gradient.source for use in self.total.backward.gradients[name]}
+        needed = sources.union(*(networkx.ancestors(self.total.backward.program.graph, p) for p in sources))
+        self.arrays = [numpy.empty(0)] * len(self.program)
+        with numpy.errstate(all="ignore"):
+            for position in sorted(needed):
+                self.arrays[position] = self.read(self.program[position])
+        for found in gradient_rows(self.total, name, self):
+            self.columns[s.width or "n"].see(found.left.reshape(-1, found.left.shape[-1]))
+        self.arrays = []
+
+    def _start(self, s: InitialVector | InitialScalar) -> Array:
+        """The value of a vector or a scalar before training."""
+        shape = self.shape(s.axes)
+        if isinstance(s, InitialScalar):
+            if s.name not in self.given and s.value is None:
+                raise EvaluationError(
+                    f"the scalar parameter `{s.name}` has no initial value: the limit depends on it; give {s.name}=…."
+                )
+            return numpy.array(super()._initial(s)[0])
+        mean, std = (float(evaluate(v, self.leaves)) for v in (s.law.mean, s.law.std))
+        population = self.columns[s.over]
+        if std == 0:
+            return numpy.full((*shape, population.size), mean)
+        return mean + std * population.fresh(math.prod(shape)).reshape((*shape, population.size))
+
+    def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
+        if isinstance(s, InitialMatrix):
+            return numpy.empty(0)
+        found = self.parameters.get(s.name)
+        if isinstance(found, EntrywiseParameter):
+            return found.value[None]
+        return super()._initial(s)
+
+    def _matmul(self, s: MatMul) -> Array:
+        x, parameter = self._vector(s), self.parameters[self.program[s.matrix].name]
+        assert isinstance(parameter, MatrixParameter)
+        if all(isinstance(i, Integer) for i in s.matrix_indices):
+            number = 0
+            for index, size in zip(s.matrix_indices, self.shape(self.program[s.matrix].axes), strict=True):
+                number = number * size + int(index)
+            flat = parameter.member(number).apply(x.reshape(-1, x.shape[-1]), s.transposed)
+            return flat.reshape((*x.shape[:-1], -1))
+        full = self.shape(s.axes)
+        members, _ = flat_index(self._grid(s.axes), s.matrix_indices, self.shape(self.program[s.matrix].axes), full)
+        flat, out = x.reshape(-1, x.shape[-1]), numpy.empty((math.prod(full), self.width[s.over]))
+        for number in numpy.unique(members):
+            chosen = members == number
+            out[chosen] = parameter.member(int(number)).apply(flat[chosen], s.transposed)
+        return out.reshape((1, *full, -1))
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def outputs(self) -> Array:
+        """f at the parameters of now, (inputs, *outputs): the forward instructions are run."""
+        self.arrays = []
+        self.run_some(len(self.total.network))
+        self.seen = gates.seen(self.gates, self, len(self.total.network))
+        return network_outputs(self.total, self)
+
+    def step(self, t: int, χ: Array, lr: Mapping[str, float], decay: Mapping[str, float]) -> None:
+        """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
+        self.run_some(len(self.program))
+        self.seen = gates.seen(self.gates, self, len(self.program))
+        signal = χ.reshape(len(χ), -1)
+        shares = self._shares(signal)
+        for name, parameter in self.parameters.items():
+            key = parameter.optimizer.clips_gradient
+            own = signal if key is None else shares[key] * signal
+            parameter.step(t, gradient_rows(self.total, name, self), own, lr[name], decay[name])
+
+    def _shares(self, signal: Array) -> dict[Any, float]:
+        """1/ν of the gradients that are clipped together."""
+        squares: dict[Any, float] = {}
+        optimizers = {}
+        for name, parameter in self.parameters.items():
+            key = parameter.optimizer.clips_gradient
+            if key is not None:
+                optimizers[key] = parameter.optimizer
+                squares[key] = squares.get(key, 0.0) + parameter.square(gradient_rows(self.total, name, self), signal)
+        return {key: inverse(optimizers[key], square) for key, square in squares.items()}
+
+    # -- checkpoints --------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {
+            "rng": rng_state(self.rng),
+            "columns": {w: c.state() for w, c in self.columns.items()},
+            "parameters": {name: p.state() for name, p in self.parameters.items()},
+        }
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        set_rng_state(self.rng, state["rng"])
+        for width, held in state["columns"].items():
+            self.columns[width].restore(held)
+        for name, held in state["parameters"].items():
+            self.parameters[name].restore(held)
+        self.arrays = []
+
+
+def late_vectors(total: TotalProgram) -> set[str]:
+    """Vectors that their own gradient does not depend on, such as readouts v of f = Avg(v φ(h)).
+
+    They are linear in the output, and can be drawn after everything that they multiply.
+    """
+    backward = total.backward
+    graph, network = backward.program.graph, total.network
+    behind: dict[str, set[int]] = {}
+    for name, uses in backward.gradients.items():
+        position = network.initial_names[name]
+        sources = {use.gradient.source for use in uses}
+        found = sources.union(*(networkx.ancestors(graph, p) for p in sources))
+        if isinstance(network[position], InitialVector) and uses and position not in found:
+            behind[name] = found
+    positions = {network.initial_names[name] for name in behind}
+    return {name for name, found in behind.items() if not found & positions}

@@ -1,0 +1,204 @@
+"""Training runs on particles: replicates, their mean and standard error; progress, checkpoints, executors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy
+import threadpoolctl
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.columns import Array, State
+from tplimits.program.files.serial import to_json
+from tplimits.program.network.loss import error_signal
+from tplimits.program.network.total import TotalProgram
+from tplimits.progress import Progress, reporting
+from tplimits.regimes.training.numbers import checkpoint, gates
+from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
+from tplimits.regimes.training.numbers.execution import TrainingExecution
+from tplimits.regimes.training.numbers.request import TrainingRequest
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """One replicate: f (steps + 1, inputs, *outputs), Gram matrices and samples of the kets that were asked for."""
+
+    f: Array
+    grams: dict[str, Array]
+    kets: dict[str, Array]
+    gates: dict[str, Array]
+
+
+class Replicate:
+    """One training run on one draw of particles, which can be left and taken up again after every step."""
+
+    def __init__(self, asked: TrainingRequest, number: int, total: TotalProgram | None = None) -> None:
+        self.asked, self.number = asked, number
+        seed = numpy.random.SeedSequence(asked.seed, spawn_key=(number,))
+        self.execution = TrainingExecution(
+            asked.recursion.total if total is None else total,
+            asked.recursion.optimizers,
+            asked.X,
+            asked.particles,
+            asked.block,
+            numpy.random.Generator(numpy.random.SFC64(seed)),
+            asked.white,
+            asked.ratios,
+            asked.given,
+        )
+        self.signal = error_signal(asked.error)
+        self.f: list[Array] = []
+        self.grams: dict[str, list[Array]] = {name: [] for name in asked.record}
+        self.kets: dict[str, list[Array]] = {name: [] for name in asked.record}
+        self.gates: dict[str, list[Array]] = {}
+
+    def advance(self) -> None:
+        """The outputs at the next time, and a step of training unless it was the last."""
+        with numpy.errstate(all="ignore"):  # what overflows is refused by name
+            self._advance()
+
+    def _advance(self) -> None:
+        t = len(self.f)
+        f = self.execution.outputs()
+        if not numpy.isfinite(f).all():
+            raise EvaluationError(
+                f"step {t}: the outputs are not finite. Training diverges at this learning rate, or a moment does not "
+                "exist; give a smaller lr."
+            )
+        self.f.append(f)
+        for name in self.asked.record:
+            ket = self._ket(name)
+            self.kets[name].append(ket)
+            self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
+        if t < self.asked.steps:
+            self.execution.step(t, self.signal(f, t), self.asked.rates_at(t), self.asked.kept)
+        for name, value in self.execution.seen.items():
+            self.gates.setdefault(name, []).append(value)
+
+    def _ket(self, name: str) -> Array:
+        """A vector of the network at the parameters of now: (*axes, inputs, particles)."""
+        position = self.asked.recursion.network.position(name)
+        array = self.execution.arrays[position][0]
+        if not self.asked.recursion.total.on_data[position]:
+            array = numpy.broadcast_to(array, (self.asked.inputs, *array.shape))
+        return numpy.array(numpy.moveaxis(array, 0, -2))
+
+    def times(self) -> int:
+        """How many times are done."""
+        return len(self.f)
+
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return len(self.f) > self.asked.steps
+
+    def result(self) -> State:
+        """What was found; samples of kets are those of the first replicate."""
+        kets = {name: numpy.array(kets) for name, kets in self.kets.items()} if self.number == 0 else {}
+        return {
+            "f": numpy.array(self.f),
+            "grams": {name: numpy.array(g) for name, g in self.grams.items()},
+            "kets": kets,
+            "gates": {name: numpy.array(values) for name, values in self.gates.items()},
+        }
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        held: State = {"f": numpy.array(self.f), "execution": self.execution.state()}
+        held["gates"] = {name: numpy.array(values) for name, values in self.gates.items()}
+        held |= {f"gram {name}": numpy.array(g) for name, g in self.grams.items()}
+        return held | {f"ket {name}": numpy.array(k) for name, k in self.kets.items()}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.f = list(state["f"])
+        self.gates = {name: list(values) for name, values in state["gates"].items()}
+        for name in self.asked.record:
+            self.grams[name], self.kets[name] = list(state[f"gram {name}"]), list(state[f"ket {name}"])
+        self.execution.restore(state["execution"])
+
+
+def _whole(asked: TrainingRequest, number: int, told: Callable[[int], None] = lambda done: None) -> Trajectory:
+    """One replicate from beginning to end."""
+    with _quietly():
+        replicate = Replicate(asked, number)
+        while not replicate.finished():
+            replicate.advance()
+            told(1)
+    return Trajectory(**replicate.result())
+
+
+def _outputs(asked: TrainingRequest, total: TotalProgram) -> Array:
+    """The outputs of all replicates with another total program."""
+    found = []
+    for number in range(asked.replicates):
+        replicate = Replicate(asked, number, total)
+        while not replicate.finished():
+            replicate.advance()
+        found.append(numpy.array(replicate.f))
+    return numpy.array(found)
+
+
+def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
+    """All replicates; the same numbers whoever runs them.
+
+    Raises EvaluationError where training lands on a jump of a scalar (`tplimits.regimes.training.numbers.gates`).
+    """
+    with _quietly():
+        refuse_too_few(asked)
+        found = _all(asked, executor, progress)
+        gates.judge(asked.recursion.total, [one.gates for one in found], partial(_outputs, asked))
+    return found
+
+
+def _all(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
+    with reporting(progress) as report:
+        times = asked.steps + 1
+        report.plan(asked.replicates * times, "training")
+        try:
+            if asked.checkpoint is not None:
+                return _kept(asked, asked.checkpoint, report.advance)
+            if executor is None:
+                return [_whole(asked, k, report.advance) for k in range(asked.replicates)]
+            found = []
+            for one in executor.map(partial(_whole, asked), range(asked.replicates)):
+                found.append(one)
+                report.advance(times)
+            return found
+        except MemoryError:
+            raise EvaluationError(
+                f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."
+            ) from None
+
+
+def _kept(asked: TrainingRequest, path: Path, told: Callable[[int], None]) -> list[Trajectory]:
+    """All replicates one after the other, with a checkpoint."""
+    with _quietly():
+        found = checkpoint.kept(path, _fingerprint(asked), asked.replicates, partial(Replicate, asked), told)
+        return [Trajectory(**one) for one in found]
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """One thread of linear algebra, the same numbers on every machine."""
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+def _fingerprint(asked: TrainingRequest) -> str:
+    """What a run was asked for; the number of replicates may grow."""
+    recursion = asked.recursion
+    parts: list[object] = [to_json(recursion.network), recursion.optimizers, recursion.weight_decay, asked.record]
+    parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items())]
+    parts += [[asked.rates_at(t) for t in range(asked.steps)]]
+    return checkpoint.fingerprint(parts, {**asked.X, **asked.given}, asked.error, asked.shape, asked.steps)
+
+
+def mean_and_error(values: Array) -> tuple[Array, Array]:
+    """The mean over the first axis and its standard error."""
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))

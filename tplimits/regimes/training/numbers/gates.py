@@ -1,0 +1,128 @@
+"""Jumps of scalars on the way of a training run: the hypothesis of the limit, judged by replicates.
+
+Vectors and scalars enter functions and their derivatives by their limits (Yang & Littwin, Def. 2.6.5 with Thm 2.6.10),
+which needs both continuous there.  A scalar that vanishes has either sign at finite width, and a step, a sign, or the
+derivative of a ReLU at it takes either value.  Where the outputs depend on which, training goes one way or the other
+however wide the network is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.functions import JUMPS
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.program import Program
+
+Array = NDArray[numpy.float64]
+#: a mean of replicates is zero if it is within so many of its standard errors, or below what rounding leaves
+_ERRORS, _ROUNDING = 4.0, 1e-12
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A jump of a scalar in bodies of a total program; it is read where it stands first."""
+
+    positions: tuple[int, ...]
+    node: Expr
+
+    @property
+    def argument(self) -> Expr:
+        """What crosses zero."""
+        argument: Expr = self.node.args[0]
+        return argument
+
+
+def gates(program: Program) -> tuple[Gate, ...]:
+    """The jumps of scalars that depend on a parameter; indices of sums over finite axes are not looked into."""
+    moving: list[bool] = []
+    for position, s in enumerate(program):
+        drawn = isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and position not in program.inputs
+        moving.append(drawn or any(moving[p] for p in s.operands))
+    found: dict[Expr, list[int]] = {}
+    for position, s in enumerate(program):
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            for node in sorted(s.body.atoms(*JUMPS), key=str):
+                read = entries(node.args[0])
+                scalar = all(e.neuron == NO_NEURON for e in read) and any(moving[int(e.source)] for e in read)
+                if scalar and {a.name for a in free_axes(node.args[0])} <= set(s.axes):
+                    found.setdefault(node, []).append(position)
+    return tuple(Gate(tuple(positions), node) for node, positions in found.items())
+
+
+def seen(found: Sequence[Gate], run: Execution, count: int) -> dict[str, Array]:
+    """The arguments of the gates among the first `count` instructions, by the number of the gate."""
+    values = {}
+    for number, gate in enumerate(found):
+        if gate.positions[0] < count:
+            s = run.program[gate.positions[0]]
+            values[str(number)] = run.scalar(ScalarNonlin("", s.axes, s.line, body=gate.argument))
+    return values
+
+
+@dataclass(frozen=True)
+class Shifted(TotalProgram):
+    """A total program in which the argument of one jump is moved."""
+
+    gate: Gate = Gate((), sympy.S.Zero)
+    by: float = 0.0
+
+    @cached_property
+    def program(self) -> Program:
+        """Everything, on many inputs, with the jump moved."""
+        program, node = super().program, self.gate.node
+        moved = node.func(self.gate.argument + sympy.Rational(self.by), *node.args[1:])
+        instructions = list(program)
+        for position in self.gate.positions:
+            s = program[position]
+            assert isinstance(s, (OuterNonlin, ScalarNonlin))
+            instructions[position] = replace(s, body=s.body.xreplace({node: moved}))
+        return program.replace(instructions=tuple(instructions))
+
+
+def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]], again: Callable[[TotalProgram], Array]) -> None:
+    """EvaluationError where a scalar is zero within its error over replicates, and outputs depend on its sign.
+
+    `runs` holds for each replicate the arguments of every gate at every time, `again` the outputs of all replicates
+    with another total program.
+    """
+    for number, gate in enumerate(gates(total.program)):
+        values = numpy.array([run[str(number)] for run in runs if str(number) in run])
+        if not values.size:
+            continue
+        mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+        open_ = (abs(mean) <= _ERRORS * error + _ROUNDING) & (values != 0).any(axis=0)
+        if not open_.any():
+            continue
+        by = 2 * float(abs(values[:, open_]).max()) + _ROUNDING
+        above, below = (again(Shifted(total.network, total.train, gate, sign * by)) for sign in (1, -1))
+        apart = above - below
+        spread = apart.std(axis=0, ddof=1) / math.sqrt(len(apart))
+        if (abs(apart.mean(axis=0)) > _ERRORS * spread + _ROUNDING).any():
+            place = tuple(numpy.argwhere(open_)[0])
+            raise EvaluationError(_landed(total, gate, place[0], mean[place], error[place]))
+
+
+def _landed(total: TotalProgram, gate: Gate, t: int, mean: float, error: float) -> str:
+    program = total.program
+    argument = gate.argument.xreplace({e: Symbol(program[e.source].name) for e in entries(gate.node)})
+    passed = "" if gate.positions[0] < len(total.network) else "the derivative of "
+    return (
+        f"no number: training lands on a jump of {passed}a function of scalars ({program[gate.positions[0]].line}): "
+        f"`{argument}` at step {t} is 0 within its error, {mean:.2g} ± {error:.1g}, and the outputs depend on its sign "
+        "(hypothesis of Def. 2.6.5: ψ and its derivatives continuous at the limits of scalars), so that networks go "
+        "either way at any width. Use a function with a continuous derivative, take fewer steps, or, if the scalar is "
+        "small and not 0, more particles."
+    )

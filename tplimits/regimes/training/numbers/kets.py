@@ -1,0 +1,128 @@
+"""Kets of the operator regime on particles: drawn once, with the Gram matrices that they have in the limit.
+
+Kets do not move, so that nothing has to be known of a matrix but the law of its images.  Where an image is Gaussian,
+its covariance is a kernel between inputs, a number: drawn with that covariance, images do not inherit the noise of
+what they are images of, layer after layer.  Other images are drawn as in `execution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.columns import AntitheticPopulation, Array, Population
+from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
+from tplimits.program.nodes.parity import signs
+from tplimits.program.optimizers.linear import SGD
+from tplimits.regimes.kernels.numbers.evaluation import evaluate
+from tplimits.regimes.kernels.numbers.request import request
+from tplimits.regimes.training.derivation.operand_grams import operand_grams
+from tplimits.regimes.training.numbers.execution import TrainingExecution, particles_by_width
+from tplimits.regimes.training.numbers.operator_request import TangentRequest
+
+
+def total_of(asked: TangentRequest) -> tuple[TotalProgram, dict[str, Array]]:
+    """The network with its gradients, on multiples of its weights where they decay, and its data at all times."""
+    network, X = asked.bound, dict(asked.X)
+    if asked.times > 1:
+        sizes = {a: asked.bound.size(a) for a in asked.bound.all_axes}
+        network, X = asked.operator.decayed.program, asked.at_all_times()
+        network = network.bind(**{a: s for a, s in sizes.items() if network.size(a) is None})
+    return TotalProgram(network), X
+
+
+def roots(asked: TangentRequest) -> dict[int, Array]:
+    """Roots of the exact Gram matrices, by the position of the products whose operands have them."""
+    if not asked.white:
+        return {}
+    total, X = total_of(asked)
+    found = {}
+    for position, tables in operand_grams(total.backward.program, asked.operator.infinite).items():
+        try:
+            gram = evaluate(request(tables, X, None, _given(asked), asked.ratios)).nngp
+        except (EvaluationError, NoLimitError):  # no route to the number: these images are drawn as others are
+            continue
+        values, vectors = numpy.linalg.eigh((gram + gram.T) / 2)
+        found[position] = vectors * numpy.sqrt(numpy.maximum(values, 0.0))
+    return found
+
+
+def _given(asked: TangentRequest) -> dict[str, Any]:
+    return {k: v for k, v in asked.values.items() if k not in asked.operator.biases}
+
+
+class KetExecution(TrainingExecution):
+    """Both passes at the start, images drawn from their covariances where these are known."""
+
+    def __init__(self, roots: Mapping[int, Array], *args: Any) -> None:
+        self._roots, self._images = roots, dict[int, Array]()
+        super().__init__(*args)
+
+    def run_some(self, count: int) -> KetExecution:
+        """Only what outputs and gradients rest on: what nobody uses may have no kets, as logits of order √n."""
+        with numpy.errstate(all="ignore"):
+            for position in range(len(self.arrays), count):
+                used = position in self.total.needed
+                self.arrays.append(self.read(self.program[position]) if used else numpy.empty(0))
+        return self
+
+    def _matmul(self, s: MatMul) -> Array:
+        position = next((p for p in self._roots if self.program[p] is s), None)
+        if position is None:
+            return super()._matmul(s)
+        if position not in self._images:
+            self._images[position] = self._image(s, self._roots[position])
+        return self._images[position]
+
+    def _image(self, s: MatMul, root: Array) -> Array:
+        """√κ root·z, κ = 1 for W and rows/columns for Wᵀ."""
+        matrix = self.program[s.matrix]
+        assert isinstance(matrix, InitialMatrix)
+        source, target = (matrix.rows, matrix.columns) if s.transposed else (matrix.columns, matrix.rows)
+        x = self._vector(s)
+        self.columns[source].see(x.reshape(-1, x.shape[-1]))
+        scale = (self.width[source] / self.width[matrix.columns]) ** 0.5
+        found: Array = scale * (root @ self.columns[target].fresh(len(root)))
+        return found[None]
+
+
+class HalvedExecution(KetExecution):
+    """Kets whose Gaussian vectors have the other sign in the second half of the particles."""
+
+    population: ClassVar[type[Population]] = AntitheticPopulation
+
+
+def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> TrainingExecution:
+    """Both passes on the particles of one replicate."""
+    total, X = total_of(asked)
+    block = min(asked.block, asked.particles // 2)
+    execution = HalvedExecution if _gains_from_halves(asked, total, block) else KetExecution
+    seed = numpy.random.SeedSequence(asked.seed, spawn_key=(1, number))
+    rng = numpy.random.Generator(numpy.random.SFC64(seed))
+    names = [s.name for s in asked.bound if isinstance(s, (InitialMatrix, InitialVector))]
+    run = execution(
+        roots,
+        total,
+        dict.fromkeys(names, SGD()),
+        X,
+        asked.particles,
+        block,
+        rng,
+        asked.white,
+        asked.ratios,
+        _given(asked),
+    )
+    run.arrays = []
+    run.run_some(len(total.program))
+    return run
+
+
+def _gains_from_halves(asked: TangentRequest, total: TotalProgram, block: int) -> bool:
+    """Whether some function is neither odd nor even, such as relu; where all are, both halves would say the same."""
+    _, particles = particles_by_width({"n": 1.0, **asked.ratios}, asked.particles, block)
+    halves = asked.white and all(size % 2 == 0 for size in particles.values())
+    return halves and None in signs(total.backward.program, -1, lambda s, sign: -1, {})

@@ -1,0 +1,218 @@
+"""Runs in the operator regime: linear updates by the tangent kernel, others on particles, replicate by replicate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+import numpy
+import sympy
+import threadpoolctl
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.program.files.serial import to_json
+from tplimits.program.network.loss import error_signal
+from tplimits.program.optimizers.recursion import G, Optimizer
+from tplimits.progress import Progress, reporting
+from tplimits.regimes.training.derivation.sign_kernel import sign_kernel
+from tplimits.regimes.training.numbers import checkpoint
+from tplimits.regimes.training.numbers.divisors import share
+from tplimits.regimes.training.numbers.kets import roots
+from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
+from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
+from tplimits.regimes.training.numbers.operator_request import Group, TangentRequest
+from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
+from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
+
+Array = NDArray[numpy.float64]
+
+
+def train(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
+    """f at all times, (steps + 1, inputs, *outputs), its standard errors, and all replicates."""
+    with numpy.errstate(all="ignore"):  # outputs that are not finite are refused by name
+        return _trained(asked, executor, progress)
+
+
+def _trained(asked: TangentRequest, executor: Executor | None, progress: Progress) -> tuple[Array, Array, Array]:
+    biases = output_biases(asked)
+    nngp, ntk = kernels(asked, biases, asked.seed, asked.groups[0].names)
+    path = initial_path(asked, nngp, biases)
+    if asked.operator.is_by_kernel:
+        return _by_kernel(asked, ntk, path, biases)
+    if len(asked.groups) == 1 and asked.times == 1 and _is_sign(asked.groups[0].optimizer):
+        found = _by_signs(asked, path, biases)
+        if found is not None:
+            return found, numpy.zeros_like(found), found[None]
+    return _averaged(_replicates(asked, path, biases, executor, progress))
+
+
+def _is_sign(optimizer: Optimizer) -> bool:
+    return optimizer.is_entrywise and optimizer.output == sympy.sign(G)
+
+
+def sign_gram_of(asked: TangentRequest) -> Array:
+    """K_sign between the inputs of a request, (trained, evaluated)."""
+    return sign_gram(asked, sign_kernel(asked.operator), output_biases(asked))
+
+
+def _averaged(runs: Array) -> tuple[Array, Array, Array]:
+    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs)), runs
+
+
+def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array | None:
+    """Sign descent on one training input at a time, by K_sign; None where that does not apply."""
+    if asked.outputs or asked.operator.infinite:
+        return None
+    signal, f = error_signal(asked.error), path[0]
+    rate = asked.groups[0].rate
+    if numpy.count_nonzero(signal(f, 0)) != 1:
+        return None
+    try:
+        gram = sign_gram(asked, sign_kernel(asked.operator), biases)
+    except NoLimitError:
+        return None
+    found = [f]
+    for t in range(asked.steps):
+        χ = signal(found[-1], t)
+        if numpy.count_nonzero(χ) > 1:
+            return None
+        found.append(_finite(found[-1] - rate(t) * numpy.sign(χ) @ gram, t + 1))
+    return numpy.array(found)
+
+
+def _by_kernel(
+    asked: TangentRequest, ntk: OutputKernel, path: Array, biases: OutputBiases
+) -> tuple[Array, Array, Array]:
+    """Updates linear but for norms: f_{t+1} = f^dec_{t+1} − Σ_s η_s (1 − λ)^(t−s) Θ q_s/ν_s.
+
+    With drawn kernels, once for each draw.
+    """
+    clipped = clipping(asked, biases, asked.seed)
+    f = linear(asked, [ntk, *_of_groups(asked, biases, asked.seed, asked.groups[1:])], path, clipped)
+    if not asked.operator.kernels.is_drawn:
+        return f, numpy.zeros_like(f), f[None]
+    seeds = range(asked.seed + 1, asked.seed + 1 + asked.replicates)
+    return _averaged(numpy.array([_drawn(asked, biases, seed, path) for seed in seeds]))
+
+
+def _drawn(asked: TangentRequest, biases: OutputBiases, seed: int, path: Array) -> Array:
+    """A run with one draw of the kernels."""
+    return linear(asked, _of_groups(asked, biases, seed, asked.groups), path, clipping(asked, biases, seed))
+
+
+def _of_groups(asked: TangentRequest, biases: OutputBiases, seed: int, groups: Sequence[Group]) -> list[OutputKernel]:
+    """The tangent kernel of each group of parameters."""
+    return [kernels(asked, biases, seed, group.names)[1] for group in groups]
+
+
+class _Linear:
+    """Parameters with the same update, linear but for a norm: Q_t acts on error signals instead of gradients.
+
+    The square of the norm of Q_t is that of the signals in the kernel of the parameter, times columns/n₀ for a matrix.
+    """
+
+    def __init__(self, asked: TangentRequest, group: Group, kernel: OutputKernel) -> None:
+        inner = group.optimizer.entry_by_entry("matrix")
+        assert inner is not None
+        self.shape = (asked.times, *asked.shape)
+        self._group, self._stepper = group, inner.stepper()
+        self._kernel, self._decay = kernel, asked.kept(group.names[0])
+        self._states, self._moved = self._stepper.start(self.shape), numpy.zeros(self.shape)
+        self.names, self._columns, self._weight = group.names, asked.columns(group.names[0]), 1.0
+        if group.optimizer.divides_by is not None and group.names[0] not in asked.operator.biases:
+            self._weight = asked.weight_square(group.names[0])
+
+    def change(self, t: int, χ: Array) -> Array:
+        """What is learned by step t, at all times."""
+        self._states, q = self._stepper.step(t, self._states, χ)
+        by_norm = share(self._group.optimizer, lambda: self._square(q), lambda: self._weight)
+        self._weight *= self._decay**2
+        self._moved = self._decay * self._moved + self._group.rate(t) * by_norm * q
+        return self._times(self._moved)
+
+    def _times(self, signals: Array) -> Array:
+        """The kernel times error signals of all times and inputs."""
+        return self._kernel(signals.reshape(-1, *self.shape[2:])).reshape(self.shape)
+
+    def _square(self, q: Array) -> float:
+        return max(float((q * self._times(q)).sum()) * self._columns, 0.0)
+
+
+def linear(asked: TangentRequest, ntks: list[OutputKernel], path: Array, clipped: Clipping) -> Array:
+    """A run with linear updates, given the kernel of each group of parameters."""
+    signal, shape = error_signal(asked.error), (asked.times, *asked.shape)
+    groups = [_Linear(asked, group, kernel) for group, kernel in zip(asked.groups, ntks, strict=True)]
+    found = [path[0]]
+    for t in range(asked.steps):
+        χ = numpy.zeros(shape)
+        χ[min(t, asked.times - 1)] = signal(found[-1], t)
+        shares = clipped.shares(χ)
+        change = sum((group.change(t, shares.get(group.names[0], 1.0) * χ) for group in groups), numpy.zeros(shape))
+        later = min(t + 1, asked.times - 1)
+        found.append(_finite(path[later] - change[later], t + 1))
+    return numpy.array(found)
+
+
+def _finite(f: Array, t: int) -> Array:
+    if not numpy.isfinite(f).all():
+        raise EvaluationError(f"step {t}: the outputs are not finite; training diverges. Give a smaller lr.")
+    return f
+
+
+def _replicates(
+    asked: TangentRequest, path: Array, biases: OutputBiases, executor: Executor | None, progress: Progress
+) -> Array:
+    """All replicates; the same numbers whoever runs them."""
+    begin = partial(TangentReplicate, asked, Prepared(path, biases, clipping(asked, biases, asked.seed), roots(asked)))
+    with reporting(progress) as report:
+        report.plan(asked.replicates * asked.steps, "training")
+        try:
+            if asked.checkpoint is not None:
+                with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+                    known = _fingerprint(asked)
+                    found = checkpoint.kept(asked.checkpoint, known, asked.replicates, begin, report.advance)
+                    return numpy.array([one["f"] for one in found])
+            if executor is None:
+                return numpy.array([_whole(begin, number, report.advance) for number in range(asked.replicates)])
+            rows = []
+            for row in executor.map(partial(_whole, begin), range(asked.replicates)):
+                rows.append(row)
+                report.advance(asked.steps)
+            return numpy.array(rows)
+        except MemoryError:
+            raise EvaluationError(
+                f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."
+            ) from None
+
+
+def _whole(
+    begin: Callable[[int], TangentReplicate], number: int, told: Callable[[int], None] = lambda done: None
+) -> Array:
+    """One replicate from beginning to end."""
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"), numpy.errstate(all="ignore"):
+        replicate = begin(number)
+        while not replicate.finished():
+            replicate.advance()
+            told(1)
+    return numpy.array(replicate.f)
+
+
+def _fingerprint(asked: TangentRequest) -> str:
+    """What a run was asked for; the number of replicates may grow."""
+    operator = asked.operator
+    parts: list[object] = [to_json(operator.whole), sorted(operator.optimizers.items(), key=lambda item: item[0])]
+    parts += [
+        sorted(operator.weight_decay.items()),
+        operator.infinite,
+        asked.particles,
+        asked.block,
+        asked.white,
+        asked.seed,
+    ]
+    parts += [asked.steps, sorted(asked.ratios.items()), sorted(asked.sampling.items())]
+    parts += [[(name, rate(t)) for name, rate in sorted(asked.rates.items()) for t in range(asked.steps)]]
+    f0 = {} if asked.f0 is None else {"f0": asked.f0}
+    return checkpoint.fingerprint(parts, {**asked.X, **asked.given, **f0}, asked.error, asked.shape, asked.steps)

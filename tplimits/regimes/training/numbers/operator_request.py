@@ -1,0 +1,166 @@
+"""What `TangentLimit.evaluate` is asked for, checked and read before work begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.law.unroll import size_of
+from tplimits.program.network.data import with_sizes
+from tplimits.program.network.rates import Rate
+from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.given import real_array, working_executor
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.regimes.training.derivation.operator import TangentOperator
+from tplimits.regimes.training.numbers.requirements import need_numbers
+from tplimits.regimes.training.numbers.settings import Settings, checked
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters with one optimizer, rate and decay."""
+
+    optimizer: Optimizer
+    rate: Rate
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TangentRequest(Settings):
+    """A training run in the operator regime; `f0` holds the outputs at the start, or None to draw them.
+
+    Under weight decay `f0` may be the whole path of f^dec, (steps + 1, inputs, *outputs).
+    """
+
+    operator: TangentOperator
+    f0: Array | None
+    sampling: Mapping[str, Any]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The parameters that have the same optimizer, rate and decay; each alone where a norm divides."""
+        found: dict[tuple[Any, ...], Group] = {}
+        for name, optimizer in self.operator.optimizers.items():
+            alone = None if optimizer.divides_by is None else name
+            key = (optimizer, self.rates[name], self.operator.weight_decay[name], alone)
+            names = found[key].names if key in found else ()
+            found[key] = Group(optimizer, self.rates[name], (*names, name))
+        return tuple(found.values())
+
+    def ratio(self, width: str) -> float:
+        """A width over that which is read out."""
+        readout = self.bound[self.bound.returns[0]].width or "n"
+        return self.ratios.get(width, 1.0) / self.ratios.get(readout, 1.0)
+
+    def columns(self, name: str) -> float:
+        """Columns of a matrix over n₀, 1 for what is no matrix."""
+        if name in self.operator.biases:
+            return 1.0
+        s = self.bound[self.bound.initial_names[name]]
+        return self.ratio(s.columns) if isinstance(s, InitialMatrix) else 1.0
+
+    def weight_square(self, name: str) -> float:
+        """|w|² at the start for a matrix or a vector: the sum of squares over n₀^(2e − 2b)."""
+        s = self.bound[self.bound.initial_names[name]]
+        if isinstance(s, InitialMatrix):
+            return self.ratio(s.rows)
+        assert isinstance(s, InitialVector)
+        mean, std = (float(evaluate(value, {})) for value in (s.law.mean, s.law.std))
+        return math.prod(size_of(self.bound, a) for a in s.axes) * self.ratio(s.over) * (mean**2 + std**2)
+
+    @cached_property
+    def bound(self) -> Program:
+        """The readout with all sizes."""
+        return with_sizes(self.operator.network, self.X, self.given, self.operator.infinite)
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Constants, and values of scalar parameters, by name; sizes are in `bound`."""
+        return {name: value for name, value in self.given.items() if name not in self.bound.all_axes}
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The sizes of the output axes."""
+        return tuple(size_of(self.bound, a) for a in self.bound[self.bound.returns[0]].axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the outputs at one time."""
+        return (self.inputs, *self.outputs)
+
+    @property
+    def is_decaying(self) -> bool:
+        """Whether any weights shrink."""
+        return any(self.operator.weight_decay.values())
+
+    def kept(self, name: str) -> float:
+        """1 − λ of a parameter."""
+        return 1.0 - self.operator.weight_decay[name]
+
+    @property
+    def times(self) -> int:
+        """How many different multiples of the initial weights there are."""
+        return self.steps + 1 if self.is_decaying else 1
+
+    def scales(self, name: str) -> Array:
+        """(1 − λ)^t of a parameter for each of them."""
+        found: Array = self.kept(name) ** numpy.arange(self.times, dtype=numpy.float64)
+        return found
+
+    def at_all_times(self) -> dict[str, Array]:
+        """The data of the network on multiples of its weights: all inputs at time 0, then all at time 1, …"""
+        decayed, groups = self.operator.decayed, self.operator.shrinking.values()
+        multiples = {s: self.scales(names[0]) for s, names in zip(decayed.scales, groups, strict=True)}
+        data = {name: numpy.concatenate([x] * self.times) for name, x in self.X.items()}
+        return {**{s: numpy.repeat(values, self.inputs) for s, values in multiples.items()}, **data}
+
+
+def tangent_request(operator: TangentOperator, asked: RunAsked, f0: Any, executor: Any) -> TangentRequest:
+    """Everything checked; EvaluationError names what is wrong."""
+    common = checked(operator.network, operator.optimizers, asked)
+    given = common["given"]
+    sampling = {"draws": given.pop("draws")} if "draws" in given else {}
+    working_executor(executor, EvaluationError)
+    _known(operator.whole, given)
+    need_numbers(operator.optimizers)
+    start = None if f0 is None else real_array("f0", f0)
+    found = TangentRequest(**common, operator=operator, f0=start, sampling=sampling)
+    if start is not None and start.ndim == 0:
+        found = replace(found, f0=numpy.full(found.shape, float(start)))
+    _fits(found)
+    return found
+
+
+def _known(network: Program, given: Mapping[str, Any]) -> None:
+    data = {network[p].name for p in network.inputs}
+    scalars = {s.name for s in network if isinstance(s, InitialScalar)} - data
+    known = {*network.constants, *network.all_axes, *scalars}
+    for name in given:
+        if name not in known:
+            has = ", ".join(sorted({*network.constants, *scalars})) or "none"
+            raise EvaluationError(f"`{name}` is no constant of `{network.name}`; it has {has}.")
+
+
+def _fits(asked: TangentRequest) -> None:
+    """Refuse f0 of another shape."""
+    if asked.f0 is None:
+        return
+    path = (asked.steps + 1, *asked.shape)
+    if asked.f0.shape == asked.shape or (asked.is_decaying and asked.f0.shape == path):
+        return
+    also = f", or {path} for the path of f^dec" if asked.is_decaying else ""
+    raise EvaluationError(
+        f"f0 has shape {asked.f0.shape}; the outputs of {asked.inputs} inputs have {asked.shape}{also}."
+    )

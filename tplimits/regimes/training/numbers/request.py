@@ -1,0 +1,82 @@
+"""What `MaximalLimit.evaluate` is asked for, checked before work begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tplimits.errors import EvaluationError
+from tplimits.law.unroll import size_of
+from tplimits.program.network.data import with_sizes
+from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
+from tplimits.regimes.training.numbers.requirements import need_numbers
+from tplimits.regimes.training.numbers.settings import Settings, checked
+
+
+@dataclass(frozen=True)
+class TrainingRequest(Settings):
+    """A training run on particles; `record` names the vectors that are kept."""
+
+    recursion: MaximalRecursion
+    record: tuple[str, ...]
+
+    @cached_property
+    def bound(self) -> Program:
+        """The network with all sizes."""
+        return with_sizes(self.recursion.network, self.X, {})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the outputs at one time."""
+        return (self.inputs, *(size_of(self.bound, a) for a in self.recursion.total.output_axes))
+
+    @property
+    def kept(self) -> dict[str, float]:
+        """1 − λ of every parameter."""
+        return {name: 1.0 - float(λ) for name, λ in self.recursion.weight_decay.items()}
+
+    @property
+    def decaying(self) -> bool:
+        """Whether weights move at rate 0, too."""
+        return any(self.recursion.weight_decay.values())
+
+    @cached_property
+    def sized(self) -> Program:
+        """The total program on all inputs, with all sizes."""
+        return self.recursion.total.sized(self.X)
+
+    def rates_at(self, t: int) -> dict[str, float]:
+        """The learning rate of every parameter at step t."""
+        return {name: rate(t) for name, rate in self.rates.items()}
+
+
+def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> TrainingRequest:
+    """Everything checked; EvaluationError names what is wrong."""
+    network = recursion.network
+    common = checked(network, recursion.optimizers, asked)
+    names = (record,) if isinstance(record, str) else tuple(record or ())
+    for name in names:
+        if network[network.position(name)].width is None:
+            raise EvaluationError(f"record={name!r}: `{name}` is a scalar; kets are those of vectors.")
+    found = TrainingRequest(**common, recursion=recursion, record=names)
+    need_numbers(recursion.optimizers)
+    assert found.bound  # refused here if an axis has no size
+    _scalars_given(found)
+    return found
+
+
+def _scalars_given(asked: TrainingRequest) -> None:
+    """Refuse scalar parameters without a start, on which the limit depends, and vectors and matrices with one."""
+    network = asked.recursion.network
+    for name in asked.recursion.optimizers:
+        s = network[network.initial_names[name]]
+        if not isinstance(s, InitialScalar) and name in asked.given:
+            raise EvaluationError(f"{name}=…: `{name}` is drawn; only scalar parameters and constants are given.")
+        if isinstance(s, InitialScalar) and s.value is None and name not in asked.given:
+            raise EvaluationError(
+                f"the scalar parameter `{name}` has no initial value, and the limit depends on it: give {name}=…."
+            )

@@ -1,0 +1,69 @@
+"""What training runs in both regimes have in common, checked before work begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.particles import CONDITIONINGS
+from tplimits.program.network.data import inputs_of
+from tplimits.program.network.loss import error_signal
+from tplimits.program.network.rates import Rate, rates
+from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.nodes.given import seed_number, whole_from, width_ratios
+from tplimits.program.nodes.program import Program
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A training run: data by name, a rate for every parameter, particles and how they are drawn."""
+
+    X: Mapping[str, Array]
+    error: Any
+    rates: Mapping[str, Rate]
+    steps: int
+    particles: int
+    replicates: int
+    seed: int
+    block: int
+    white: bool
+    ratios: Mapping[str, float]
+    given: Mapping[str, Any]
+    checkpoint: Path | None
+
+    @property
+    def inputs(self) -> int:
+        """The number of inputs."""
+        return len(next(iter(self.X.values())))
+
+
+def checked(network: Program, parameters: Iterable[str], asked: RunAsked) -> dict[str, Any]:
+    """The fields of `Settings`; EvaluationError names what is wrong."""
+    data = inputs_of(network, asked.X, "X")
+    error_signal(asked.error)  # refused here if it is no function
+    if asked.conditioning not in CONDITIONINGS:
+        raise EvaluationError(f"conditioning={asked.conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+    others = [w for w in network.widths if w != "n"]
+    ratios = width_ratios(network.name, others, asked.ratios, EvaluationError)
+    return {
+        "X": data,
+        "error": asked.error,
+        "rates": rates(asked.lr, tuple(parameters)),
+        "steps": whole_from("steps", asked.steps, 0, EvaluationError),
+        "particles": whole_from("particles", asked.particles, 16, EvaluationError),
+        "replicates": whole_from("replicates", asked.replicates, 2, EvaluationError),
+        "seed": seed_number(asked.seed, EvaluationError),
+        "block": whole_from("block", asked.block, 2, EvaluationError),
+        "white": asked.conditioning == "white",
+        "ratios": {width: float(ratio) for width, ratio in ratios.items()},
+        "given": dict(asked.given),
+        "checkpoint": None if asked.checkpoint is None else Path(asked.checkpoint),
+    }

@@ -1,0 +1,239 @@
+"""Training in the operator regime as a user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.law.kets import Step
+from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.program.parametrization.table import NTP
+from tplimits.progress import Progress
+from tplimits.regimes.protocol import CheckAsked, Shown
+from tplimits.regimes.training import numbers
+from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
+from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
+from tplimits.regimes.training.report import operator as report
+from tplimits.regimes.training.report import operator_latex as tangent_latex
+from tplimits.regimes.training.runs import TrainingRun
+from tplimits.report import citations, json_report, written
+
+if TYPE_CHECKING:
+    from tplimits.sampling.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class NeuralTangent:
+    """The operator regime: the neural tangent parametrization, trained by an optimizer.
+
+    `optimizer` is one for all parameters, or a mapping that names every parameter; so is `weight_decay`, the decoupled
+    decay λ of w ← (1 − λ) w − η Q_t (frameworks multiply theirs by the learning rate).
+    Axes in `infinite` have infinitely many independent members, such as attention heads.
+    `f0` are the outputs at the start where `evaluate` is given none: drawn from their Gaussian law, or 0, as in
+    parametrizations whose readouts start smaller.
+    """
+
+    optimizer: Any
+    weight_decay: Any = 0
+    infinite: tuple[str, ...] = ()
+    f0: Any = None
+    word: ClassVar[str] = "operator"
+    formerly: ClassVar[str | None] = "tangent"
+    takes: ClassVar[str] = "network"
+    options: ClassVar[tuple[str, ...]] = ("optimizer", "weight_decay", "infinite")
+    inputs: ClassVar[tuple[str, ...] | None] = ("f0", *OF_COMMAND)
+
+    def derive(self, program: Program) -> TangentLimit:
+        """The limit of training; ProgramError for an optimizer or a decay that is none."""
+        return derive_tangent_limit(program, self)
+
+
+def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimit:
+    """The operator of a network, for a regime whose fields are checked here."""
+    if not isinstance(regime.optimizer, (Optimizer, Mapping)):
+        raise ProgramError(
+            f"tp.NeuralTangent({regime.optimizer!r}): give an optimizer, such as tp.SGD() or tp.Adam(eps=1e-4)."
+        )
+    infinite = (regime.infinite,) if isinstance(regime.infinite, str) else regime.infinite
+    if not isinstance(infinite, Iterable) or not all(isinstance(a, str) for a in infinite):
+        raise ProgramError(f'tp.NeuralTangent(infinite={regime.infinite!r}): give names, as in infinite=("head",).')
+    for axis in infinite:
+        if axis not in network.all_axes:
+            has = ", ".join(network.all_axes) or "none"
+            raise ProgramError(f"tp.NeuralTangent(infinite=…): `{axis}` is no axis of `{network.name}`; it has {has}.")
+    if regime.f0 not in (None, 0):
+        raise ProgramError(f"tp.NeuralTangent(f0={regime.f0!r}): None or 0; evaluate(f0=…) takes other outputs.")
+    operator = derive_tangent(network, regime.optimizer, regime.weight_decay, tuple(infinite))
+    return TangentLimit(network, regime, operator)
+
+
+@dataclass(frozen=True)
+class TangentLimit:
+    """Training at infinite width without features that move: f_{t+1} = f_t − η 𝒦_Q(χ_0, …, χ_t)."""
+
+    program: Program
+    regime: NeuralTangent
+    operator: TangentOperator = field(repr=False, compare=False)
+    check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
+
+    # -- the derivation -----------------------------------------------------------------------
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The parameters that are trained, output biases last."""
+        return (*self.operator.trained, *self.operator.biases)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether updates are linear, but for norms: tangent kernels then give the outputs without particles."""
+        return self.operator.is_by_kernel and not self.operator.kernels.is_drawn
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the limit rests on."""
+        return report.assumptions(self.operator, self.starts_at_zero)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation step by step."""
+        return report.steps(self.operator, self.starts_at_zero)
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether f_0 = 0, where `evaluate` is not given another."""
+        return self.regime.f0 is not None
+
+    def __repr__(self) -> str:
+        return report.text(self.operator, self.starts_at_zero)
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath)."""
+        return tangent_latex.latex(self.operator)
+
+    def _repr_latex_(self) -> str:
+        return tangent_latex.notebook(self.operator)
+
+    def page(self) -> str:
+        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
+        return written.page(self, f"{self.program.name} in training", NOTE, tangent_latex.formulas(self.operator))
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the network."""
+        optimizers = {name: str(optimizer) for name, optimizer in self.operator.optimizers.items()}
+        return written.document(self, written.TRAINING, {"regime": self.regime.word, "optimizers": optimizers})
+
+    def shown(self, numbers: TrainingRun) -> Shown:
+        """A table of the outputs at every step."""
+        return numbers.shown
+
+    def numbers_document(self, numbers: TrainingRun) -> str:
+        """JSON of the outputs with their standard errors."""
+        return json_report.training_numbers(self.program, numbers.f, numbers.stderr)
+
+    @property
+    def trained_as(self) -> TrainedAs:
+        """How networks of finite width are trained that have this limit."""
+        of = self.operator
+        parametrization = NTP.adjusted(self.program, of.optimizers)
+        return TrainedAs(parametrization, of.optimizers, of.weight_decay, of.infinite, True)
+
+    def judged(self, asked: CheckAsked) -> Verdict:
+        """Outputs of networks in training, or the user's claims about them, at finite widths."""
+        return training_verdict(self, asked)
+
+    def citation(self) -> str:
+        """BibTeX of the theorems this limit rests on."""
+        return citations.bibtex([s.reference.citation for s in self.steps], ())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_tangent_limit, (self.program, self.regime)  # tables hold functions; they are made again
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        X: Any,
+        *,
+        error: Any,
+        lr: Any,
+        steps: int,
+        f0: Any = None,
+        particles: int = 4096,
+        replicates: int = 8,
+        seed: int = 0,
+        block: int = 256,
+        conditioning: str = "white",
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        executor: Executor | None = None,
+        progress: Progress = None,
+        **named: Any,
+    ) -> TrainingRun:
+        """Outputs f_0, …, f_steps on all inputs.
+
+        X: data (N, *axes), or a dictionary of arrays where the network takes several.
+        error: χ = error(f) or error(f, t), such as `tp.squared_error(y)`; f and χ have shape (N, *outputs).
+        lr: a number, a function of the step, or a mapping that names every parameter.
+        f0: outputs at the start (N, *outputs), or one number for all; those of the regime if left out, or drawn from
+            their Gaussian law with `seed`; with weight decay also the whole path of f^dec, (steps + 1, N, *outputs).
+        particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
+        checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
+            It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
+
+        Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
+        are not finite.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> limit = tp.derive(linear, tp.NeuralTangent(tp.SGD()))
+        >>> limit.evaluate([[1.0]], error=tp.squared_error([1.0]), lr=0.5, steps=2, f0=[0.0]).f.ravel().tolist()
+        [0.0, 0.5, 0.75]
+        """
+        given = named_once(constants, named, "evaluate()", EvaluationError)
+        run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
+        run.refuse_executor(executor)
+        start = self.regime.f0 if f0 is None else f0
+        asked = numbers.operator_request.tangent_request(self.operator, run, start, executor)
+        f, stderr, runs = numbers.operator.train(asked, executor, progress)
+        return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
+
+    def sign_kernel(
+        self,
+        X: Any,
+        *,
+        ratios: Mapping[str, float] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> NDArray[numpy.float64]:
+        """K_sign (trained input, evaluated input) of sign descent on one training input at a time.
+
+        f_{t+1}(a) = f_t(a) − η sign(χ) K_sign[b, a]; it is not symmetric, and the same for every optimizer.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> tp.derive(linear, tp.NeuralTangent(tp.SGD())).sign_kernel([[1.0], [-3.0]]).tolist()
+        [[1.0, -3.0], [-1.0, 3.0]]
+
+        Raises NoLimitError where a parameter is used more than once or the network has several outputs.
+        """
+        given = named_once(constants, named, "sign_kernel()", EvaluationError)
+        run = RunAsked(X, numpy.zeros_like, 0.0, 0, given, ratios)
+        asked = numbers.operator_request.tangent_request(self.operator, run, None, None)
+        found: NDArray[numpy.float64] = numbers.operator.sign_gram_of(asked)
+        return found

@@ -1,0 +1,1 @@
+"""Limits of training as text and LaTeX."""

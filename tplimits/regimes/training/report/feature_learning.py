@@ -1,0 +1,138 @@
+r"""The feature-learning limit as text, as LaTeX and as steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from tplimits.law.kets import Step
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
+from tplimits.regimes.training.report.notation import LatexNotation, NamedLatex, TextNotation
+from tplimits.regimes.training.report.outline import Equation, Outline
+from tplimits.regimes.training.report.ratios import text_factor
+from tplimits.regimes.training.report.update_functions import (
+    NOT_ZERO,
+    SIDES,
+    entry_by_entry,
+    factored_latex,
+    factored_text,
+    is_factored,
+)
+from tplimits.report.latex_formulas import Formula, environment
+from tplimits.report.text import formula
+
+_SECTIONS = {
+    "forward": "forward, for every input",
+    "backward": "backward",
+    "update": "update",
+    "divisor": "norms that divide",
+    "unrolled": "images, with W_0 unrolled",
+}
+_LEGEND = (
+    "|dh⟩_χ⟨x| and χ·|dv⟩ are sums over inputs and outputs; |W_0 x⟩ has a Gaussian part with covariance ⟨x|x′⟩ and the",
+    "part Σ_y |y⟩ E ∂|x⟩/∂|W_0ᵀy⟩; Q_s(Σ_i |a_i⟩⟨b_i|) |z⟩ = E□ Q_s(Σ_i |a_i⟩|b_i⟩□) |z⟩□. Q_t sees steps 0, …, t.",
+)
+
+
+def text(recursion: MaximalRecursion) -> str:
+    """Forward, backward, update and unrolled images, then what Q_t is."""
+    outline = Outline(recursion, TextNotation(recursion.total.backward.program))
+    equations = list(outline.equations())
+    width = max(len(e.left) for e in equations)
+    lines = [f"feature-learning limit of {recursion.network.name}"]
+    for section, title in _SECTIONS.items():
+        rows = [e for e in equations if e.section == section]
+        if rows:
+            lines += [f" {title}", *(f"  {e.left:<{width}} = {e.right}" for e in rows)]
+    legend = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
+    ratios = [
+        f"both parts of |{n}_0ᵀ y⟩ are {text_factor(r)}times these" for n, r in outline.larger_transposes().items()
+    ]
+    legend = (*legend, *ratios)
+    lines += [" where", *(f"  {line}" for line in legend), *(f"  {line}" for line in _optimizers(recursion))]
+    return "\n".join([*lines, *(f"  lost: {line}" for line in recursion.lost)])
+
+
+def _optimizers(recursion: MaximalRecursion) -> list[str]:
+    """What every update function is, each once."""
+    of: dict[str, list[str]] = {}
+    for name, optimizer in recursion.optimizers.items():
+        of.setdefault(_recursion_text(optimizer), []).append(name)
+    if len(of) == 1:
+        return list(of)
+    return [f"{', '.join(names)}: {line}" for line, names in of.items()]
+
+
+def _recursion_text(optimizer: Optimizer) -> str:
+    if is_factored(optimizer):
+        return f"{optimizer}: {'; '.join(factored_text())}"
+    states, output = entry_by_entry(optimizer).formula  # hyperparameters by name
+    updates = "".join(f"{s.name} ← {formula(s.update)}, " for s in states)
+    return f"{optimizer}: {updates}Q_t = {formula(output)}"
+
+
+def steps(recursion: MaximalRecursion) -> tuple[Step, ...]:
+    """Every equation as a step."""
+    outline = Outline(recursion, TextNotation(recursion.total.backward.program))
+    found = []
+    for equation in outline.equations():
+        found.append(
+            Step(equation.section, equation.premises, functools.partial(_conclusion, equation), equation.reference)
+        )
+    return tuple(found)
+
+
+def _conclusion(equation: Equation) -> str:
+    return f"{equation.left} = {equation.right}"
+
+
+def formulas(recursion: MaximalRecursion) -> list[Formula]:
+    """The recursion row by row, then what its signs mean."""
+    outline = Outline(recursion, LatexNotation(recursion.total.backward.program))
+    rows = []
+    for e in outline.equations():
+        right = e.right.replace("−", "-").replace("·", r"\cdot ")
+        first, *rest = right.split(r" - \eta ")
+        rows.append(Formula(e.left, "=", (first, *(rf"- \eta {part}" for part in rest))))
+    for name, ratio in outline.larger_transposes().items():
+        matrix = rf"{outline.write.timed(name, '0')}^{{\top}}"
+        covariance = rf"{outline.write.number(ratio)}\,\langle y|y'\rangle"
+        rows.append(
+            Formula(rf"\operatorname{{Cov}}\big(\hat{{{matrix} y}}, \hat{{{matrix} y'}}\big)", "=", (covariance,))
+        )
+    return [*rows, *_latex_optimizers(recursion)]
+
+
+def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:
+    """The bar, and the update functions."""
+    printer = NamedLatex()
+    bar = Formula(r"\overline{X_t}", "=", ("Q_t(X_0, \\ldots, X_t)",))
+    action = (
+        r"\operatorname{E}_{\boxed{1}} Q_t\Big(\sum_i |a_i\rangle |b_i\rangle^{\boxed{1}}\Big) |z\rangle^{\boxed{1}}"
+    )
+    rows = [bar, Formula(r"\overline{\textstyle\sum_i |a_i\rangle\langle b_i|}\, |z\rangle", "=", (action,))]
+    distinct: Sequence[Optimizer] = list(dict.fromkeys(recursion.optimizers.values()))
+    for optimizer in distinct:
+        who = ", ".join(rf"\mathrm{{{n}}}" for n, o in recursion.optimizers.items() if o == optimizer)
+        tag = rf"\quad ({who})" if len(distinct) > 1 else ""
+        if is_factored(optimizer):
+            rows += list(factored_latex())
+            continue
+        states, output = entry_by_entry(optimizer).formula
+        rows += [Formula(s.name, r"\leftarrow", printer.addends(s.update)) for s in states]
+        rows.append(Formula("Q_t", "=", (printer.doprint(output) + tag,)))
+    return rows
+
+
+def latex(recursion: MaximalRecursion) -> str:
+    """An align* environment."""
+    return environment(formulas(recursion), "align*")
+
+
+def notebook(recursion: MaximalRecursion) -> str:
+    """The same for MathJax and KaTeX."""
+    return f"$$\n{environment(formulas(recursion), 'aligned')}\n$$"
+
+
+__all__ = ["NOT_ZERO", "formulas", "latex", "notebook", "steps", "text"]

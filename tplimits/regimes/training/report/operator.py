@@ -1,0 +1,248 @@
+"""The operator regime in text and step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from sympy import Expr
+
+from tplimits.law.kets import MASTER, Reference, Step
+from tplimits.program.language.render import body_text, number_text, right_hand_side
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
+from tplimits.program.optimizers.recursion import Optimizer
+from tplimits.regimes.training.derivation.norms import Norm
+from tplimits.regimes.training.derivation.operator import TangentOperator
+from tplimits.regimes.training.report.outline import BACKWARD, FACTORED, NORM
+from tplimits.regimes.training.report.ratios import of_image, text_factor
+from tplimits.regimes.training.report.tangent_terms import Shown, by_optimizer, deltas, sum_over
+from tplimits.regimes.training.report.update_functions import (
+    NOT_ZERO,
+    SIDES,
+    entry_by_entry,
+    factored_text,
+    is_factored,
+    norm_text,
+    whole_text,
+)
+
+HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
+OPERATOR = Reference(f"{MASTER}, Thms 2.4.7, 2.9.23; all uses of a matrix inside one update", "yang2023tensor")
+START = Reference(f"{MASTER}, Thm 2.9.19, with the hypothesis of fresh readout vectors", "yang2023tensor")
+AT_ZERO = "the outputs start at 0: readouts start smaller than in NTP, and gradients are divided by their size"
+DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")
+
+
+def text(operator: TangentOperator, at_zero: bool = False) -> str:
+    """The operator term by term, the update function, the kets that it is made of; `at_zero`: outputs start at 0."""
+    shown = Shown(operator)
+    lines = [
+        f"training of {operator.whole.name} in the operator regime by {operator.optimizer or 'several optimizers'}"
+    ]
+    if shown.is_decaying:
+        same = operator.decay is not None
+        lines[0] += f", weight decay {operator.decay:g}" if same else ", weight decay by parameter"
+        power, weights = ("(1 − λ)^(t−s) ", "(1 − λ)^t θ_0") if same else ("", "(1 − λ[w])^t w_0")
+        lines.append(
+            f"  f_{{t+1}} = f^dec_{{t+1}} − η Σ_{{s≤t}} {power}𝒦_{{s,t+1}},   χ_s = ε_s(f_s),   {shown.decays}"
+        )
+        lines.append(f"  f^dec_t ~ N(0, K), the outputs at the weights {weights}, jointly over t")
+        lines.append("  𝒦_{s,t+1} at input a, with bras and kets outside Q at time t+1, inside at their own:")
+    else:
+        start = "f_0 = 0" if at_zero else "f_0 ~ N(0, K)"
+        lines.append(f"  f_{{t+1}} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   {start}")
+        lines.append("  𝒦 at input a:")
+    lines += [f"    {'+ ' if i else '  '}{line}" for i, line in enumerate(_terms(shown))]
+    if operator.is_linear and operator.decay is None:
+        lines.append(
+            "  Q is linear in the gradients: the terms of a parameter w are Σ_s c_s χ_s Θ_w with its kernel Θ_w"
+        )
+    elif operator.is_linear:
+        lines.append("  Q is linear in the gradients: 𝒦 = Σ_s c_s χ_s Θ with the tangent kernel Θ of tp.Kernels()")
+    elif operator.is_by_kernel and shown.whole_norms:
+        lines.append(
+            "  Q is linear in the gradients: it acts on χ_s/ν_s times tangent kernels Θ, and norms are √(χ·Θχ)"
+        )
+    elif operator.is_by_kernel:
+        lines.append(
+            "  Q is linear in the gradients: 𝒦 = Σ_w Θ_w q_t/ν_t[w], q_t = Σ_s c_s χ_s, with the kernel Θ_w of each "
+        )
+        lines.append("  parameter w, and (at equal widths) E[Q_t(G_w)²] = q_t·Θ_w q_t")
+    norms = list(_norms(shown))
+    if norms:
+        lines += [*(f"  {line}" for _, line in norms), f"  {SIDES}"]
+    for optimizer, names in by_optimizer(operator).items():
+        whose = "" if operator.optimizer else f" of {', '.join(names)}"
+        lines += [f"  {line}" for line in _update(optimizer, whose)]
+    lines.append(f"kets, given {shown.input}; uses inside Q are summed over inputs b with weights χ^b")
+    lines += [f"  {line}" for line in _kets(shown)]
+    return "\n".join(lines)
+
+
+def _terms(shown: Shown) -> Iterator[str]:
+    for parameter, terms in shown.terms.items():
+        matrix = any(t.right is not None for t in terms)
+        gradient, divided = shown.gradient(parameter), _divided(shown, parameter)
+        name, clipped = f"G_{parameter}", shown.clipped(parameter)
+        before, after = (" ", divided) if matrix else ("", "")
+        for number, term in enumerate(terms):
+            inside = gradient if len(terms) == 1 else name
+            inside = f"({inside}){clipped}" if clipped and len(terms) == 1 else f"{inside}{clipped}"
+            update = f"Q_{shown.step}({inside})"
+            ket = f" |{term.right}⟩" if matrix else f"{divided}⟩"
+            where = f"   with {name} = {gradient}" if len(terms) > 1 and number == 0 else ""
+            weight = _power(shown, parameter) + text_factor(shown.weight(parameter))
+            family = sum_over(shown.summed(term)) + sum_over(term.sums) + deltas(shown.apart(term))
+            yield f"{weight}{family}⟨{term.left}|{before}{update}{after}{ket}{where}"
+    for bias in shown.operator.biases:
+        inside = f"∂f/∂{bias} Σ_b χ^b{shown.clipped(bias)}"
+        yield f"{_power(shown, bias)}∂f/∂{bias} Q_{shown.step}({inside}){_divided(shown, bias)}"
+
+
+def _power(shown: Shown, parameter: str) -> str:
+    """What is left of an update after t − s steps, in front of the terms of parameters with decays of their own."""
+    left = shown.left(parameter) if shown.operator.decay is None else ""
+    return f"({left})^(t−s) " if left else ""
+
+
+def _divided(shown: Shown, parameter: str) -> str:
+    return "" if shown.norm(parameter) is None else f"/ν_{shown.step}[{parameter}]"
+
+
+def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
+    """What updates are divided by, for each parameter."""
+    operator = shown.operator
+    for name in (*operator.trained, *operator.biases):
+        norm = shown.norm(name)
+        if norm is not None:
+            kept = f"({shown.left(name)})^t" if shown.left(name) else ""
+            yield name, f"ν_t[{name}] = {norm_text(_inside(shown, name, norm, kept), norm)}"
+    for whole in shown.whole_norms:
+        gradients = {name: _whole_gradient(shown, name) for name in whole.parts}
+        yield ", ".join(whole.parts), f"ν_t = {whole_text(gradients, whole)}"
+
+
+def _whole_gradient(shown: Shown, name: str) -> str:
+    return f"∂f/∂{name} Σ_b χ^b" if name in shown.operator.biases else shown.gradient(name)
+
+
+def _inside(shown: Shown, name: str, norm: Norm, kept: str) -> str:
+    """What a norm is taken of: the update, or the weights, which are those of the start times a power."""
+    if norm.of == "update":
+        return f"Q_t({_whole_gradient(shown, name)})"
+    if norm.is_of_start:
+        return kept
+    return f"{name}_t" if name in shown.operator.biases else (f"({kept} {name})" if kept else name)
+
+
+def _update(optimizer: Optimizer, whose: str) -> Iterator[str]:
+    """The update function as a recursion."""
+    if is_factored(optimizer):
+        values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items())
+        yield from (f"Q_t{whose}: {line}" for line in factored_text())
+        yield f"   (g = G_t, t = 0, 1, …; {values})"
+        return
+    optimizer = entry_by_entry(optimizer)
+    states, output = optimizer.formula
+    lines = [f"Q_t{whose} = {_plain(output)}", *(f"{s.name} ← {_plain(s.update)}" for s in states)]
+    values = ", ".join(f"{x} = {_plain(v)}" for x, v in optimizer.hyperparameters.items() if v != 0)
+    yield ",   ".join(lines) + f"   (entry by entry, g = G_t, t = 0, 1, …{'; ' if values else ''}{values})"
+
+
+def _plain(expr: Expr) -> str:
+    return number_text(expr)
+
+
+def _kets(shown: Shown) -> Iterator[str]:
+    for position, s in enumerate(shown.total):
+        if isinstance(s, InitialMatrix) or position in shown.total.inputs:
+            continue
+        if isinstance(s, InitialVector) or s.width is None:
+            yield f"{s.name}{_axes(s.axes)} = {right_hand_side(shown.total, s)[0]}"
+            continue
+        yield f"|{s.name}{_axes(s.axes)}⟩ = {right_hand_side(shown.total, s)[0]}" + _law(shown, position)
+
+
+def _law(shown: Shown, position: int) -> str:
+    """What is known of an image: Gaussian, or with a dot part."""
+    s = shown.total[position]
+    if not isinstance(s, MatMul):
+        return ""
+    assert s.operand is not None
+    inside = body_text(shown.total, s.operand)
+    gaussian = f"Gaussian with covariance {text_factor(of_image(shown.total, s))}⟨{inside}|{inside}′⟩"
+    if not shown.operator.has_dot_part(position):
+        return f",   {gaussian}: no dot part"
+    return f",   its hat part {gaussian}, and a dot part"
+
+
+def _axes(axes: tuple[str, ...]) -> str:
+    return f"[{', '.join(axes)}]" if axes else ""
+
+
+# -- steps ------------------------------------------------------------------------------------
+
+
+def steps(operator: TangentOperator, at_zero: bool = False) -> tuple[Step, ...]:
+    """The law of the start, the kets of both passes, the operator, the evolution of the outputs."""
+    return tuple(_steps(Shown(operator), at_zero))
+
+
+def _steps(shown: Shown, at_zero: bool) -> Iterator[Step]:
+    operator = shown.operator
+    readout = shown.total[operator.whole.returns[0]].name
+    law = f"f_0 is Gaussian with covariance ⟨{readout}|{readout}′⟩: the readout is a sum of products with fresh vectors"
+    law = AT_ZERO if at_zero else law
+    yield Step("outputs at the start", (readout,), lambda: law, START)
+    for position, s in enumerate(shown.total):
+        if isinstance(s, MatMul):
+            line = partial(_image, shown, position)
+            reference = HAT if position < len(operator.whole) else BACKWARD
+            yield Step("image under a matrix", (shown.total[s.matrix].name,), line, reference)
+    for parameter in shown.terms:
+        reference = FACTORED if is_factored(operator.optimizers[parameter]) else OPERATOR
+        yield Step("gradient and update", (parameter,), partial(_of_parameter, shown, parameter), reference)
+    for name, shown_norm in _norms(shown):
+        yield Step("norm of an update", (name,), partial(str, shown_norm), NORM)
+    if shown.is_decaying:
+        weights = "(1 − λ)^t θ_0" if operator.decay is not None else "(1 − λ[w])^t w_0"
+        sentence = (
+            f"with weight decay the initial weights are {weights} at step t: kets outside Q are those of step t+1, "
+            "and f^dec, the outputs of that network, is a Gaussian process in time and input"
+        )
+        yield Step("weight decay", (), lambda: sentence, DECAY)
+    yield Step(
+        "outputs in training", tuple(shown.terms), lambda: text(operator, at_zero).split("\n")[1].strip(), OPERATOR
+    )
+
+
+def _image(shown: Shown, position: int) -> str:
+    s = shown.total[position]
+    return f"|{s.name}⟩ = {right_hand_side(shown.total, s)[0]}{_law(shown, position)}"
+
+
+def _of_parameter(shown: Shown, parameter: str) -> str:
+    one = Shown(shown.operator)
+    one.__dict__["terms"] = {parameter: shown.terms[parameter]}
+    return " + ".join(line for line in _terms(one) if not line.startswith("∂f"))
+
+
+def assumptions(operator: TangentOperator, at_zero: bool = False) -> tuple[str, ...]:
+    """What the limit rests on."""
+    start = (
+        "the readout is a sum of products with fresh vectors, so that f_0 is Gaussian with covariance ⟨x|x′⟩",
+        "everything later is conditional on f_0",
+    )
+    found = [
+        "widths go to infinity first, at a fixed number of steps, inputs and outputs",
+        "parametrization NTP: matrices W = w/√columns, output n^(−1/2) Σ, gradients and updates scaled as there",
+        "update functions are pseudo-Lipschitz" + (f"; {'; '.join(operator.lost)}" if operator.lost else ""),
+        "scalar parameters are output biases"
+        + (f"; {', '.join(operator.held)} stands inside the network and is held at its value" if operator.held else ""),
+        *((AT_ZERO,) if at_zero else start),
+    ]
+    if any(o.may_vanish for o in operator.optimizers.values()):
+        found.append(NOT_ZERO)
+    if operator.infinite:
+        found.append(f"infinitely many independent members along {', '.join(operator.infinite)}")
+    return tuple(found)

@@ -1,0 +1,87 @@
+"""Outputs of a network along training, as a user sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.pictures.training import plot_training
+from tplimits.program.nodes.given import whole_number
+from tplimits.regimes.protocol import Shown
+from tplimits.regimes.training.derivation.labels import output_labels
+
+Array = NDArray[numpy.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRun:
+    """Outputs at every step: means over replicates with their standard errors.
+
+    `f` and `stderr` have shape (steps + 1, inputs, *outputs); `replicates` holds one run of each, before the mean.
+    `grams` and `kets` hold what was recorded: ⟨x|x′⟩ (steps + 1, *axes, inputs, inputs), and samples of |x⟩
+    (steps + 1, *axes, inputs, particles) from the first replicate.
+    """
+
+    title: str
+    f: Array
+    stderr: Array
+    replicates: Array
+    grams: Mapping[str, Array] = field(default_factory=dict)
+    kets: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return len(self.f) - 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the entries of `f` are called in a check, in row order: f[t,i], or f[t,i;a] of several outputs."""
+        return tuple(output_labels(self.f.shape))
+
+    def gram(self, name: str, t: int = -1) -> Array:
+        """The feature kernel ⟨x|x′⟩ of a recorded vector after step t, between all inputs."""
+        return self._recorded(self.grams, name)[self._time(t)]
+
+    def ket(self, name: str, t: int = -1) -> Array:
+        """Samples of a recorded vector after step t, (*axes, inputs, particles)."""
+        return self._recorded(self.kets, name)[self._time(t)]
+
+    def _recorded(self, what: Mapping[str, Array], name: str) -> Array:
+        if name not in what:
+            known = ", ".join(what) or "none"
+            raise EvaluationError(f"`{name}` was not recorded; ask for it by evaluate(record=…). Recorded: {known}.")
+        return what[name]
+
+    def _time(self, t: Any) -> int:
+        number = whole_number(t)
+        if number is None or not -len(self.f) <= number <= self.steps:
+            raise EvaluationError(f"t={t!r}: there are the steps 0, …, {self.steps}, or −1 for the last one.")
+        return number
+
+    def __repr__(self) -> str:
+        shown = [0, 1, self.steps // 2, self.steps]
+        times = sorted({t for t in shown if t <= self.steps})
+        lines = [f"{self.title}: {self.steps} steps, {self.f[0].size} outputs, {len(self.replicates)} replicates"]
+        for t in times:
+            size, error = float(numpy.sqrt((self.f[t] ** 2).mean())), float(numpy.sqrt((self.stderr[t] ** 2).mean()))
+            first = ", ".join(f"{x:.4g}" for x in self.f[t].ravel()[:4])
+            lines.append(f"  t = {t:<4} rms f {size:.4g}, rms standard error {error:.2g}; f = {first}…")
+        return "\n".join(lines)
+
+    @property
+    def shown(self) -> Shown:
+        """A table of all outputs with their errors, for a terminal."""
+        errors = [f"± {e:.1e}" if e else "" for e in self.stderr.ravel()]
+        rows = zip(self.labels, (f"{x:.6g}" for x in self.f.ravel()), errors, strict=True)
+        return Shown(head=("output", "value", "error"), rows=tuple(rows))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Outputs against time with bands of twice the standard error; needs Matplotlib, returns the Figure."""
+        return plot_training(self.f, self.stderr, self.title, path)

@@ -1,0 +1,266 @@
+"""Numbers for the observables of a derivation: exact first, then quadrature, then particles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy
+from sympy import Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.law import targets
+from tplimits.law.kets import Key
+from tplimits.law.observables import Observable, keys
+from tplimits.law.state import Derivation, width_ratio
+from tplimits.law.targets import Target
+from tplimits.law.unroll import label
+from tplimits.numbers import intervals
+from tplimits.numbers import particles as particle_method
+from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, TooManyNodes
+from tplimits.numbers.number import Number
+from tplimits.numbers.passes import exact, quadrature
+from tplimits.numbers.plan import Plan, plan
+from tplimits.numbers.precision import Unsettled
+from tplimits.program.nodes.entries import constant_symbol
+from tplimits.program.nodes.given import by_name, exact_number, real_array, width_ratios
+from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.program.nodes.program import Program
+from tplimits.progress import Progress
+from tplimits.regimes.width.derivation import derive_width
+
+#: a quadrature with a larger relative error is weighed against particles
+_COARSE = 1e-3
+#: a closed form less accurate than this is weighed against the integral it was made from
+_ROUGH = 1e-9
+METHODS = ("auto", "exact", "quadrature", "particles")
+
+
+def constants_of(program: Program, given: Mapping[str, Any], ratios: Mapping[str, float]) -> dict[Symbol, Expr]:
+    """Values of constants, given scalars and ratios of widths, by symbol; EvaluationError when one is missing."""
+    given = dict(given)
+    values: dict[Symbol, Expr] = {}
+    for name, default in program.constants.items():
+        value = given.pop(name, default)
+        if value is None:
+            raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
+        values[constant_symbol(name)] = exact_number(name, value, EvaluationError)
+    for instruction in program.instructions:
+        if isinstance(instruction, InitialScalar):
+            values.update(_scalar_values(program, instruction, given))
+    others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
+    values.update({width_ratio(width): ratio for width, ratio in others.items()})
+    if given:
+        raise EvaluationError(f"`{min(given)}` is not a constant or a given scalar of `{program.name}`.")
+    return values
+
+
+def _scalar_values(program: Program, scalar: InitialScalar, given: dict[str, Any]) -> dict[Symbol, Expr]:
+    if scalar.name not in given:
+        if scalar.value is None:
+            raise EvaluationError(f"the scalar `{scalar.name}` has no value: give {scalar.name}=….")
+        return {}
+    shape = tuple(int(program.size(a) or 0) for a in scalar.axes)
+    array = real_array(scalar.name, given.pop(scalar.name))
+    if array.shape != shape:
+        raise EvaluationError(f"`{scalar.name}` has shape {array.shape}; it needs {shape}.")
+    labels = {index: label(scalar.name, scalar.axes, index) for index in numpy.ndindex(*shape)}
+    return {
+        constant_symbol(name): exact_number(scalar.name, array[index], EvaluationError)
+        for index, name in labels.items()
+    }
+
+
+def evaluate(
+    program: Program,
+    state: Derivation,
+    observables: Sequence[Observable],
+    method: str = "auto",
+    particles: int = 4096,
+    replicates: int = 8,
+    seed: int = 0,
+    conditioning: str = "white",
+    ratios: Mapping[str, float] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
+    progress: Progress = None,
+    only: Sequence[str] | None = None,
+) -> dict[str, Number]:
+    """A Number for every observable; see `WidthLimit.evaluate`."""
+    if method not in METHODS:
+        raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
+    constants, ratios = by_name(constants, "constants", EvaluationError), by_name(ratios, "ratios", EvaluationError)
+    particle_method.settings(particles, replicates, seed, conditioning, executor)
+    values = constants_of(program, constants, ratios)
+
+    def by_particles(chosen: Sequence[Observable]) -> dict[str, Number]:
+        if state.fluctuations:
+            raise EvaluationError(
+                f"`{program.name}` contains fluctuation scalars √n·Avg, whose variance particles do not give: use "
+                "method='exact' or 'quadrature'."
+            )
+        return particle_method.evaluate(
+            program,
+            chosen,
+            particles,
+            replicates,
+            seed,
+            conditioning,
+            ratios,
+            constants,
+            executor,
+            progress,
+        )
+
+    refused = state.settle(partial(intervals.values, state.engine, constants=values))
+    return _Evaluation(program, state, values, method, by_particles, refused).numbers(_chosen(observables, only))
+
+
+def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
+    """The observables asked for."""
+    if only is None:
+        return list(observables)
+    labels = [o.label for o in observables]
+    for name in only:
+        if name not in labels:
+            raise EvaluationError(f"only={name!r}: the labels are {', '.join(labels)}.")
+    return [o for o in observables if o.label in only]
+
+
+@dataclass
+class _Evaluation:
+    """One call: all observables together, and one by one when that fails."""
+
+    program: Program
+    state: Derivation
+    values: Mapping[Symbol, Expr]
+    method: str
+    by_particles: Callable[[Sequence[Observable]], dict[str, Number]]
+    refused: Sequence[tuple[Key, str]] = ()
+    budget: Budget = field(init=False)
+
+    def __post_init__(self) -> None:
+        others = self.method == "auto" and not self.state.fluctuations  # whose variance particles do not give
+        self.budget = Budget(AUTO if others else QUADRATURE)
+
+    @cached_property
+    def opened(self) -> Derivation:
+        """The same derivation with nothing closed: another route to the same numbers."""
+        return derive_width(self.program, table=(), with_dots=self.state.with_dots)
+
+    def numbers(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        """Numbers for all of these."""
+        try:
+            return self._together(observables)
+        except EvaluationError as error:
+            if len(observables) == 1:
+                raise
+            first = error
+        found: dict[str, Number] = {}
+        failed: dict[str, EvaluationError] = {}
+        for observable in observables:
+            try:
+                found |= self._together([observable])
+            except EvaluationError as error:
+                failed[observable.label] = error
+        if not failed:
+            return found
+        if not found:
+            raise first
+        given = ", ".join(repr(label) for label in found)
+        label, reason = next(iter(failed.items()))
+        raise EvaluationError(
+            f"no number for {', '.join(failed)}. Of {label}: {reason} The others have one: evaluate(only=({given},))."
+        ) from reason
+
+    def _together(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        """By the method asked for; "auto": exact where closed, else integrated, else by particles."""
+        self._refuse(observables)
+        if self.method == "particles":
+            return self.by_particles(observables)
+        if self.method == "exact":
+            return self._exact(observables)
+        if self.method == "quadrature":
+            return self._integrated(self.opened, observables)
+        try:
+            result = self._best_integrated(observables)
+        except TooManyNodes:
+            if len(observables) > 1:
+                raise
+            if self.state.fluctuations:
+                raise EvaluationError(
+                    f"the integrals of {observables[0].label} cost too many evaluations, and particles do not give the "
+                    f"variance of the fluctuation scalars √n·Avg that `{self.program.name}` contains: ask for fewer "
+                    "entries, or derive the part of the program without fluctuations alone."
+                ) from None
+            return self.by_particles(observables)
+        coarse = [o for o in observables if _coarse(result[o.label])]
+        if not coarse or self.state.fluctuations:
+            return result
+        sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
+        return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
+
+    def _refuse(self, observables: Sequence[Observable]) -> None:
+        for observable in observables:
+            for position, index in keys(observable):
+                reason = self.state.reason_against(position, index, self.refused)
+                if reason:
+                    raise EvaluationError(reason)
+
+    def _exact(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        wanted = [targets.target(self.state, o) for o in observables]
+        opened = [t.label for t in wanted if not _plan(self.state, [t]).closed]
+        if opened:
+            raise EvaluationError(f"no closed form for {', '.join(opened)}: use method='quadrature' or 'particles'.")
+        return self._integrated(self.state, observables)
+
+    def _best_integrated(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        """Through the closed forms; by plain integrals where a closed form is singular at these numbers."""
+        try:
+            closed = self._integrated(self.state, observables)
+        except Unsettled:
+            return self._integrated(self.opened, observables)
+        rough = any(n.error > _ROUGH * max(1.0, abs(n.value)) for n in closed.values())
+        if not rough or not self.state.engine.used_rows:
+            return closed
+        try:
+            plain = self._integrated(self.opened, observables)
+        except EvaluationError:
+            return closed
+        return {k: n if n.error <= plain[k].error else plain[k] for k, n in closed.items()}
+
+    def _integrated(self, state: Derivation, observables: Sequence[Observable]) -> dict[str, Number]:
+        wanted = [targets.target(state, o) for o in observables]
+        plan = _plan(state, wanted)
+        try:
+            if plan.closed and state is self.state:
+                return _combined(wanted, exact(plan, self.values))
+            return _combined(wanted, quadrature(plan, {s: float(v) for s, v in self.values.items()}, self.budget))
+        except Unsettled as error:
+            raise error.told(state.engine.written_out, self.values) from None
+
+
+def _coarse(number: Number) -> bool:
+    """Whether a quadrature has not converged to three digits."""
+    return number.method == "quadrature" and not number.error <= _COARSE * max(1e-6, abs(number.value))
+
+
+def _plan(state: Derivation, wanted: Sequence[Target]) -> Plan:
+    expressions = {t.label: t.mean for t in wanted}
+    expressions |= {f"Var {t.label}": t.variance for t in wanted if t.variance != 0}
+    return plan(state.engine, expressions)
+
+
+def _combined(wanted: Sequence[Target], numbers: Mapping[str, Number]) -> dict[str, Number]:
+    """Means and variances put together; what needed no integral is exact."""
+    result = {}
+    for t in wanted:
+        number, spread = numbers[t.label], numbers.get(f"Var {t.label}")
+        if spread is None:
+            result[t.label] = number
+        else:
+            result[t.label] = Number(number.value, number.error, number.method, spread.value, spread.error)
+    return result

@@ -1,0 +1,240 @@
+"""The limit that finite widths point at: the intercept of L + b/n, with an honest standard error.
+
+The mean of a quantity at width n has an expansion L + b₁ n^(−p₁) + ... + c n^(−p) + ...; the powers p₁ < ...
+are fitted ((1,) in general, (1/2, 1) where odd powers of √n occur) and the next one, c n^(−p), is not known.
+It enters as a random effect c ~ N(0, τ²) with τ = scale · ρ^p, ρ = `RADIUS`: the size of the next term of a
+series that converges for n > ρ.  With few draws it is lost in the noise, with many it is in effect fitted,
+so the standard error of the intercept never falls below what the unknown curvature allows.
+
+For means m with noise variances v and V = diag(v) + τ² n^(−p) n^(−p)ᵀ the estimate is generalised least squares,
+
+    L = aᵀm,  a = V⁻¹X (XᵀV⁻¹X)⁻¹ e₁,  X = (1, n^(−p₁), ...),
+
+with weights from a power law v = A n^(−q)/draws through the sample variances s² (weights taken from each s²
+itself would follow the noise of skewed data) and Var L = Σ a² s²/draws + τ² (aᵀ n^(−p))².  Degrees of freedom
+are Welch and Satterthwaite's: (Σ a² s²/draws + ...)² / Σ (a² s²/draws)²/(draws − 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy
+import scipy.stats
+from numpy.typing import NDArray
+
+Array = NDArray[numpy.float64]
+
+#: expansions in 1/n are taken to converge for n > RADIUS
+RADIUS = 3.0
+#: relative rounding error allowed to a computed mean
+ROUNDING = 1e-10
+#: rounding of quantities that vanish identically: programs start from entries of order 1
+TINY = 1e-13
+
+
+@dataclass(frozen=True)
+class Series:
+    """The powers of 1/n that are fitted, and the first one that is not."""
+
+    powers: tuple[Fraction, ...] = (Fraction(1),)
+
+    @property
+    def step(self) -> Fraction:
+        """The distance between powers of the expansion."""
+        return self.powers[0]
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are fitted; a check needs at least as many widths."""
+        return 1 + len(self.powers)
+
+    def design(self, widths: Sequence[int]) -> Array:
+        """X, one row a width."""
+        n = numpy.asarray(widths, dtype=numpy.float64)
+        return numpy.stack([n**0, *(n ** -float(p) for p in self.powers)], axis=1)
+
+    def curvature(self, widths: Sequence[int], scale: float) -> Array:
+        """τ n^(−p) at each width, p the first power that is not fitted."""
+        p = float(self.powers[-1] + self.step)
+        return scale * (RADIUS / numpy.asarray(widths, dtype=numpy.float64)) ** p
+
+    def __str__(self) -> str:
+        letters = "bcdefghk"
+        names = {Fraction(1, 2): "√n", Fraction(1): "n"}
+        terms = [f"{x}/{names.get(p, f'n^({p})')}" for x, p in zip(letters, self.powers, strict=False)]
+        return " + ".join(["L", *terms])
+
+
+@dataclass(frozen=True)
+class SampleMoments:
+    """One quantity at each width: mean over draws and variance of a single draw."""
+
+    widths: tuple[int, ...]
+    draws: tuple[int, ...]
+    means: Array
+    variances: Array
+    scale: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SampleMoments) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return self.widths, self.draws, tuple(self.means), tuple(self.variances), self.scale
+
+    @property
+    def rounding(self) -> float:
+        """The error that a mean of doubles may have without any noise."""
+        return max(ROUNDING * max(self.scale, float(numpy.abs(self.means).max())), TINY)
+
+    @property
+    def reach(self) -> float:
+        """The scale of the coefficients of the series: that of what is averaged, or what the means show.
+
+        A quantity that vanishes like b/n averages entries that vanish too; its next term is still of order b/n².
+        """
+        seen = abs(float(self.means[0] - self.means[-1])) * self.widths[0] / RADIUS
+        return max(self.scale, seen)
+
+    @property
+    def noise(self) -> Array:
+        """Variance of each mean, rounding included."""
+        return self.variances / numpy.asarray(self.draws) + self.rounding**2
+
+    @property
+    def smooth_noise(self) -> Array:
+        """The same from a power law in n through the variances."""
+        return self.law / numpy.asarray(self.draws)
+
+    @property
+    def law(self) -> Array:
+        """The variance of a single draw by a power law in n through those measured."""
+        return power_law(self.widths, self.draws, self.variances + self.rounding**2)
+
+
+def power_law(widths: Sequence[int], draws: Sequence[int], variances: Array) -> Array:
+    """A n^(−q) through sample variances, by least squares in logarithms weighted by draws.
+
+    >>> power_law((64, 256), (10, 10), numpy.array([4.0, 1.0])).round(9).tolist()
+    [4.0, 1.0]
+    """
+    tiny = max(float(variances.max()) * 1e-24, 1e-300)
+    logs, weights = numpy.log(numpy.maximum(variances, tiny)), numpy.sqrt(numpy.asarray(draws) - 1.0)
+    rows = numpy.stack([numpy.ones(len(widths)), numpy.log(numpy.asarray(widths) / widths[0])], axis=1)
+    (level, slope), *_ = numpy.linalg.lstsq(rows * weights[:, None], logs * weights, rcond=None)
+    law: Array = numpy.exp(level + slope * rows[:, 1])
+    return law
+
+
+def mean_moments(widths: Sequence[int], values: Sequence[Array], scale: float) -> SampleMoments:
+    """The moments of a scalar from its values, one array of draws a width."""
+    return SampleMoments(
+        tuple(widths),
+        tuple(len(v) for v in values),
+        numpy.array([v.mean() for v in values]),
+        numpy.array([v.var(ddof=1) for v in values]),
+        scale,
+    )
+
+
+def covariance_moments(
+    widths: Sequence[int], first: Sequence[Array], second: Sequence[Array], scale: float
+) -> SampleMoments:
+    """The moments of a covariance over draws.
+
+    A draw contributes N/(N−1) · (x − mean x)(y − mean y): the mean of these is the unbiased covariance, and
+    their variance over N is its variance up to a relative 1/N, whatever the fourth moments are.
+
+    >>> m = covariance_moments((8,), [numpy.array([1.0, 2.0, 3.0])], [numpy.array([2.0, 4.0, 6.0])], 1.0)
+    >>> m.means.tolist()
+    [2.0]
+    """
+    products = []
+    for x, y in zip(first, second, strict=True):
+        products.append(len(x) / (len(x) - 1) * (x - x.mean()) * (y - y.mean()))
+    return mean_moments(widths, products, scale)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The fitted intercept L, its standard error and degrees of freedom, and how well the form fits.
+
+    `chi2` with `chi2_dof` degrees of freedom measures what the form leaves over (`lack` is its p-value).
+    """
+
+    intercept: float
+    stderr: float
+    dof: float
+    slopes: tuple[float, ...]
+    chi2: float
+    chi2_dof: int
+    lack: float
+
+    def two_sided(self, value: float, error: float) -> tuple[float, float]:
+        """z and the p-value of a claimed value with a standard error of its own.
+
+        >>> fit = Fit(1.0, 0.1, math.inf, (), 0.0, 0, 1.0)
+        >>> z, p = fit.two_sided(1.196, 0.0)
+        >>> round(z, 2), round(p, 3)
+        (-1.96, 0.05)
+        """
+        total = math.hypot(self.stderr, error)
+        dof = self.dof * (total / self.stderr) ** 4 if self.stderr > 0 else math.inf
+        z = (self.intercept - value) / total
+        return z, float(2 * scipy.stats.t.sf(abs(z), dof))
+
+
+def fit(moments: SampleMoments, series: Series) -> Fit:
+    """Fit the series to the means; see the module's docstring for the formulas.
+
+    The random effect is one more unknown c/τ whose prior N(0, 1) is one more equation, c/τ = 0 ± 1: ordinary
+    least squares then gives the generalised estimate, also where noise is tiny against τ.
+    """
+    curvature = series.curvature(moments.widths, moments.reach)
+    x = numpy.column_stack([series.design(moments.widths), curvature])
+    contrasts = _contrasts(x, numpy.sqrt(moments.smooth_noise))
+    estimates = contrasts @ moments.means
+    parts = contrasts[0] ** 2 * moments.noise
+    variance = float(parts.sum() + (contrasts[0] @ curvature) ** 2)
+    shares = parts**2 / (numpy.asarray(moments.draws) - 1.0)
+    residual = moments.means - x @ estimates
+    chi2 = float((residual**2 / moments.noise).sum() + estimates[-1] ** 2)
+    chi2_dof = len(moments.widths) - series.parameters
+    return Fit(
+        intercept=float(estimates[0]),
+        stderr=math.sqrt(variance),
+        dof=variance**2 / float(shares.sum()) if shares.sum() > 0 else math.inf,
+        slopes=tuple(map(float, estimates[1:-1])),
+        chi2=chi2,
+        chi2_dof=chi2_dof,
+        lack=float(scipy.stats.chi2.sf(chi2, chi2_dof)) if chi2_dof else 1.0,
+    )
+
+
+def _contrasts(x: Array, errors: Array) -> Array:
+    """The rows a of weighted least squares with a last, standardised unknown: estimates = a @ means."""
+    prior = numpy.zeros((1, x.shape[1]))
+    prior[0, -1] = 1.0
+    rows = numpy.concatenate([x / errors[:, None], prior])
+    size = numpy.linalg.norm(rows, axis=0)
+    solution: Array = numpy.linalg.pinv(rows / size)[:, :-1] / size[:, None] / errors
+    return solution
+
+
+def log_slope(widths: Sequence[int], sizes: Sequence[float]) -> float:
+    """The least-squares slope of log size against log n; NaN where a size is zero.
+
+    >>> round(log_slope((64, 256), (0.2, 0.1)), 6)
+    -0.5
+    """
+    if min(sizes) <= 0:
+        return math.nan
+    slope, _ = numpy.polyfit(numpy.log(widths), numpy.log(sizes), 1)
+    return float(slope)

@@ -1,0 +1,133 @@
+"""Claims judged together: one row each, at a family-wise level.
+
+A claim is judged by the intercept of the series fitted over widths (`tplimits.sampling.estimate`), not by the
+numbers at any one width: those differ from the limit by O(1/n).  Several claims are judged together by Holm's
+procedure: with p-values p₁ ≤ ... ≤ p_m the adjusted ones are max over j ≤ i of min(1, (m − j + 1) p_j), and a
+claim is rejected when its own is at most the level; if all claims are true, the probability to reject any is
+at most the level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from tplimits.sampling.claims import Claim
+from tplimits.sampling.design import quantiles, tolerance
+from tplimits.sampling.estimate import Fit, SampleMoments, Series, covariance_moments, fit, log_slope, mean_moments
+from tplimits.sampling.sample import Draws
+
+#: averages smaller than this are rounding
+_VANISHING = 1e-9
+
+
+@dataclass(frozen=True)
+class Row:
+    """One claim and what finite widths say about it.
+
+    `z` is (fitted intercept − claimed value) in standard errors, those of the claim included; `p` its two-sided
+    probability and `p_holm` the same adjusted for all claims judged together.  `finds` is the smallest
+    error of the claim that these draws would find with probability 95 %, `tolerance` the one they should.
+    `slope` is that of log rms deviation from the claim against log n (−1/2 for averages); for a covariance
+    that of the log standard deviation of the scalars (0).
+    """
+
+    claim: Claim
+    series: Series
+    moments: SampleMoments
+    fit: Fit
+    z: float
+    p: float
+    p_holm: float
+    slope: float
+    finds: float
+    tolerance: float
+    accepted: bool
+
+    @property
+    def intercept(self) -> float:
+        """The limit that finite widths point at."""
+        return self.fit.intercept
+
+    @property
+    def stderr(self) -> float:
+        """The standard error of the intercept."""
+        return self.fit.stderr
+
+    @property
+    def b(self) -> float:
+        """The coefficient of the first power of 1/n."""
+        return self.fit.slopes[0]
+
+    @property
+    def lack_of_fit(self) -> float:
+        """The probability of widths straying as far from the fitted series as they do."""
+        return self.fit.lack
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, largest = [0.0] * len(p), 0.0
+    for place, i in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        largest = max(largest, min(1.0, (len(p) - place) * p[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def moments_of(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws]) -> SampleMoments:
+    """The moments at each width of what a claim is about; `columns` finds observables in the draws."""
+    widths = tuple(s.n for s in samples)
+    places = [columns[label] for label in claim.labels]
+    scale = math.sqrt(math.prod(float(samples[-1].squares[i]) ** (1 / len(places)) for i in places))
+    scale = max(scale, _VANISHING)  # what is zero up to rounding at every width has no scale of its own
+    if claim.statistic == "mean":
+        return mean_moments(widths, [s.values[:, places[0]] for s in samples], scale)
+    first, second = ([s.values[:, i] for s in samples] for i in places)
+    return covariance_moments(widths, first, second, scale**2)
+
+
+def _slope(claim: Claim, columns: Mapping[str, int], samples: Sequence[Draws]) -> float:
+    sizes = []
+    for s in samples:
+        values = s.values[:, columns[claim.label]]
+        centre = claim.value if claim.statistic == "mean" else values.mean()
+        sizes.append(float(numpy.sqrt(((values - centre) ** 2).mean())))
+    return log_slope([s.n for s in samples], sizes)
+
+
+def judge(
+    claims: Sequence[Claim],
+    series: Sequence[Series],
+    columns: Mapping[str, int],
+    samples: Sequence[Draws],
+    level: float,
+) -> tuple[Row, ...]:
+    """One row a claim, judged together at a family-wise level."""
+    moments = [moments_of(claim, columns, samples) for claim in claims]
+    fits = [fit(m, s) for m, s in zip(moments, series, strict=True)]
+    scores = [f.two_sided(c.value, c.error) for f, c in zip(fits, claims, strict=True)]
+    adjusted = holm([p for _, p in scores])
+    apart = quantiles(level, len(claims))
+    return tuple(
+        Row(
+            claim=claim,
+            series=form,
+            moments=m,
+            fit=f,
+            z=z,
+            p=p,
+            p_holm=p_holm,
+            slope=_slope(claim, columns, samples),
+            finds=apart * math.hypot(f.stderr, claim.error),
+            tolerance=tolerance(claim.value, claim.error, m.scale, claim.size),
+            accepted=p_holm > level,
+        )
+        for claim, form, m, f, (z, p), p_holm in zip(claims, series, moments, fits, scores, adjusted, strict=True)
+    )

@@ -1,0 +1,167 @@
+"""The verdict: are the claimed limits where finite widths point?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from tplimits.errors import CheckError
+from tplimits.law.observables import observables
+from tplimits.pictures.verdict import plot_verdict
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.given import whole_number
+from tplimits.program.nodes.program import Program
+from tplimits.progress import Report, reporting
+from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
+from tplimits.sampling.claims import Claim, checked
+from tplimits.sampling.powers import series
+from tplimits.sampling.rows import Row
+from tplimits.sampling.sample import Draws, Sampler
+from tplimits.sampling.sampling import Given, Sampling
+from tplimits.sampling.widths import MORE_WIDTHS, WIDTHS, sampled_widths
+from tplimits.sampling.wording import sentence, table, weak, weakness
+
+_AS_CHOSEN, _NOTHING = Sampling(), Given()
+#: a standard error from fewer draws is worth nothing
+LEAST_DRAWS = 8
+_LOOKED_AGAIN = "The rejection was confirmed by as many fresh draws."
+_NOT_CONFIRMED = "Half of these draws had rejected a claim; as many fresh ones did not confirm it."
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """What a check found: `accepted`, why in a `sentence`, and a `table` with one line a claim.
+
+    `rows` holds the same as numbers; `draws` are those at each of the `widths`.
+    """
+
+    accepted: bool
+    sentence: str
+    table: str
+    rows: tuple[Row, ...]
+    level: float
+    widths: tuple[int, ...]
+    draws: tuple[int, ...]
+    seconds: float = field(compare=False)
+
+    @property
+    def worst(self) -> Row:
+        """The claim with the smallest p-value."""
+        return min(self.rows, key=lambda row: (row.p, -abs(row.z)))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """The means at each width, the fit and the claims as a Matplotlib figure; saved when a path is given."""
+        return plot_verdict(self, path)
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n{self.table}"
+
+
+def run_check(
+    program: Program,
+    claims: Sequence[Claim],
+    sampling: Sampling = _AS_CHOSEN,
+    given: Given = _NOTHING,
+) -> Verdict:
+    """Run a program at finite widths and judge what is claimed about its limit.
+
+    Widths are 64 to 512, or 16 to 512 for covariances and odd powers of √n, unless others are given; a program
+    with an OuterNonlin of order r ≥ 3 is sampled at smaller widths in the same proportions, n^r ≤ 2²¹.  Without
+    numbers of draws a pilot decides, so that a claim 2 % off (a zero limit: off by 0.05 of the root mean square of what
+    is averaged) is rejected with probability 95 %.
+
+    Raises CheckError where this cannot be done as asked, or where a draw is not finite.
+    """
+    start = time.perf_counter()
+    return concluded(_inquiry(program, claims, sampling, given), sampling, start)
+
+
+def concluded(inquiry: Inquiry, sampling: Sampling, start: float) -> Verdict:
+    """Sample what an inquiry asks for, and judge it; `start` is when the check began."""
+    try:
+        with reporting(sampling.progress) as report:
+            rows, samples, remarks = _sampled(inquiry, sampling.draws, sampling.executor, report)
+    except MemoryError:
+        raise CheckError(
+            f"widths={inquiry.widths}, draws={sampling.draws}: the draws do not fit into memory; give smaller "
+            "widths or fewer."
+        ) from None
+    return _verdict(inquiry, rows, samples, remarks, start)
+
+
+def _sampled(
+    inquiry: Inquiry, draws: int | Sequence[int] | None, executor: Executor | None, report: Report
+) -> tuple[tuple[Row, ...], tuple[Draws, ...], list[str]]:
+    """One row a claim, the draws behind them, and what is to be remarked."""
+    remarks = list(inquiry.remarks)
+    if draws is not None:
+        samples = sample_fixed(inquiry, _draws(draws, inquiry.widths), executor, report)
+        return inquiry.judged(samples), samples, remarks
+    samples = sample_adaptively(inquiry, executor, report)
+    rows = inquiry.judged(samples)
+    if doubtful(rows, inquiry.level):
+        rows, samples = look_again(inquiry, rows, samples, executor, report)
+        remarks += [_LOOKED_AGAIN if any(not row.accepted for row in rows) else _NOT_CONFIRMED]
+    return rows, samples, remarks
+
+
+def _inquiry(program: Program, claims: Sequence[Claim], sampling: Sampling, given: Given) -> Inquiry:
+    known = {o.label: o for o in observables(program)}
+    found = checked(claims, list(known.values()))
+    forms = tuple(series(program, known, claim, given.constants) for claim in found)
+    used = dict.fromkeys(label for claim in found for label in claim.labels)
+    sampler = Sampler(program, tuple(known[label] for label in used), sampling.seed, given.ratios, given.constants)
+    form = max(forms, key=lambda f: f.parameters)
+    widths = sampling.widths
+    if widths is None:
+        dear = form.step != 1 or any(claim.statistic == "covariance" for claim in found)
+        widths = MORE_WIDTHS if dear else WIDTHS
+    Execution(program, 2, 1, numpy.random.default_rng(0), given.ratios, given.constants)  # refuses what it cannot read
+    taken, remarks = sampled_widths(program, widths, form, given.ratios)
+    return Inquiry(sampler, taken, found, forms, sampling.level, remarks)
+
+
+def _verdict(
+    inquiry: Inquiry, rows: tuple[Row, ...], samples: Sequence[Draws], remarks: list[str], start: float
+) -> Verdict:
+    taken = tuple(len(s.values) for s in samples)
+    accepted = all(row.accepted for row in rows)
+    if accepted and weak(rows):
+        enough = inquiry.required(samples)
+        remarks = remarks + weakness(rows, enough if any(e > t for e, t in zip(enough, taken, strict=True)) else None)
+    return Verdict(
+        accepted=accepted,
+        sentence=sentence(rows, inquiry.level, inquiry.widths, remarks),
+        table=table(rows, inquiry.sampler.program.name, inquiry.widths, taken),
+        rows=rows,
+        level=inquiry.level,
+        widths=inquiry.widths,
+        draws=taken,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _draws(draws: int | Sequence[int], widths: Sequence[int]) -> tuple[int, ...]:
+    """Draws at each width."""
+    given = [draws] * len(widths) if whole_number(draws) is not None else draws
+    try:
+        whole = [whole_number(d) for d in given]  # type: ignore[union-attr]  # what is no sequence is a TypeError
+    except TypeError:
+        raise CheckError(f"draws={draws!r}: give a whole number, or one for each width.") from None
+    if len(whole) != len(widths):
+        raise CheckError(f"draws={draws!r}: {len(whole)} numbers for {len(widths)} widths; give one for each.")
+    if None in whole or any(d < LEAST_DRAWS for d in whole if d is not None):
+        raise CheckError(
+            f"draws={draws!r}: each width needs at least {LEAST_DRAWS} draws for a standard error; leave draws out "
+            "to let the check choose."
+        )
+    return tuple(d for d in whole if d is not None)
+
+
+__all__ = ["LEAST_DRAWS", "WIDTHS", "Claim", "Row", "Verdict", "run_check"]
