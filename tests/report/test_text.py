@@ -1,4 +1,4 @@
-"""A law as text."""
+"""A limit as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ x = sympy.Symbol("x", positive=True)
 
 def test_a_limit_lists_kets_then_what_stays_random():
     lines = repr(tp.derive(zoo.get("tied_relu").program)).splitlines()
-    assert lines[0] == "width law of tied_relu"
+    assert lines[0] == "width limit of tied_relu"
     assert "  |z⟩  = z\u0302 + (1/2)·|x⟩" in lines
 
 

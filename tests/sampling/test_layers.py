@@ -131,5 +131,5 @@ def test_a_width_limit_has_no_layers():
     def square(x: tp.Vector):
         return tp.avg(x * x)
 
-    with pytest.raises(tp.CheckError, match="for a covariance SDE"):
+    with pytest.raises(tp.CheckError, match="V0= is for the check of a CovarianceSDE"):
         tp.check(tp.derive(square), V0=V0)

@@ -121,7 +121,7 @@ def close(
     `law` is asked for only once the factors are recognised: its covariances may be costly.  Raises
     NotClosed when a factor or combination is outside the table.
 
-    >>> from tplimits.program import functions
+    >>> from tplimits.program.nodes import functions
     >>> g = Symbol("g", real=True)
     >>> close([g**2, functions.step(g)], [g], lambda: Law(((sympy.Integer(3),),)))
     (3/2, ('orthant',))

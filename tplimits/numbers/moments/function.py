@@ -164,7 +164,7 @@ def moment(
 
     Raises EvaluationError for other symbols and for Dirac deltas.
 
-    >>> from tplimits.program import functions
+    >>> from tplimits.program.nodes import functions
     >>> x, y = sympy.symbols("x y", real=True)
     >>> relu = moment(functions.relu(x) * functions.relu(y), (x, y))
     >>> relu.route, float(relu(2.0, 2.0, 2.0)[0])

@@ -27,7 +27,7 @@ from tplimits.program.nodes.scale import irrational_power
 if TYPE_CHECKING:
     from tplimits.program.language.values import Value
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _ZOO = os.path.join(_PACKAGE, "zoo") + os.sep
 _BETWEEN = (_PACKAGE, *(os.path.dirname(str(m.__file__)) + os.sep for m in (numpy, sympy)))
 _ACTIVE: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("trace in progress", default=None)

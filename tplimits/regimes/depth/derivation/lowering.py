@@ -6,7 +6,7 @@ scalar a sum of such products with all neurons averaged.  The size of an average
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 import sympy
@@ -285,22 +285,16 @@ class Lowering:
             if bound not in indices(t.factors):
                 terms.append(t._replace(powers=times(t.powers, dimension, 2)))
                 continue
-            t = t._replace(factors=identified(t.factors, bound))
-            scale, factors = self.arrays.arranged(t.factors, {bound})
-            terms.append(
-                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
-            )
+            terms.append(self._arranged(t._replace(factors=identified(t.factors, bound)), {bound}))
         return Poly(tuple(terms), inner.cut)
 
     def arranged(self, poly: Poly) -> Poly:
         """The same sum with its constant arrays in normal form."""
-        terms = []
-        for t in poly.terms:
-            scale, factors = self.arrays.arranged(t.factors, ())
-            terms.append(
-                t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
-            )
-        return Poly(tuple(terms), poly.cut)
+        return Poly(tuple(self._arranged(t, ()) for t in poly.terms), poly.cut)
+
+    def _arranged(self, t: ProductTerm, summed: Collection[int]) -> ProductTerm:
+        scale, factors = self.arrays.arranged(t.factors, summed)
+        return t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
 
     def _constant(self, expr: Expr, env: Env) -> Poly:
         axes, values = self.data.tabulated(expr)
@@ -309,8 +303,7 @@ class Lowering:
         for part in without_background(values):
             scale, factors = self.arrays.factor(part, at)
             if scale:
-                number = sympy.Rational(scale.numerator, scale.denominator)
-                terms.append(ProductTerm(number, self.model.zero_powers, 0, factors))
+                terms.append(ProductTerm(sympy.Rational(*scale.as_integer_ratio()), self.model.zero_powers, 0, factors))
         return Poly(tuple(terms))
 
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
