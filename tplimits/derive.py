@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.recursion import deep
 from tplimits.program.nodes.program import Program
-from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
-from tplimits.regimes.kernels.limit import KernelLimit, Kernels
 from tplimits.regimes.known import REGIMES
-from tplimits.regimes.protocol import Limit, Regime
-from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
-from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
 from tplimits.regimes.width.limit import Width, WidthLimit
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
+    from tplimits.regimes.kernels.limit import KernelLimit, Kernels
+    from tplimits.regimes.protocol import Limit, Regime
+    from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
+    from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
 
 
 @overload

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.expanding import expanded, is_long, times, with_sech
-from tplimits.law.gaussians import Gaussians
 from tplimits.law.moments import BoxMean, Moment, NamedMoments
 from tplimits.program.parts import found
+
+if TYPE_CHECKING:
+    from tplimits.law.gaussians import Gaussians
 
 #: a sum of more products has too many operations to stand for itself
 _MANY_PRODUCTS = 8

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -18,10 +19,12 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
 from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
-from tplimits.law.gaussians import Gaussians
 from tplimits.law.moments import BoxMean, Moment, OpenMoment
 from tplimits.program.nodes.functions import elementary
 from tplimits.program.parts import found, put_in
+
+if TYPE_CHECKING:
+    from tplimits.law.gaussians import Gaussians
 
 #: more pairs of terms than this are summed through means and covariances
 _MANY_PAIRS = 400

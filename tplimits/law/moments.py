@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import longer
-from tplimits.law.gaussians import Gaussians
+
+if TYPE_CHECKING:
+    from tplimits.law.gaussians import Gaussians
 
 #: a closed covariance with more operations than this is kept under a name of its own
 _INLINE_OPERATIONS = 14

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tplimits.law.kets import Key
 from tplimits.law.unroll import indices, label
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Key
+    from tplimits.program.nodes.program import Program
 
 _SCALARS = (Avg, ScalarNonlin, InitialScalar)
 

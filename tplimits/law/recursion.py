@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from tplimits.errors import TplimitsError
+if TYPE_CHECKING:
+    from tplimits.errors import TplimitsError
 
 #: frames allowed while a derivation is made or read; the interpreter's own limit is 1000
 _FRAMES = 12_000

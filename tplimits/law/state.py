@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import networkx
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
 from tplimits.law.kets import Ket, Key, Reference, Step
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
-from tplimits.law.span import Span
 from tplimits.law.unroll import Unroller, label
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.law.expectation import Expectations
+    from tplimits.law.span import Span
+    from tplimits.program.nodes.program import Program
 
 #: conditions that array constants decide are judged to this accuracy
 DATA_TOLERANCE = 1e-12

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -17,7 +18,9 @@ from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.moments import NamedValue
 from tplimits.law.observables import Observable, ScalarObservable
-from tplimits.law.state import Derivation
+
+if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
-from tplimits.program.nodes.program import Program
 from tplimits.program.parts import rebuilt
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 def size_of(program: Program, axis: str) -> int:

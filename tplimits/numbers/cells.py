@@ -12,15 +12,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.cut_grid import grading, off_the_edges
-from tplimits.numbers.cuts import Cutting
 from tplimits.numbers.frame import Array
+
+if TYPE_CHECKING:
+    from tplimits.numbers.cuts import Cutting
 
 #: pieces of a coordinate at the start, by level: two levels share no nodes, so that their difference is an error
 _PANELS = (4, 5, 7, 9, 11)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy
 
 from tplimits.numbers.budget import TooManyAtOnce
 from tplimits.numbers.cuts import Cutting, Planes
-from tplimits.numbers.frame import Array
+
+if TYPE_CHECKING:
+    from tplimits.numbers.frame import Array
 
 #: nodes per smooth coordinate and per piece of a cut one, by resolution level and dimension
 SMOOTH = {

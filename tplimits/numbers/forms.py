@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import step_products
-from tplimits.law.gaussians import Gaussians
 from tplimits.law.moments import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
+
+if TYPE_CHECKING:
+    from tplimits.law.gaussians import Gaussians
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,23 @@ looked at with every number where it is and moved within its error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.law.expectation import Expectations
 from tplimits.law.hypotheses.reader import Question, Unreadable, Value
 from tplimits.law.moments import BoxMean, OpenMoment
 from tplimits.numbers.budget import AUTO, Budget
-from tplimits.numbers.frame import Array
-from tplimits.numbers.number import Number
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import plan
 from tplimits.program.nodes.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from tplimits.law.expectation import Expectations
+    from tplimits.numbers.frame import Array
+    from tplimits.numbers.number import Number
 
 #: points of the random variables, and how far everything is moved to see what depends on it
 _POINTS, _MOVE = 16, 1e-6

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -16,9 +16,11 @@ from sympy import Expr, Symbol
 
 from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
 from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root
-from tplimits.numbers.forms import Integrand
 from tplimits.numbers.frame import Array, independent_frame
 from tplimits.program.nodes.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from tplimits.numbers.forms import Integrand
 
 #: a form with a smaller coefficient does not move along a coordinate
 _STILL = 1e-12

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -17,7 +18,9 @@ from sympy import Expr, Symbol
 from sympy.printing.pycode import PythonCodePrinter
 
 from tplimits.numbers.generated import functions
-from tplimits.program.nodes.evaluate import Array
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
 
 
 class _ScalarPrinter(PythonCodePrinter):

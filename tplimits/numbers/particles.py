@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from sympy import Symbol
@@ -30,8 +30,10 @@ from tplimits.program.nodes.evaluate import evaluate as evaluate_expression
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_number, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.progress import Progress, reporting
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: evaluations of a body for one vector entry of order 2 or more: M × offsets
 _MOST_EVALUATIONS = 20_000_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -15,11 +16,13 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import Budget, TooManyNodes
-from tplimits.numbers.frame import Array
 from tplimits.numbers.number import Number
 from tplimits.numbers.plan import Closed, Mean, Plan, Stein
 from tplimits.numbers.precision import check_settled, double, high_precision
 from tplimits.numbers.quadrature import Quadrature
+
+if TYPE_CHECKING:
+    from tplimits.numbers.frame import Array
 
 #: two resolutions that agree to this relative accuracy end the refinement
 _ENOUGH = 1e-12

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr, Symbol
 
-from tplimits.law.expectation import Expectations
 from tplimits.law.moments import BoxMean, NamedValue, OpenMoment, covariances
 from tplimits.numbers.forms import Integrand, lower
+
+if TYPE_CHECKING:
+    from tplimits.law.expectation import Expectations
 
 
 @dataclass(frozen=True)

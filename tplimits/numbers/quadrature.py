@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from sympy import Expr, Symbol
@@ -20,11 +20,13 @@ from tplimits.law.closed_forms.isserlis import by_parts
 from tplimits.numbers.budget import Budget, TooManyAtOnce, TooManyNodes, operations
 from tplimits.numbers.cells import adaptive
 from tplimits.numbers.cut_grid import MAX_DIMENSION, SMOOTH, grid
-from tplimits.numbers.cuts import Cutting
 from tplimits.numbers.forms import Inner, Integrand
-from tplimits.numbers.frame import Array
 from tplimits.numbers.layout import Basis, Layout
 from tplimits.program.nodes.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from tplimits.numbers.cuts import Cutting
+    from tplimits.numbers.frame import Array
 
 _CHUNK = 400_000
 #: outer nodes for which inner means are taken together

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
 from tplimits.regimes.kernels.limit import KernelLimit, Kernels
-from tplimits.regimes.protocol import Limit, Regime
 from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
 from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
 from tplimits.regimes.width.limit import Width, WidthLimit
+
+if TYPE_CHECKING:
+    from tplimits.regimes.protocol import Limit, Regime
 
 #: what derive() takes, and what it gives back for each
 REGIMES: tuple[tuple[type[Regime], type[Limit]], ...] = (

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tplimits.law.kets import Step
-from tplimits.program.nodes.program import Program
 from tplimits.sampling.sampling import Given, Sampling
 
 if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.program.nodes.program import Program
     from tplimits.sampling.verdict import Verdict
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr
 
-from tplimits.law.kets import Ket
-from tplimits.law.state import Derivation
 from tplimits.report.text import shown
 from tplimits.report.writing import MOST_NODES
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Ket
+    from tplimits.law.state import Derivation
 
 #: kets of one table, and operations of a ket that is in it: a report is not the place for long integrals
 _KETS_UP_TO = 12

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import latex2mathml.converter
 import markupsafe
 
-from tplimits.law.state import Derivation
-from tplimits.program.nodes.program import Program
 from tplimits.report import latex
 from tplimits.report.brackets import GramTable, gram_tables
-from tplimits.report.latex_formulas import Formula
 from tplimits.report.latex_names import name
 from tplimits.version import VERSION
+
+if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.program import Program
+    from tplimits.report.latex_formulas import Formula
 
 #: the pages
 TEMPLATES = jinja2.Environment(

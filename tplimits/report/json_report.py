@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.law.kets import Ket, Step
-from tplimits.law.state import Derivation
 from tplimits.program.files.serial import to_json
 from tplimits.program.nodes.kinds import InitialScalar
-from tplimits.program.nodes.program import Program
 from tplimits.report import latex
 from tplimits.report.writing import MOST_NODES, Writer
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
+    from tplimits.law.kets import Ket, Step
+    from tplimits.law.state import Derivation
     from tplimits.numbers.number import Number
+    from tplimits.program.nodes.program import Program
 
 #: what the files say they are
 LIMIT, NUMBERS = "tplimits width limit", "tplimits numbers"

@@ -5,19 +5,23 @@ The fragments need amsmath and nothing else.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.law.gaussians import CopySource, HatSource, InitialSource
-from tplimits.law.kets import DotTerm, Ket, Key
 from tplimits.law.moments import BoxMean, Expectation
-from tplimits.law.state import Derivation
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.program import Program
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
 from tplimits.report.latex_names import name
 from tplimits.report.text import shown
 from tplimits.report.writing import Writer
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import DotTerm, Ket, Key
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.program import Program
 
 
 class Printer(FormulaPrinter):

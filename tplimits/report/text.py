@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
-from tplimits.law.kets import Ket
 from tplimits.law.moments import BoxMean, Expectation
-from tplimits.law.state import Derivation
 from tplimits.program.language.render import decimal
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.program.nodes.program import Program
 from tplimits.report.writing import Writer
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Ket
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.program import Program
 
 #: expressions larger than this are not simplified for show
 _SIMPLIFY_UP_TO = 90

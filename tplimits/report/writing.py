@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from sympy import Expr, Symbol
 
-from tplimits.law.state import Derivation
+if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
 
 #: a mean with more nodes than this is written by its name
 MOST_NODES = 250

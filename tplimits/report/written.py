@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tplimits.law.kets import Step
 from tplimits.program.files.serial import to_json
-from tplimits.program.nodes.program import Program
 from tplimits.report.html import TEMPLATES, cells
 from tplimits.report.json_report import step_document, written_document
-from tplimits.report.latex_formulas import Formula
 from tplimits.version import VERSION
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.program.nodes.program import Program
+    from tplimits.report.latex_formulas import Formula
 
 #: what the files say they are
 TRAINING, DEPTH = "tplimits training limit", "tplimits covariance SDE"

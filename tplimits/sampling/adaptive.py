@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from tplimits.progress import Report
-from tplimits.sampling.claims import Claim
 from tplimits.sampling.design import allocate, demand
-from tplimits.sampling.estimate import Series
 from tplimits.sampling.rows import Row, judge, moments_of
 from tplimits.sampling.sample import Draws, Source, sample
+
+if TYPE_CHECKING:
+    from tplimits.progress import Report
+    from tplimits.sampling.claims import Claim
+    from tplimits.sampling.estimate import Series
 
 #: draws of the pilot at each width, and when they are expensive
 _PILOT, _LEAST = 64, 16

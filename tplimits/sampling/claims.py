@@ -6,10 +6,12 @@ import difflib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tplimits.errors import CheckError
-from tplimits.law.observables import Observable
+
+if TYPE_CHECKING:
+    from tplimits.law.observables import Observable
 
 Statistic = Literal["mean", "covariance"]
 

@@ -10,12 +10,16 @@ against the sign of their readout, which makes n^(−1/2) Σ_α v_α … of orde
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sympy import Expr, S
 
 from tplimits.program.nodes.entries import Entry
 from tplimits.program.nodes.functions import kinks
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 def has_corner(program: Program, position: int, beside_vectors: bool = False) -> bool:

@@ -16,12 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 import scipy.stats
 from numpy.typing import NDArray
 
-from tplimits.sampling.estimate import SampleMoments, Series
+if TYPE_CHECKING:
+    from tplimits.sampling.estimate import SampleMoments, Series
 
 Array = NDArray[numpy.float64]
 

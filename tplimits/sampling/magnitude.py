@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -23,9 +24,11 @@ from tplimits.law.observables import BracketObservable, Observable
 from tplimits.law.unroll import Unroller
 from tplimits.program.nodes.entries import Entry, entries, width_symbol
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Dummy, Expr
@@ -23,9 +23,11 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.parity import Sign, signs
-from tplimits.program.nodes.program import Program
 from tplimits.sampling.corners import has_corner
 from tplimits.sampling.estimate import Series
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 WHOLE, HALVES = Series(), Series((Fraction(1, 2), Fraction(1)))
 

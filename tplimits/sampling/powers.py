@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx
 import sympy
@@ -19,10 +19,12 @@ from sympy import Expr
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.program.nodes.entries import constant_symbol, width_symbol
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
-from tplimits.sampling.claims import Claim
 from tplimits.sampling.corners import has_corner
 from tplimits.sampling.estimate import Series
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.sampling.claims import Claim
 
 
 def series(

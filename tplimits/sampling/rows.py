@@ -12,13 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.sampling.claims import Claim
 from tplimits.sampling.design import quantiles, tolerance
 from tplimits.sampling.estimate import Fit, SampleMoments, Series, covariance_moments, fit, log_slope, mean_moments
-from tplimits.sampling.sample import Draws
+
+if TYPE_CHECKING:
+    from tplimits.sampling.claims import Claim
+    from tplimits.sampling.sample import Draws
 
 #: averages smaller than this are rounding
 _VANISHING = 1e-9

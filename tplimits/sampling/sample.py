@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
 import threadpoolctl
@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from tplimits.errors import CheckError
 from tplimits.law.observables import BracketObservable, Observable
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.program import Program
-from tplimits.progress import Report
 from tplimits.sampling.magnitude import Magnitudes, magnitudes, mean_squares, product_mean_square, read
 from tplimits.sampling.work import batch_size, work
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.progress import Report
 
 Array = NDArray[numpy.float64]
 

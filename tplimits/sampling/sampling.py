@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import by_name, seed_number, working_executor
-from tplimits.progress import Progress
+
+if TYPE_CHECKING:
+    from tplimits.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -16,7 +16,6 @@ from tplimits.law.observables import observables
 from tplimits.pictures.verdict import plot_verdict
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import whole_number
-from tplimits.program.nodes.program import Program
 from tplimits.progress import Report, reporting
 from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
 from tplimits.sampling.claims import Claim, checked
@@ -26,6 +25,9 @@ from tplimits.sampling.sample import Draws, Sampler
 from tplimits.sampling.sampling import Given, Sampling
 from tplimits.sampling.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.sampling.wording import sentence, table, weak, weakness
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 _AS_CHOSEN, _NOTHING = Sampling(), Given()
 #: a standard error from fewer draws is worth nothing

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import whole_number
-from tplimits.program.nodes.program import Program
-from tplimits.sampling.estimate import Series
 from tplimits.sampling.work import MOST_ENTRIES, Ratios, affordable, fitting_width, width_cap
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.sampling.estimate import Series
 
 #: the widths of a check unless it is told others
 WIDTHS = (64, 128, 256, 512)

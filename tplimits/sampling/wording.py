@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tplimits.sampling.rows import Row
+if TYPE_CHECKING:
+    from tplimits.sampling.rows import Row
 
 #: lack of fit is worth a word below this probability (shared among the claims)
 _LACK = 1e-3

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tplimits.law.unroll import size_of
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, Instruction, MatMul, OuterNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Ratios = Mapping[str, float] | None
 

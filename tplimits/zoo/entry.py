@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tplimits.program.nodes.program import Program
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: the parts of a docstring after its first line, each a paragraph that starts with its name and a colon
 PARTS = ("Limit", "Symbols", "Reference")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.tilting import eigenvalues
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.reader import Randomness
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.tails import Growth, Tail
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
 
 
 def exponential(exponent: Expr, inner: Tail, gaussians: Randomness) -> Tail:

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import networkx
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.reader import Sources
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Sources
+    from tplimits.program.nodes.program import Program
 
 #: the hypothesis in the words of an error
 HYPOTHESIS = (

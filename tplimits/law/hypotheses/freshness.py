@@ -6,11 +6,15 @@ It is the safe class of `fluctuation`, asked of the vector that is read out.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import is_safe
-from tplimits.law.hypotheses.reader import Sources
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Sources
 
 
 def is_fresh(reader: Sources, vector: Expr, position: int) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.program import Program
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.law.hypotheses.reader import Randomness
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
 
 
 def variables_in(expr: Expr, gaussians: Randomness) -> list[Symbol]:

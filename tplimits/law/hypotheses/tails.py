@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.reader import Randomness
 from tplimits.program.nodes import functions
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
 
 #: heads beside which a factor that grows too fast may be harmless
 _TAMING = (*functions.JUMPS, functions.relu, functions.minimum, functions.maximum, sympy.sech, sympy.erfc, sympy.exp)

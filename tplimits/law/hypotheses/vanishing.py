@@ -18,14 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.reader import Randomness
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.program.nodes import functions
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
 
 #: a Gram determinant above this is certainly not zero
 _REGULAR = 1e-9

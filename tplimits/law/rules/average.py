@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
-from tplimits.law.state import Derivation
+
+if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
 
 REFERENCE = Reference(f"{MASTER}, Thm 2.6.10 (Master Theorem)", "yang2023tensor")
 

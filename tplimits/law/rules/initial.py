@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tplimits.law.gaussians import InitialSource
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
-from tplimits.law.state import Derivation
 from tplimits.program.nodes.entries import constant_symbol
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+
+if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.kinds import InitialScalar, InitialVector
 
 REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (Init)", "yang2023tensor")
 

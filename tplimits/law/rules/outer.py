@@ -7,7 +7,7 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, Symbol
@@ -24,10 +24,12 @@ from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.powers import without_n
 from tplimits.law.rules.reading import BodyReader, key_of
-from tplimits.law.state import Derivation
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found, put_in
+
+if TYPE_CHECKING:
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 
 REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
 #: nodes of what the tail of a later ket is judged from; a longer one gets a name

@@ -8,11 +8,12 @@ around their limits, θ = lim θ + S/√width, where S is a fluctuation scalar (
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.law.kets import Key
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
@@ -20,6 +21,9 @@ from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity, in_root
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Key
 
 #: heads that are homogeneous in some arguments: (first, beyond the last, degree)
 _HOMOGENEOUS: dict[type, tuple[tuple[int, int, int], ...]] = {

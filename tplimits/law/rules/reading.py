@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Symbol
@@ -14,11 +15,13 @@ from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, has_flat
-from tplimits.law.kets import Key
 from tplimits.law.moments import NamedValue
-from tplimits.law.state import Derivation
 from tplimits.program.nodes.entries import Entry, entries
 from tplimits.program.parts import put_in
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Key
+    from tplimits.law.state import Derivation
 
 
 @functools.lru_cache(1 << 14)

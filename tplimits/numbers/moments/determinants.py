@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.numbers.moments.quadrant import TINY, Angle
 from tplimits.numbers.moments.sectors import SERIES_BELOW, sector
 from tplimits.numbers.moments.writing import Writer, function, number, polynomial
-from tplimits.program.nodes.evaluate import Array
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.panels import Kinked, nodes_between, settled_edges, with_kinks
-from tplimits.program.nodes.evaluate import Array
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
 
 #: orders tried; a higher one where the remainder of a lower one is above `_SMALL` of E f²
 ORDERS = (64, 256)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy
 
-from tplimits.program.nodes.evaluate import Array
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
 
 #: below this share of c11·c22 a determinant is computed again, from the residual
 NEARLY_COLLINEAR = 1e-6

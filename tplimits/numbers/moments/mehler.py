@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy
 from numba import njit
 from numpy.typing import NDArray
 
-from tplimits.numbers.moments.hermite import HermiteRows
-from tplimits.program.nodes.evaluate import Array
+if TYPE_CHECKING:
+    from tplimits.numbers.moments.hermite import HermiteRows
+    from tplimits.program.nodes.evaluate import Array
 
 Places = NDArray[numpy.intp]
 

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.network.growing import Growing
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
 from tplimits.program.nodes.kinds import IndexTable, Instruction
+
+if TYPE_CHECKING:
+    from tplimits.program.network.growing import Growing
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,19 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, Lookup
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import (
+        Avg,
+        InitialMatrix,
+        InitialScalar,
+        InitialVector,
+        Instruction,
+        MatMul,
+        OuterNonlin,
+        ScalarNonlin,
+    )
     from tplimits.program.nodes.program import Program
 
 #: columns are aligned with cells up to this width; longer ones stick out

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Symbol
@@ -40,7 +41,9 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 _DATA = (InitialMatrix, InitialVector, InitialScalar)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Mul
 
@@ -22,8 +23,10 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.spec import verify
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
 from sympy import Expr, Integer
 
-from tplimits.program.network.backward import Use
 from tplimits.program.network.samples import at_sample
-from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol
-from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.grid import Grid
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
+    from tplimits.program.network.total import TotalProgram
+    from tplimits.program.nodes.execution import Execution
 
 Array = NDArray[numpy.float64]
 Integers = NDArray[numpy.int64]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Symbol
@@ -19,8 +20,10 @@ from tplimits.program.nodes.entries import (
     size_symbol,
 )
 from tplimits.program.nodes.kinds import IndexTable, Instruction, Line, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.spec import verify
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: running indices under construction are numbered from here on; `canonical_bound_axes` renumbers them
 _FIRST = 1000

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tplimits.errors import ProgramError
 from tplimits.program.language.refusals import Refusals
@@ -19,7 +19,9 @@ from tplimits.program.language.trace import definition, returned_values, traced
 from tplimits.program.language.tracing import fail
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 @dataclass(frozen=True, eq=False)

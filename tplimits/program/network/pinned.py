@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr, Symbol
 
-from tplimits.program.network.backward import Use
 from tplimits.program.nodes.entries import axis_symbol
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
 
 
 @dataclass(frozen=True)

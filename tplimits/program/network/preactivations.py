@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Integer
 
 from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, GaussMean, axis_symbol, entries, free_axes
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 def with_preactivations(program: Program, infinite: Container[str] = ()) -> Program:

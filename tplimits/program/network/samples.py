@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Symbol
 
 from tplimits.program.nodes.entries import Entry, axis_symbol
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.spec import verify
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: the axis of inputs
 SAMPLE = "sample"

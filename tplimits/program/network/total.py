@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import networkx
 import numpy
@@ -16,7 +17,9 @@ from tplimits.program.network.differentiate import almost_everywhere
 from tplimits.program.network.network import parameters
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 @dataclass(frozen=True)

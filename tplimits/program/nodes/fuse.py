@@ -9,13 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.language.tracing import Trace
-from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, Lookup, axis_symbol, canonical_bound_axes, entries
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.kinds import (
@@ -28,6 +27,10 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+
+if TYPE_CHECKING:
+    from tplimits.program.language.tracing import Trace
+    from tplimits.program.language.values import Value
 
 #: operations of a body above which a map without a name becomes an instruction of its own
 _LONGEST = 1000

@@ -7,7 +7,7 @@ broadcasting by name is broadcasting by position.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.program.nodes.entries import Lookup
-from tplimits.program.nodes.evaluate import Array
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
 
 
 class Grid:

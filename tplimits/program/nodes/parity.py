@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: −1 for what changes its sign, 1 for what stays, None for what does neither
 Sign = int | None

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 import sympy
@@ -29,7 +29,9 @@ from tplimits.program.nodes.given import positive_number
 from tplimits.program.optimizers.adaptive import Adam, _Adaptive
 from tplimits.program.optimizers.joint_stepping import NORM_POWER, FactoredStepper, NormStepper
 from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of
-from tplimits.program.parametrization.exponents import Exponents
+
+if TYPE_CHECKING:
+    from tplimits.program.parametrization.exponents import Exponents
 
 
 @dataclass(frozen=True)

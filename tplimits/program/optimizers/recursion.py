@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import sympy
 from sympy import Expr, Symbol
@@ -24,7 +24,9 @@ from tplimits.program.nodes.given import exact_number
 from tplimits.program.optimizers.stepping import Stepper
 from tplimits.program.optimizers.symbols import TIME as TIME
 from tplimits.program.optimizers.symbols import G as G
-from tplimits.program.parametrization.exponents import Exponents
+
+if TYPE_CHECKING:
+    from tplimits.program.parametrization.exponents import Exponents
 
 #: gradients at which homogeneity is judged
 _POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import networkx
 import sympy
@@ -16,7 +17,9 @@ from sympy import Expr
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 KINDS = ("matrix", "vector", "scalar", "readout")
 

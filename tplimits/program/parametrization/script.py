@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr
@@ -20,11 +20,13 @@ from sympy import Expr
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import N
 from tplimits.program.nodes.given import positive_number
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
-from tplimits.program.parametrization.table import Parametrization
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.program.parametrization.exponents import Exponents
+    from tplimits.program.parametrization.table import Parametrization
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr
@@ -16,9 +16,11 @@ from sympy import Expr
 from tplimits.errors import ProgramError
 from tplimits.program.network.network import parameters
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.exponents import Exponents, exponent
 from tplimits.program.parametrization.roles import KINDS, roles
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: what the layers of a perceptron are in the general table
 LAYERS = {"hidden": "matrix", "input": "vector", "output": "readout"}

@@ -11,13 +11,9 @@ import sympy
 
 from tplimits.errors import CheckError
 from tplimits.program.network.network import parameters
-from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
-from tplimits.program.parametrization.table import Parametrization
 from tplimits.regimes.classification import finite
-from tplimits.regimes.classification.derivation.activations import Finding
-from tplimits.regimes.classification.derivation.inequalities import Inequality
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
 from tplimits.regimes.classification.derivation.stable_point import stable_point
 from tplimits.regimes.classification.derivation.verdict import StabilityVerdict, optimizer_of, verdict_on
@@ -27,6 +23,10 @@ from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
 from tplimits.sampling.sampling import Sampling
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.table import Parametrization
+    from tplimits.regimes.classification.derivation.activations import Finding
+    from tplimits.regimes.classification.derivation.inequalities import Inequality
     from tplimits.regimes.classification.finite.coordinates import CoordinateCheck
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import latex as written
 
-from tplimits.regimes.classification.derivation.verdict import StabilityVerdict
+if TYPE_CHECKING:
+    from tplimits.regimes.classification.derivation.verdict import StabilityVerdict
 
 #: what each group of inequalities decides
 TITLES = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Symbol
@@ -12,9 +12,11 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import Entry, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.given import by_name, finite_number, width_ratios
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
 from tplimits.regimes.depth.derivation.writing import M
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 def block_numbers(

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tplimits.regimes.depth import finite
-from tplimits.regimes.protocol import CheckAsked
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.finite.request import LayersRequest
     from tplimits.regimes.depth.limit import CovarianceSDE
+    from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
 
 #: keywords of `simulate` that `check` hands on

@@ -11,24 +11,24 @@ import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.law.kets import Step
 from tplimits.program.nodes.given import named_once, whole_from
-from tplimits.program.nodes.program import Program
-from tplimits.progress import Progress
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth import report as covariance
 from tplimits.regimes.depth.block_numbers import block_numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
-from tplimits.regimes.depth.derivation.forms import Form
-from tplimits.regimes.depth.derivation.roots import Root
-from tplimits.regimes.depth.derivation.verdict import DepthVerdict
 from tplimits.regimes.depth.derivation.writing import M, array_names, expression
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
-from tplimits.regimes.protocol import CheckAsked
 from tplimits.report import citations, written
 
 if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.program.nodes.program import Program
+    from tplimits.progress import Progress
+    from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.derivation.roots import Root
+    from tplimits.regimes.depth.derivation.verdict import DepthVerdict
+    from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -12,12 +13,14 @@ from tplimits.program.language import render
 from tplimits.regimes.depth.derivation import writing
 from tplimits.regimes.depth.derivation.algebra import Factor, Factors, free_index, renamed
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
-from tplimits.regimes.depth.derivation.block import BlockLimit
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, U, definition_of
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, decimal
 from tplimits.report.text import as_written
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.block import BlockLimit
 
 #: terms on one line of a display
 _A_LINE = 3

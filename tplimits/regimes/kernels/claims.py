@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from tplimits.errors import CheckError, NoLimitError
 from tplimits.program.nodes.given import by_name
 from tplimits.regimes.kernels import finite
-from tplimits.regimes.protocol import CheckAsked
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.limit import KernelLimit
+    from tplimits.regimes.protocol import CheckAsked
     from tplimits.sampling.verdict import Verdict
 
 

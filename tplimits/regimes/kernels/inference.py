@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import named_once
-from tplimits.progress import Progress
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels import regression as inference
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
 if TYPE_CHECKING:
+    from tplimits.progress import Progress
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.regression.blocks import Blocks
     from tplimits.regimes.kernels.regression.regression import Prediction
 

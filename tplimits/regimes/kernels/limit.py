@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.law.kets import Step
 from tplimits.program.network.network import parameters
 from tplimits.program.nodes.given import named_once
-from tplimits.program.nodes.program import Program
-from tplimits.progress import Progress
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 from tplimits.regimes.kernels.derivation.leaves import DrawMean
-from tplimits.regimes.kernels.derivation.nodes import KernelTable
 from tplimits.regimes.kernels.inference import Inference
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.report import document, latex, page, steps, text
@@ -30,6 +26,10 @@ from tplimits.regimes.protocol import CheckAsked, Shown
 from tplimits.report import citations
 
 if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.program.nodes.program import Program
+    from tplimits.progress import Progress
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
     from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone
     from tplimits.sampling.verdict import Verdict
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes.kernels import numbers as kernels
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
 if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.mixture import KernelSample, Kurtosis
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tplimits.errors import CheckError
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.parametrization.table import Parametrization
-from tplimits.regimes.protocol import CheckAsked
 from tplimits.regimes.training import finite
-from tplimits.regimes.training.runs import TrainingRun
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.program.parametrization.table import Parametrization
+    from tplimits.regimes.protocol import CheckAsked
     from tplimits.regimes.training.finite.judged import OutputSampler
+    from tplimits.regimes.training.runs import TrainingRun
     from tplimits.sampling.verdict import Verdict
 
 #: arguments of `evaluate` that the command line gives in both regimes

@@ -12,17 +12,13 @@ import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.law.effort import Effort, TooMuch
-from tplimits.law.kets import Step
 from tplimits.law.recursion import deep
-from tplimits.law.state import Derivation
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once, whole_from
-from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
-from tplimits.regimes.protocol import CheckAsked, Shown
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
@@ -34,6 +30,10 @@ from tplimits.regimes.width.limit import WidthLimit
 from tplimits.report import citations, json_report, written
 
 if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.protocol import CheckAsked, Shown
     from tplimits.sampling.verdict import Verdict
 
 #: nodes of expressions that `exact` reads before it refuses

@@ -13,14 +13,10 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.law.kets import Step
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once
-from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
-from tplimits.progress import Progress
-from tplimits.regimes.protocol import CheckAsked, Shown
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
@@ -30,6 +26,10 @@ from tplimits.regimes.training.runs import TrainingRun
 from tplimits.report import citations, json_report, written
 
 if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.program.nodes.program import Program
+    from tplimits.progress import Progress
+    from tplimits.regimes.protocol import CheckAsked, Shown
     from tplimits.sampling.verdict import Verdict
 
 

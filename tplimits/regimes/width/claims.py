@@ -8,9 +8,9 @@ from tplimits import sampling
 from tplimits.errors import CheckError
 from tplimits.law import targets
 from tplimits.program.nodes.given import by_name
-from tplimits.regimes.protocol import CheckAsked
 
 if TYPE_CHECKING:
+    from tplimits.regimes.protocol import CheckAsked
     from tplimits.regimes.width.limit import WidthLimit
     from tplimits.sampling.claims import Claim
     from tplimits.sampling.verdict import Verdict

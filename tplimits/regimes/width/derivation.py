@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sympy import S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm
 from tplimits.law.closed_forms.tilting import InfiniteMoment
-from tplimits.law.effort import Effort
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians
 from tplimits.law.kets import Ket, Key
@@ -21,18 +21,21 @@ from tplimits.law.rules.reading import key_of
 from tplimits.law.state import Derivation
 from tplimits.law.unroll import indices
 from tplimits.program.nodes.entries import Entry
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
-from tplimits.program.nodes.program import Program
 from tplimits.program.walk import Walker
+
+if TYPE_CHECKING:
+    from tplimits.law.effort import Effort
+    from tplimits.program.nodes.kinds import (
+        Avg,
+        InitialMatrix,
+        InitialScalar,
+        InitialVector,
+        Instruction,
+        MatMul,
+        OuterNonlin,
+        ScalarNonlin,
+    )
+    from tplimits.program.nodes.program import Program
 
 
 def derive_width(

@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law import targets
-from tplimits.law.kets import Key
 from tplimits.law.observables import Observable, keys
 from tplimits.law.state import Derivation, width_ratio
-from tplimits.law.targets import Target
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
 from tplimits.numbers import particles as particle_method
@@ -28,9 +26,13 @@ from tplimits.numbers.precision import Unsettled
 from tplimits.program.nodes.entries import constant_symbol
 from tplimits.program.nodes.given import by_name, exact_number, real_array, width_ratios
 from tplimits.program.nodes.kinds import InitialScalar
-from tplimits.program.nodes.program import Program
-from tplimits.progress import Progress
 from tplimits.regimes.width.derivation import derive_width
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Key
+    from tplimits.law.targets import Target
+    from tplimits.program.nodes.program import Program
+    from tplimits.progress import Progress
 
 #: a quadrature with a larger relative error is weighed against particles
 _COARSE = 1e-3

@@ -12,12 +12,9 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.law import targets
-from tplimits.law.kets import Step
 from tplimits.law.observables import Observable, ScalarObservable, observables
 from tplimits.law.recursion import deep
-from tplimits.law.state import Derivation
 from tplimits.program.nodes.given import named_once
-from tplimits.program.nodes.program import Program
 from tplimits.regimes import width
 from tplimits.regimes.protocol import CheckAsked, Shown
 from tplimits.regimes.width.claims import width_verdict
@@ -26,7 +23,10 @@ from tplimits.regimes.width.names import Names
 from tplimits.report import citations, html, json_report, latex, text
 
 if TYPE_CHECKING:
+    from tplimits.law.kets import Step
+    from tplimits.law.state import Derivation
     from tplimits.numbers.number import Number
+    from tplimits.program.nodes.program import Program
     from tplimits.sampling.verdict import Verdict
 
 

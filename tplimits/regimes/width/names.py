@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError
-from tplimits.law.kets import Ket, Key
-from tplimits.law.state import Derivation
 from tplimits.law.unroll import indices, label
 from tplimits.program.nodes.given import whole_number
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.law.kets import Ket, Key
+    from tplimits.law.state import Derivation
+    from tplimits.program.nodes.program import Program
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Symbol
@@ -21,9 +22,11 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, OuterNonlin
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.optimizers.regularity import lost_by, value_at
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
 
 #: the argument of an activation
 X = Symbol("x", real=True)

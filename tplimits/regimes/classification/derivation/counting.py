@@ -14,21 +14,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx
 import sympy
 
-from tplimits.program.network.backward import Backward
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, roles
-from tplimits.program.parametrization.table import Parametrization
-from tplimits.regimes.classification.derivation.means import Means
 from tplimits.regimes.classification.derivation.passes import Passes, as_fraction
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power, Size
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Backward
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.program.parametrization.table import Parametrization
+    from tplimits.regimes.classification.derivation.means import Means
 
 #: steps of training that are counted; powers settle after a few, or grow without end
 STEPS = 8

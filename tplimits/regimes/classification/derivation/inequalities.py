@@ -22,12 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
 
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.parametrization.exponents import Exponents
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.program.parametrization.exponents import Exponents
 
 HALF = sympy.S.Half
 

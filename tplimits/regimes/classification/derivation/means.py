@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import networkx
 from sympy import Expr, Integer
@@ -19,11 +20,13 @@ from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import Entry, axis_symbol, constant_symbol
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
 from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 @dataclass(frozen=True)

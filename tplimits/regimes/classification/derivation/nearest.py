@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
 from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.classification.derivation.scaling import scaling_of
 from tplimits.regimes.classification.derivation.verdict import verdict_on
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 def nearest_maximal_update(network: Program, parametrization: Parametrization, optimizer: Any) -> Parametrization:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
 
-from tplimits.program.network.backward import Backward
 from tplimits.program.nodes.entries import NO_NEURON, Entry
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
@@ -22,11 +22,14 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.program import Program
-from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
 from tplimits.regimes.classification.derivation.scaling import multiplied_by_powers
 from tplimits.regimes.classification.derivation.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Backward
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.exponents import Exponents
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.program.language.annotations import Input, Matrix, Vector
 from tplimits.program.language.operations import relu, sum
 from tplimits.program.network.network import network
-from tplimits.program.nodes.program import Program
-from tplimits.program.parametrization.table import Parametrization
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.table import Parametrization
 
 
 @lru_cache(maxsize=16)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
@@ -17,12 +18,14 @@ from sympy import Expr
 from tplimits.program.network.network import parameters
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
-from tplimits.program.parametrization.table import Parametrization
 from tplimits.regimes.classification.derivation.means import Means, means_of
 from tplimits.regimes.classification.derivation.sizes import CONSTANT, HOMOGENEOUS, Power, size_of
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.table import Parametrization
 
 
 @dataclass(frozen=True)

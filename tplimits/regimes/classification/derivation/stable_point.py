@@ -12,15 +12,18 @@ Which updates count is read off the powers of n: those of one parameter, at the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.network import parameters
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Law
-from tplimits.program.nodes.program import Program
-from tplimits.regimes.classification.derivation.counting import Counting
-from tplimits.regimes.classification.derivation.verdict import StabilityVerdict
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.classification.derivation.counting import Counting
+    from tplimits.regimes.classification.derivation.verdict import StabilityVerdict
 
 
 @dataclass(frozen=True)

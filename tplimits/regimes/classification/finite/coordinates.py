@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -20,11 +20,13 @@ from scipy.stats import t as student
 
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import whole_from
-from tplimits.program.nodes.program import Program
-from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
 from tplimits.regimes.training.finite.networks import Trained, train
-from tplimits.sampling.sampling import Sampling
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.classification.derivation.counting import Counting
+    from tplimits.sampling.sampling import Sampling
 
 Array = NDArray[numpy.float64]
 

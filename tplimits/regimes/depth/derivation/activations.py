@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import factorial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import sympy
 from sympy import Dummy, Expr, Rational, S, Symbol
@@ -23,11 +23,13 @@ from sympy import Dummy, Expr, Rational, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
-from tplimits.regimes.depth.derivation.algebra import Factors
 from tplimits.regimes.depth.derivation.coefficients import EPS, expansion
 from tplimits.regimes.depth.derivation.laurent import MeanSeries, laurent
 from tplimits.regimes.depth.derivation.means import U, of_columns
 from tplimits.regimes.depth.derivation.named import separated
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.algebra import Factors
 
 #: the sign of the argument of a function of a dense layer
 SIGN = Symbol("sgn(u)", real=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -16,17 +17,19 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Reference, Step
 from tplimits.program.nodes.kinds import Avg
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.derivation.arrays import merged
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
 from tplimits.regimes.depth.derivation.forms import Form, Orders, collected
-from tplimits.regimes.depth.derivation.order_one import Law, Weight
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.rows import with_rows
 from tplimits.regimes.depth.derivation.sizes import laws
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
 from tplimits.regimes.depth.derivation.writing import defined, text
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.depth.derivation.order_one import Law, Weight
 
 NOCI = Reference("Noci et al. 2023, Prop. A.2", "noci2023shaped")
 LI = Reference("Li, Nica & Roy 2022, Prop. 2.6", "li2022neural")

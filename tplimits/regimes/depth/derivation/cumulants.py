@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.derivation.algebra import OPEN, Factors, Poly, ProductTerm, next_number, placed, product
-from tplimits.regimes.depth.derivation.arrays import Arrays
 from tplimits.regimes.depth.derivation.coefficients import Ring
 from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.forms import Form, Orders, by_order, collected
-from tplimits.regimes.depth.derivation.model import Model
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.arrays import Arrays
+    from tplimits.regimes.depth.derivation.model import Model
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -12,8 +13,10 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, axis_symbol, free_axes, size_symbol
 from tplimits.program.nodes.kinds import ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.derivation.numbers import value
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 class Data:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from sympy import S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import size_symbol, width_symbol
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.derivation.algebra import (
     OPEN,
     Dimension,
@@ -24,7 +24,6 @@ from tplimits.regimes.depth.derivation.algebra import (
     placed,
     product,
 )
-from tplimits.regimes.depth.derivation.arrays import Arrays
 from tplimits.regimes.depth.derivation.coefficients import Ring
 from tplimits.regimes.depth.derivation.contraction import MOST, Contraction, Sum
 from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
@@ -32,8 +31,12 @@ from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
 from tplimits.regimes.depth.derivation.model import KinkLabel, Model
 from tplimits.regimes.depth.derivation.powers import differentiated, merged
-from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.vanishing import vanishes
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.depth.derivation.arrays import Arrays
+    from tplimits.regimes.depth.derivation.reading import Reading
 
 #: the highest order up to which series are taken
 _LARGEST = 12

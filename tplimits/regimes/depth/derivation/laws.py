@@ -20,7 +20,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, Rational, S
@@ -32,7 +32,6 @@ from tplimits.regimes.depth.derivation.contraction import MOST, Sum, end, identi
 from tplimits.regimes.depth.derivation.cumulants import Cumulants
 from tplimits.regimes.depth.derivation.forms import Form, Resolved, collected
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label
-from tplimits.regimes.depth.derivation.model import KinkLabel
 from tplimits.regimes.depth.derivation.powers import (
     differentiated,
     distinct_tokens,
@@ -44,6 +43,9 @@ from tplimits.regimes.depth.derivation.powers import (
     with_label,
     without_derivatives,
 )
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.model import KinkLabel
 
 #: a number times factors
 Value = list[tuple[Expr, Factors]]

@@ -7,7 +7,7 @@ scalar a sum of such products with all neurons averaged.  The size of an average
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import sympy
 from sympy import Expr, S
@@ -23,7 +23,6 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.derivation.activations import CONSTANT, LINEAR, Basis, U, components
 from tplimits.regimes.depth.derivation.algebra import (
     OPEN,
@@ -51,6 +50,9 @@ from tplimits.regimes.depth.derivation.order_one import scalars
 from tplimits.regimes.depth.derivation.reading import Reading
 from tplimits.regimes.depth.derivation.scalars import series
 from tplimits.regimes.depth.derivation.sizes import measured
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Env = Mapping[Expr, int]
 

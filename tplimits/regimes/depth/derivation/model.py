@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from sympy import Rational
 
-from tplimits.regimes.depth.derivation.activations import Basis
-from tplimits.regimes.depth.derivation.algebra import Dimension, Poly
-from tplimits.regimes.depth.derivation.order_one import Weight
-
 if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.activations import Basis
+    from tplimits.regimes.depth.derivation.algebra import Dimension, Poly
     from tplimits.regimes.depth.derivation.forms import Form
+    from tplimits.regimes.depth.derivation.order_one import Weight
 
 
 class ColumnLabel(str):

@@ -26,12 +26,12 @@ from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, N, axis_symbol, entries, free_axes, width_symbol
 from tplimits.program.nodes.kinds import Avg, InitialScalar, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.derivation.algebra import OPEN, Poly, renamed
 from tplimits.regimes.depth.derivation.coefficients import ratio_symbol
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.derivation.forms import Form
     from tplimits.regimes.depth.derivation.lowering import Lowering
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Dummy, Expr, Rational, S
 
-from tplimits.regimes.depth.derivation.algebra import Factor
 from tplimits.regimes.depth.derivation.means import LOCAL
 from tplimits.regimes.depth.derivation.model import KinkLabel, kink_label
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.algebra import Factor
 
 
 def label_of(kink: Factor) -> KinkLabel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
@@ -10,8 +11,10 @@ from sympy import Expr
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, axis_symbol, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.derivation.activations import U
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 class Reading:

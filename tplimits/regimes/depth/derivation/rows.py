@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.regimes.depth.derivation.algebra import Factor, Factors
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.derivation.forms import Form, collected
 from tplimits.regimes.depth.derivation.means import held_labels
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.algebra import Factor, Factors
 
 #: orientations of more arrays than this are not all tried
 _MOST = 4

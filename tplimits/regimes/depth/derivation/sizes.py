@@ -7,6 +7,7 @@ of averages is at most of the product of their sizes.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.derivation.algebra import (
@@ -20,11 +21,13 @@ from tplimits.regimes.depth.derivation.algebra import (
     product,
     renamed,
 )
-from tplimits.regimes.depth.derivation.arrays import Arrays
 from tplimits.regimes.depth.derivation.coefficients import Ring
 from tplimits.regimes.depth.derivation.contraction import Contraction, shifted
 from tplimits.regimes.depth.derivation.forms import Form, Orders, by_order
-from tplimits.regimes.depth.derivation.model import Model
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.arrays import Arrays
+    from tplimits.regimes.depth.derivation.model import Model
 
 #: axes an average can have
 _AXES = 9

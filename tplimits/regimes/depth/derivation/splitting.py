@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr, S
 
@@ -16,8 +17,10 @@ from tplimits.regimes.depth.derivation.algebra import Factors, next_number, rena
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.derivation import ALPHA, BETA
 from tplimits.regimes.depth.derivation.forms import Form, collected
-from tplimits.regimes.depth.derivation.responses import Response
-from tplimits.regimes.depth.derivation.roots import Root
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.responses import Response
+    from tplimits.regimes.depth.derivation.roots import Root
 
 
 @dataclass(frozen=True)

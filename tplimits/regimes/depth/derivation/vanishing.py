@@ -7,15 +7,18 @@ of their terms, as conditions that data decide are judged everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 from sympy import Symbol
 
-from tplimits.regimes.depth.derivation.algebra import Factors
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
-from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.means import LOCAL, definition_of, held_labels, held_symbols
 from tplimits.regimes.depth.derivation.numbers import valued
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.algebra import Factors
+    from tplimits.regimes.depth.derivation.forms import Form
 
 _TOLERANCE = 1e-11
 _DRAWS = 3

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.regimes.depth.derivation.forms import Form, Orders
 from tplimits.regimes.depth.derivation.means import definition_of
 from tplimits.regimes.depth.derivation.numbers import valued
 from tplimits.regimes.depth.derivation.vanishing import vanishes
 from tplimits.regimes.depth.derivation.writing import defined
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.forms import Form, Orders
 
 #: numbers smaller than this are zero
 _ZERO = 1e-12

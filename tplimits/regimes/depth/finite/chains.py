@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.finite.controls import LEAST_PER_CONTROL, controls, enough, moments
 from tplimits.regimes.depth.finite.ends import end_labels, end_values, pairs
 from tplimits.regimes.depth.finite.expected import Expectation
@@ -24,6 +23,9 @@ from tplimits.regimes.depth.finite.states import Mirrored, Start, covariance
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.sample import Draws, single_threaded
 from tplimits.sampling.work import layer_batch, layer_work
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 

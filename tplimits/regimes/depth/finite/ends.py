@@ -11,16 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import CheckError
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
-from tplimits.regimes.depth.numbers.paths import Paths
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.sample import Draws
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.numbers.paths import Paths
 
 Array = NDArray[numpy.float64]
 

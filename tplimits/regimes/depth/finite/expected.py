@@ -11,14 +11,18 @@ W_V, or of the second layer of a perceptron.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import networkx
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.kinds import MatMul, OuterNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.finite.layer import Layer, from_members, members
 from tplimits.regimes.depth.finite.states import covariance
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -21,8 +21,10 @@ from tplimits.regimes.depth.finite.chains import (
 from tplimits.regimes.depth.finite.ends import LEAST_DRAWS, EndInquiry, end_claims, statistic_labels
 from tplimits.regimes.depth.finite.request import LayersRequest
 from tplimits.sampling.claims import Claim
-from tplimits.sampling.sampling import Sampling
 from tplimits.sampling.verdict import Verdict, concluded
+
+if TYPE_CHECKING:
+    from tplimits.sampling.sampling import Sampling
 
 __all__ = ["LayersRequest", "end_claims", "inquire", "named_claims", "run_layers"]
 _FEW = f"Fewer than {LEAST_DRAWS} draws at a width: their quantiles have no error to speak of."

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 from numpy.typing import NDArray
@@ -25,8 +25,10 @@ from sympy import Integer, Symbol
 
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.finite.states import cholesky
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 Weights = Literal["law", "real"]

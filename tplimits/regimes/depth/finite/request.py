@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.errors import CheckError, EvaluationError
 from tplimits.program.nodes.given import whole_number
-from tplimits.program.nodes.program import Program
-from tplimits.regimes.depth.finite.layer import Weights
 from tplimits.regimes.depth.finite.states import Start, cholesky
 from tplimits.regimes.depth.numbers.covariance import covariances
-from tplimits.sampling.estimate import Series
 from tplimits.sampling.parity import layer_series
 from tplimits.sampling.widths import sampled_widths
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.depth.finite.layer import Weights
+    from tplimits.sampling.estimate import Series
 
 #: the widths of a check of one layer, of a depth, and of a depth with odd powers of √n, unless it is told others
 LAYER_WIDTHS = (40, 80, 160, 320, 640)

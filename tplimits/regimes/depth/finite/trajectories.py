@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import seed_number, whole_number
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.finite.chains import ChainSampler
-from tplimits.regimes.depth.finite.layer import Weights
 from tplimits.regimes.depth.finite.request import bound_block, layer_count, start
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.depth.finite.layer import Weights
 
 Array = NDArray[numpy.float64]
 

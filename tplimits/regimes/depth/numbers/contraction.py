@@ -10,9 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tplimits.regimes.depth.derivation.algebra import Factors
 from tplimits.regimes.depth.derivation.splitting import without_identities
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.algebra import Factors
 
 #: a tensor and the tokens at which it stands
 At = tuple[str, tuple[int, ...]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
@@ -15,10 +16,12 @@ from sympy import Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.progress import Progress, reporting
-from tplimits.regimes.depth.derivation.block import BlockLimit
 from tplimits.regimes.depth.numbers import covariance, normals
 from tplimits.regimes.depth.numbers.paths import Paths, ended
-from tplimits.regimes.depth.numbers.settings import Settings
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.block import BlockLimit
+    from tplimits.regimes.depth.numbers.settings import Settings
 
 Array = NDArray[numpy.float64]
 #: entries of Σ^(αβ,δω) in memory at once

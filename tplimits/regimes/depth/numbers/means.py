@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr
 
@@ -11,8 +12,10 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.regimes.depth.derivation.algebra import renamed
 from tplimits.regimes.depth.derivation.means import LOCAL, Definition, Deviation, GaussianMean, U, definition_of
-from tplimits.regimes.depth.numbers.contraction import Plan, Product
 from tplimits.regimes.depth.numbers.covariance import mean_function
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.numbers.contraction import Plan, Product
 
 #: tokens of the means that are compiled
 MOST_TOKENS = 2

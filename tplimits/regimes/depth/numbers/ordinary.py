@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
 from sympy import Symbol
 
 from tplimits.progress import Progress, reporting
-from tplimits.regimes.depth.derivation.block import BlockLimit
 from tplimits.regimes.depth.numbers.paths import Paths, ended
-from tplimits.regimes.depth.numbers.settings import Settings
 from tplimits.regimes.depth.numbers.weights import Drift
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.block import BlockLimit
+    from tplimits.regimes.depth.numbers.settings import Settings
 
 Array = NDArray[numpy.float64]
 

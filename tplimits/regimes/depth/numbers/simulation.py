@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy
@@ -19,10 +19,8 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers import generated
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.depth.derivation.algebra import SPAN
-from tplimits.regimes.depth.derivation.block import BlockLimit
 from tplimits.regimes.depth.derivation.forms import Form, unrolled
 from tplimits.regimes.depth.derivation.means import definition_of
-from tplimits.regimes.depth.derivation.roots import Root
 from tplimits.regimes.depth.derivation.splitting import splitting
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.dense import Dense
@@ -34,6 +32,10 @@ from tplimits.regimes.depth.numbers.settings import Settings, initial, settings
 from tplimits.regimes.depth.numbers.source import Generated, Outputs
 from tplimits.regimes.depth.numbers.source import generated as generated_source
 from tplimits.regimes.depth.numbers.tabulated import tables
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.block import BlockLimit
+    from tplimits.regimes.depth.derivation.roots import Root
 
 Array = NDArray[numpy.float64]
 __all__ = ["Compiled", "Simulator", "engine", "initial", "settings", "simulate", "simulator"]

@@ -7,14 +7,17 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tplimits.errors import EvaluationError
-from tplimits.regimes.depth.derivation.algebra import Factors
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.means import definition_of, held_labels
 from tplimits.regimes.depth.numbers import matrices, moves, normals, products, tabulated
 from tplimits.regimes.depth.numbers.contraction import At, Intermediate, Plan, Product
 from tplimits.regimes.depth.numbers.means import Mean, function_source, planned
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.algebra import Factors
 
 #: what the compiled text is linked with: its content is part of the name under which the compiled code is kept
 _LINKED: tuple[ModuleType, ...] = (matrices, moves, normals, products, tabulated)

@@ -7,14 +7,16 @@ interpolated through six of them.  The first column of a table tells how many co
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numba import njit
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.moments.function import MomentFunction
+
+if TYPE_CHECKING:
+    from tplimits.numbers.moments.function import MomentFunction
 
 Array = NDArray[numpy.float64]
 #: the lowest variance of the tables, and the highest ones that are tried: exponentials leave the doubles early

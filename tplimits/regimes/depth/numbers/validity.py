@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
 from sympy import Symbol
 
-from tplimits.regimes.depth.derivation.block import BlockLimit
 from tplimits.regimes.depth.numbers import covariance
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.block import BlockLimit
 
 Array = NDArray[numpy.float64]
 #: beyond this standard deviation of an argument, what is left out of its series is no longer small: a tenth in exp

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import scipy.special
@@ -21,13 +21,15 @@ from sympy import Dummy, Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, size_symbol
 from tplimits.program.nodes.evaluate import evaluate, with_differences
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.depth.derivation.algebra import free_index
-from tplimits.regimes.depth.derivation.block import BlockLimit
 from tplimits.regimes.depth.derivation.forms import Form
-from tplimits.regimes.depth.derivation.order_one import Weight
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.paths import Estimate
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.depth.derivation.block import BlockLimit
+    from tplimits.regimes.depth.derivation.order_one import Weight
 
 Array = NDArray[numpy.float64]
 #: independent scramblings, and points of each

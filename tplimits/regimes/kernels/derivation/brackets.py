@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Integer, S, Symbol
@@ -11,7 +12,6 @@ from tplimits.errors import NoLimitError
 from tplimits.law.state import width_ratio
 from tplimits.program.nodes.entries import axis_symbol, canonical_bound_axes
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.derivation.expectations import Expectations
 from tplimits.regimes.kernels.derivation.infinite import different
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -27,6 +27,9 @@ from tplimits.regimes.kernels.derivation.leaves import (
 )
 from tplimits.regimes.kernels.derivation.nodes import KernelTable, Node, View, overlap
 from tplimits.regimes.kernels.derivation.terms import at, products, terms
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 ONE_SIDE, OTHER_SIDE = Integer(1), Integer(2)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from sympy import Expr, S, Symbol
 
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, HatSource
-from tplimits.regimes.kernels.derivation.leaves import Moment
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.leaves import Moment
 
 #: means over more variables are left as they are
 _MOST_VARIABLES = 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import networkx
 import sympy
@@ -18,13 +19,15 @@ from tplimits.program.network.preactivations import with_preactivations
 from tplimits.program.network.tangent import tangent
 from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, OTHER_SIDE
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
-from tplimits.regimes.kernels.derivation.nodes import KernelTable
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.kernels.derivation.safety import KernelSources
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 
 @dataclass(frozen=True)

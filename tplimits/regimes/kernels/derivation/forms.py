@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -10,8 +11,10 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
-from tplimits.regimes.kernels.derivation.openings import Openings
 from tplimits.regimes.kernels.derivation.terms import Term, is_random, products, summed, terms
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.openings import Openings
 
 
 @dataclass

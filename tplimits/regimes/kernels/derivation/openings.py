@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S
@@ -10,8 +11,10 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import AxisSum, axis_symbol, canonical_bound_axes
 from tplimits.regimes.kernels.derivation.leaves import Of, on_second, second
-from tplimits.regimes.kernels.derivation.nodes import Node
 from tplimits.regimes.kernels.derivation.terms import Term, at, products, summed, terms
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.nodes import Node
 
 
 class Openings(ABC):

@@ -10,7 +10,6 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.reader import Value
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.state import DATA_TOLERANCE
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
@@ -20,6 +19,7 @@ from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Value
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 #: what has a value only once there is data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Integer, S
@@ -11,7 +12,6 @@ from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out
 from tplimits.law.state import in_widths_of_n, width_ratio
-from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import (
     OWN,
     N,
@@ -31,7 +31,6 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
@@ -41,6 +40,10 @@ from tplimits.regimes.kernels.derivation.leaves import Data, Given, Of, TableEnt
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, settled, terms
+
+if TYPE_CHECKING:
+    from tplimits.program.network.tangent import Tangent
+    from tplimits.program.nodes.program import Program
 
 
 class Recursion(Brackets):

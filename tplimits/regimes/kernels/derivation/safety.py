@@ -9,11 +9,11 @@ import networkx
 from sympy import Expr
 
 from tplimits.law.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_safe, origins_of, refused
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.terms import Term, terms
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 

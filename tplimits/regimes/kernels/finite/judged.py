@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from tplimits.errors import CheckError, EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of
 from tplimits.program.nodes.given import real_array
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
@@ -29,6 +28,9 @@ from tplimits.sampling.sampling import Given, Sampling
 from tplimits.sampling.verdict import Verdict, concluded
 from tplimits.sampling.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.sampling.work import batch_size, member_count, work
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 

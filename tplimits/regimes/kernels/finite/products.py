@@ -10,14 +10,14 @@ import networkx
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.program.network.backward import Use
 from tplimits.program.network.gradient_rows import Rows, returned_values, rows_of_use
 from tplimits.program.network.network import parameters
-from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
-from tplimits.program.nodes.program import Program
 
 if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
+    from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.finite.gradients import GradientSampler
 
 Array = NDArray[numpy.float64]

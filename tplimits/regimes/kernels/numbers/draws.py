@@ -20,11 +20,11 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Kron, TableEntry, free_indices, plain_axis
-from tplimits.regimes.kernels.derivation.recursion import Recursion
-from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 
 if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.recursion import Recursion
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = NDArray[numpy.float64]

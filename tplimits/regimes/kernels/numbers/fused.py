@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -24,11 +24,13 @@ from tplimits.numbers.generated import functions
 from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.program.nodes.entries import AxisSum
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Given, Kron, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.fused_determinants import Determinants
 from tplimits.regimes.kernels.numbers.moment import function_of
 from tplimits.regimes.kernels.numbers.singular import KINKED
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
 
 Array = NDArray[numpy.float64]
 #: a law with a determinant below this share of c11·c22 is handed to the careful version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -14,13 +14,15 @@ from sympy import Expr
 from tplimits.numbers.moments.inputs import residual_determinant
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Data
 from tplimits.regimes.kernels.numbers.fused import Loop, NotFused, loop_for
-from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.moment import refuse_underflow
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 from tplimits.regimes.kernels.numbers.tables import Tables
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 Array = NDArray[numpy.float64]
 #: entries of one Gram matrix of a block of rows

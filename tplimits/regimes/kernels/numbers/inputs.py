@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ from tplimits.program.nodes.entries import constant_symbol, size_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import by_name, real_array
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 

@@ -7,6 +7,7 @@ told from 0 is 0: the value of a network keeps fluctuating at this input, howeve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -19,15 +20,17 @@ from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import axis_symbol, entries
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Data, Given, Moment, Of, TableEntry, second
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader, held
 from tplimits.regimes.kernels.derivation.terms import at
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
-from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, union
 from tplimits.regimes.kernels.numbers.tables import Frame, Tables
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 Array = NDArray[numpy.float64]
 #: points of random variables, and how far scalars are moved to see what depends on them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
@@ -10,7 +11,9 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
-from tplimits.regimes.kernels.derivation.leaves import Moment
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.leaves import Moment
 
 Array = NDArray[numpy.float64]
 #: below this share of c11·c22, in units of rounding, a determinant is rounding: the pair coincides, or is opposite.  In

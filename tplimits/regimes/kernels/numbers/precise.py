@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import numpy
@@ -19,10 +19,12 @@ from sympy import Expr
 
 from tplimits.numbers.moments.function import MomentFunction, closed_code
 from tplimits.program.nodes.entries import AxisSum
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
-from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.moment import function_of
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 Array = NDArray[numpy.float64]
 _DIGITS = 40

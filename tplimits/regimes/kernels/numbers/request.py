@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -12,11 +12,13 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.entries import size_symbol
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers.inputs import Inputs, read_constants, read_inputs, same_parameters, with_sizes
 from tplimits.regimes.kernels.numbers.judged import require
-from tplimits.regimes.kernels.numbers.tables import Tables
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = NDArray[numpy.float64]
 #: the two kernels, in the order of a pair

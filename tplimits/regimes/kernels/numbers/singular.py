@@ -7,16 +7,19 @@ are rounding and count as zero.  On machines whose `numpy.longdouble` is a doubl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
-from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 #: a determinant below this share of c11·c22 has lost the digits that an angle needs
 NEARLY = 1e-8

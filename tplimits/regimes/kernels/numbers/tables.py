@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -14,7 +14,6 @@ from sympy import Expr
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Lookup, axis_symbol
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
     Data,
@@ -27,12 +26,15 @@ from tplimits.regimes.kernels.derivation.leaves import (
     plain_axis,
     second,
 )
-from tplimits.regimes.kernels.derivation.nodes import KernelTable
-from tplimits.regimes.kernels.numbers.draws import LogitDraws
-from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment
 from tplimits.regimes.kernels.numbers.singular import nearly_singular, same_data
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
+    from tplimits.regimes.kernels.numbers.draws import LogitDraws
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
 
 Array = NDArray[numpy.float64]
 #: number of a table and of its inputs

@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.progress import Progress
 from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.evaluation import Tile, tiles
 from tplimits.regimes.kernels.numbers.request import KERNELS, GramRequest, KernelPair, refuse_mixture, shape_of
+
+if TYPE_CHECKING:
+    from tplimits.progress import Progress
 
 Array = NDArray[numpy.float64]
 #: training inputs, test inputs

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from tplimits.program.files.serial import to_json
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.report import latex as kernels_latex
 from tplimits.regimes.kernels.report import text as kernels_text
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
@@ -17,6 +16,7 @@ from tplimits.report.json_report import NUMBERS, step_document, written_document
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone
 
 #: what the files say they are

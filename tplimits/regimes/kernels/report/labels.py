@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr
 
 from tplimits.program.language.render import BodyPrinter
 from tplimits.program.nodes.entries import AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin
-from tplimits.program.nodes.program import Program
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Data, Of
-from tplimits.regimes.kernels.derivation.nodes import KernelTable
-from tplimits.regimes.kernels.report.repetition import Repetitions, Run
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
+    from tplimits.regimes.kernels.report.repetition import Repetitions, Run
 
 #: anonymous vectors are named by what they are up to this length
 _SHORT = 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Symbol
@@ -11,12 +12,14 @@ from sympy.printing.precedence import PRECEDENCE
 
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup
 from tplimits.program.nodes.kinds import Avg, MatMul
-from tplimits.regimes.kernels.derivation.closing import MeanFunction
-from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
-from tplimits.regimes.kernels.report.labels import Title
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
 from tplimits.report.latex_names import name
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.closing import MeanFunction
+    from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
+    from tplimits.regimes.kernels.report.labels import Title
 
 _SIGNS = {
     "ᵀ": r"^{\top}",

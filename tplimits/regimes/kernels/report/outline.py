@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry, axis_symbol, size_symbol
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form, mean_function
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
     DrawMean,
@@ -23,10 +23,13 @@ from tplimits.regimes.kernels.derivation.leaves import (
     second,
     side_of,
 )
-from tplimits.regimes.kernels.derivation.nodes import KernelTable
 from tplimits.regimes.kernels.report.labels import Title, Titles
 from tplimits.regimes.kernels.report.repetition import Repetitions, Run
 from tplimits.report.text import shown
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 _FREE, _BOUND = "abcefgh", "ijklmpqrs"
 #: closed forms with more operations than this are not shown

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tplimits.regimes.kernels.report import latex
-from tplimits.regimes.kernels.report.outline import Outline
 from tplimits.regimes.kernels.report.steps import assumptions, steps
 from tplimits.report.html import TEMPLATES, cells
 from tplimits.version import VERSION
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.report.outline import Outline
 
 
 def kernel_limit(outline: Outline, citation: str) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, S
 
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.regimes.kernels.derivation.leaves import TableEntry, second
-from tplimits.regimes.kernels.derivation.nodes import KernelTable
 from tplimits.regimes.kernels.report.shapes import (
     FEWEST_LAYERS,
     numbers_in_front,
@@ -24,6 +24,9 @@ from tplimits.regimes.kernels.report.shapes import (
     segments,
     shape_of,
 )
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 #: a run spares at least so many lines
 _SPARED = 4

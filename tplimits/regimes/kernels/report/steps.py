@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import networkx
 from sympy import Expr
@@ -11,10 +12,12 @@ from sympy import Expr
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.program.network.network import parameters
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.derivation.leaves import Of, TableEntry
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Outline
 from tplimits.regimes.kernels.report.text import Printer, title
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 HAT = Reference(f"{MASTER}, Eq. (2.18)", "yang2023tensor")
 DOT = Reference(f"{MASTER}, Eq. (2.19)", "yang2023tensor")

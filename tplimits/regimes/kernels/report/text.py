@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.language.render import superscript
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup
-from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
-from tplimits.regimes.kernels.report.labels import Title
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
 from tplimits.report.text import as_written, positive_first
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup
+    from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
+    from tplimits.regimes.kernels.report.labels import Title
 
 #: longer right-hand sides are broken between their terms
 _LINE = 110

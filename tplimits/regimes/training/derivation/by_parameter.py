@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sympy import Expr
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.given import exact_number
-from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.recursion import Optimizer
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 def optimizers(network: Program, names: tuple[str, ...], given: Any, regime: str) -> dict[str, Optimizer]:

@@ -19,7 +19,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx
 import sympy
@@ -34,10 +34,12 @@ from tplimits.program.nodes.entries import NO_NEURON, axis_symbol, entries
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.scale import at_infinity
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.training.derivation import by_parameter
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 @dataclass(frozen=True)

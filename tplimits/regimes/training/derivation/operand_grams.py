@@ -7,6 +7,7 @@ numbers it can be drawn without sampling what x is made of.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from sympy import Integer, S
 
@@ -14,10 +15,12 @@ from tplimits.errors import NoLimitError
 from tplimits.program.network.samples import dependent
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.kinds import MatMul
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 def operand_grams(program: Program, infinite: tuple[str, ...]) -> dict[int, KernelTables]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx
 
@@ -36,11 +36,13 @@ from tplimits.program.network.decayed import Decayed, decayed
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.training.derivation import by_parameter
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 @dataclass(frozen=True, eq=False)

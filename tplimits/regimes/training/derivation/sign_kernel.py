@@ -9,23 +9,27 @@ It is not symmetric.  A matrix with several uses has no such product: the sign o
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.state import width_ratio
-from tplimits.program.network.backward import Use
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.entries import Entry, axis_symbol
 from tplimits.program.nodes.functions import relu, step
 from tplimits.program.nodes.kinds import OuterNonlin
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.kernels.derivation.terms import axis_sum
-from tplimits.regimes.training.derivation.operator import TangentOperator
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.training.derivation.operator import TangentOperator
 
 #: functions with the sign of their argument
 _ODD = (sympy.tanh, sympy.erf)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
@@ -21,7 +21,6 @@ from sympy import Expr, Integer
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.language.placing import resolved
-from tplimits.program.network.backward import Use
 from tplimits.program.network.data import with_sizes
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.pinned import pinned
@@ -39,8 +38,11 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.program import Program
-from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
 #: χ of all inputs and outputs from f of the same, as arrays of expressions
 Signal = Callable[[numpy.ndarray, int], numpy.ndarray]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -23,11 +23,8 @@ from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.given import by_name, real_array, sent_to, whole_from
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.training.derivation.labels import output_labels
 from tplimits.regimes.training.finite.networks import Networks
-from tplimits.regimes.training.finite.recipe import Recipe
 from tplimits.sampling.adaptive import Inquiry
 from tplimits.sampling.claims import Claim
 from tplimits.sampling.corners import has_kink
@@ -37,6 +34,11 @@ from tplimits.sampling.sampling import Given, Sampling
 from tplimits.sampling.verdict import Verdict, concluded
 from tplimits.sampling.widths import MORE_WIDTHS, WIDTHS, sampled_widths
 from tplimits.sampling.work import batch_size, member_count, update_work, work
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.finite.recipe import Recipe
 
 Array = NDArray[numpy.float64]
 _AS_CHOSEN, _NOTHING = Sampling(), Given()

@@ -9,15 +9,18 @@ From the gradients d of `tplimits.program.network.backward`, for readout nâ‚€^(â
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.program.network.backward import Use
-from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialScalar
-from tplimits.regimes.kernels.finite.gradients import GradientSampler
 from tplimits.regimes.kernels.finite.products import Products
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
+    from tplimits.program.nodes.execution import Execution
+    from tplimits.regimes.kernels.finite.gradients import GradientSampler
 
 Array = NDArray[numpy.float64]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -27,13 +27,15 @@ from tplimits.program.network.network import parameters
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.joint import NORM_POWER
 from tplimits.program.optimizers.joint_stepping import Whole
-from tplimits.program.parametrization.table import Parametrization
 from tplimits.regimes.kernels.finite.products import Products
 from tplimits.regimes.training.finite.loss_gradients import LossGradients
 from tplimits.regimes.training.finite.recipe import Recipe, recipe
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.table import Parametrization
 
 Array = NDArray[numpy.float64]
 

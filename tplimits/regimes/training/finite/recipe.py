@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.program.network.network import parameters
 from tplimits.program.network.rates import Rate, rates
 from tplimits.program.nodes.given import finite_number
-from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
-from tplimits.program.parametrization.table import Parametrization
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.exponents import Exponents
+    from tplimits.program.parametrization.table import Parametrization
 
 
 @dataclass(frozen=True)

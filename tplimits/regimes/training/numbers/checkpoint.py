@@ -13,13 +13,15 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.columns import State
 from tplimits.program.network.loss import SquaredError, error_signal
+
+if TYPE_CHECKING:
+    from tplimits.numbers.columns import State
 
 #: bytes of a state that is copied before a step; an interruption in it goes back to the last file for a larger one
 _COPIED = 1 << 22

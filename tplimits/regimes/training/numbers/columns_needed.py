@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 
@@ -19,7 +20,9 @@ from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix, MatMul
 from tplimits.regimes.training.numbers.execution import TrainingExecution, particles_by_width
 from tplimits.regimes.training.numbers.parameters import MatrixParameter
-from tplimits.regimes.training.numbers.request import TrainingRequest
+
+if TYPE_CHECKING:
+    from tplimits.regimes.training.numbers.request import TrainingRequest
 
 #: a side of a matrix: its name and whether it is transposed
 Side = tuple[str, bool]

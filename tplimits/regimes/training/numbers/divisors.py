@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from tplimits.program.optimizers.recursion import Optimizer
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 def share(optimizer: Optimizer, update: Callable[[], float], weight: Callable[[], float]) -> float:

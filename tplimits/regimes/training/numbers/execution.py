@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import networkx
 import numpy
@@ -18,15 +18,17 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.columns import Array, Population, State, rng_state, set_rng_state
 from tplimits.numbers.particles import ParticleExecution
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs
-from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.training.numbers import gates
 from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.parameters import EntrywiseParameter, MatrixParameter
+
+if TYPE_CHECKING:
+    from tplimits.program.network.total import TotalProgram
+    from tplimits.program.optimizers.recursion import Optimizer
 
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150

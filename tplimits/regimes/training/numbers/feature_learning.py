@@ -9,20 +9,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy
 import threadpoolctl
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.columns import Array, State
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.total import TotalProgram
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.training.numbers import checkpoint, gates
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
-from tplimits.regimes.training.numbers.request import TrainingRequest
+
+if TYPE_CHECKING:
+    from tplimits.numbers.columns import Array, State
+    from tplimits.program.network.total import TotalProgram
+    from tplimits.regimes.training.numbers.request import TrainingRequest
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -21,10 +22,12 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes
-from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 #: a mean of replicates is zero if it is within so many of its standard errors, or below what rounding leaves

@@ -8,7 +8,7 @@ what they are images of, layer after layer.  Other images are drawn as in `execu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
@@ -22,7 +22,9 @@ from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import request
 from tplimits.regimes.training.derivation.operand_grams import operand_grams
 from tplimits.regimes.training.numbers.execution import TrainingExecution, particles_by_width
-from tplimits.regimes.training.numbers.operator_request import TangentRequest
+
+if TYPE_CHECKING:
+    from tplimits.regimes.training.numbers.operator_request import TangentRequest
 
 
 def total_of(asked: TangentRequest) -> tuple[TotalProgram, dict[str, Array]]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -23,9 +24,11 @@ from tplimits.regimes.training.numbers.divisors import share
 from tplimits.regimes.training.numbers.kets import roots
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
-from tplimits.regimes.training.numbers.operator_request import Group, TangentRequest
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
+
+if TYPE_CHECKING:
+    from tplimits.regimes.training.numbers.operator_request import Group, TangentRequest
 
 Array = NDArray[numpy.float64]
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.regimes.kernels.derivation.derivation import KernelTables
 from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import request
-from tplimits.regimes.training.numbers.operator_request import TangentRequest
-from tplimits.regimes.training.numbers.output_biases import OutputBiases
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.training.numbers.operator_request import TangentRequest
+    from tplimits.regimes.training.numbers.output_biases import OutputBiases
 
 Array = NDArray[numpy.float64]
 #: eigenvalues of a covariance below this, relative to the largest, are zero

@@ -13,24 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.columns import State
 from tplimits.program.network.gradient_rows import Rows, gradient_rows
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.training.numbers.divisors import share
-from tplimits.regimes.training.numbers.execution import TrainingExecution
 from tplimits.regimes.training.numbers.kets import drawn
-from tplimits.regimes.training.numbers.operator_request import TangentRequest
-from tplimits.regimes.training.numbers.output_biases import OutputBiases
-from tplimits.regimes.training.numbers.tangent_clipping import Clipping
 from tplimits.regimes.training.numbers.updates import block_update
+
+if TYPE_CHECKING:
+    from tplimits.numbers.columns import State
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.numbers.execution import TrainingExecution
+    from tplimits.regimes.training.numbers.operator_request import TangentRequest
+    from tplimits.regimes.training.numbers.output_biases import OutputBiases
+    from tplimits.regimes.training.numbers.tangent_clipping import Clipping
 
 Array = NDArray[numpy.float64]
 

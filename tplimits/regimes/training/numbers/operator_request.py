@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import with_sizes
-from tplimits.program.network.rates import Rate
-from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import real_array, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.program import Program
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.regimes.training.derivation.operator import TangentOperator
 from tplimits.regimes.training.numbers.requirements import need_numbers
 from tplimits.regimes.training.numbers.settings import Settings, checked
+
+if TYPE_CHECKING:
+    from tplimits.program.network.rates import Rate
+    from tplimits.program.network.run_asked import RunAsked
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.derivation.operator import TangentOperator
 
 Array = NDArray[numpy.float64]
 

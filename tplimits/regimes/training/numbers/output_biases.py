@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array
 from tplimits.program.nodes.kinds import InitialScalar
-from tplimits.regimes.training.numbers.operator_request import TangentRequest
+
+if TYPE_CHECKING:
+    from tplimits.regimes.training.numbers.operator_request import TangentRequest
 
 Array = NDArray[numpy.float64]
 #: a width at which slopes, which do not depend on it, are read off

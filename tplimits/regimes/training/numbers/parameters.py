@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tplimits.numbers.columns import Array, Population, State
 from tplimits.numbers.matrices import InitialOperator, TrainedMatrix, Update
-from tplimits.program.network.gradient_rows import Rows
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.training.numbers.divisors import share
 from tplimits.regimes.training.numbers.updates import update_of
+
+if TYPE_CHECKING:
+    from tplimits.numbers.columns import Array, Population, State
+    from tplimits.program.network.gradient_rows import Rows
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 class EntrywiseParameter:

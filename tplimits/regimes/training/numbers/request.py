@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import with_sizes
-from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.kinds import InitialScalar
-from tplimits.program.nodes.program import Program
-from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 from tplimits.regimes.training.numbers.requirements import need_numbers
 from tplimits.regimes.training.numbers.settings import Settings, checked
+
+if TYPE_CHECKING:
+    from tplimits.program.network.run_asked import RunAsked
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tplimits.errors import EvaluationError
-from tplimits.program.optimizers.recursion import Optimizer
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 def need_numbers(optimizers: Mapping[str, Optimizer]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -15,9 +15,11 @@ from tplimits.numbers.particles import CONDITIONINGS
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.rates import Rate, rates
-from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import seed_number, whole_from, width_ratios
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.network.run_asked import RunAsked
+    from tplimits.program.nodes.program import Program
 
 Array = NDArray[numpy.float64]
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, kernels
-from tplimits.regimes.training.numbers.operator_request import TangentRequest
-from tplimits.regimes.training.numbers.output_biases import OutputBiases
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.numbers.operator_request import TangentRequest
+    from tplimits.regimes.training.numbers.output_biases import OutputBiases
 
 Array = NDArray[numpy.float64]
 

@@ -12,13 +12,15 @@ Means over rows and columns of G² (Adafactor) are quadratic forms in its rows: 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.numbers.columns import Array, Growing, State
-from tplimits.program.optimizers.joint import Adafactor
 from tplimits.regimes.training.numbers.divisors import MatrixDivisor
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.joint import Adafactor
 
 
 class LowRankUpdate:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Step
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 from tplimits.regimes.training.report.notation import LatexNotation, NamedLatex, TextNotation
 from tplimits.regimes.training.report.outline import Equation, Outline
 from tplimits.regimes.training.report.ratios import text_factor
@@ -21,6 +20,10 @@ from tplimits.regimes.training.report.update_functions import (
 )
 from tplimits.report.latex_formulas import Formula, environment
 from tplimits.report.text import formula
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
 _SECTIONS = {
     "forward": "forward, for every input",

@@ -3,18 +3,20 @@ r"""How training is written: kets with the time at their names, |h_t⟩, in plai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import sympy
 from sympy import Expr
 
 from tplimits.program.language.render import BodyPrinter, number_text
 from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, Lookup
-from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.report.latex import label
-from tplimits.regimes.training.derivation.norms import Norm, WholeNorm
 from tplimits.regimes.training.report.update_functions import norm_latex, norm_text, whole_latex, whole_text
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.training.derivation.norms import Norm, WholeNorm
 
 
 def latex_label(text: str) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sympy import Expr
 
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.program.language.render import body_text, number_text, right_hand_side
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.regimes.training.derivation.norms import Norm
-from tplimits.regimes.training.derivation.operator import TangentOperator
 from tplimits.regimes.training.report.outline import BACKWARD, FACTORED, NORM
 from tplimits.regimes.training.report.ratios import of_image, text_factor
 from tplimits.regimes.training.report.tangent_terms import Shown, by_optimizer, deltas, sum_over
@@ -25,6 +23,11 @@ from tplimits.regimes.training.report.update_functions import (
     norm_text,
     whole_text,
 )
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.derivation.norms import Norm
+    from tplimits.regimes.training.derivation.operator import TangentOperator
 
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
 OPERATOR = Reference(f"{MASTER}, Thms 2.4.7, 2.9.23; all uses of a matrix inside one update", "yang2023tensor")

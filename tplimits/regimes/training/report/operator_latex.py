@@ -3,8 +3,8 @@ r"""The operator regime in LaTeX."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from tplimits.regimes.training.derivation.operator import TangentOperator
 from tplimits.regimes.training.report.notation import NamedLatex
 from tplimits.regimes.training.report.tangent_terms import Shown, Term, by_optimizer
 from tplimits.regimes.training.report.update_functions import (
@@ -16,6 +16,9 @@ from tplimits.regimes.training.report.update_functions import (
 )
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
 from tplimits.report.latex_names import name as latex_name
+
+if TYPE_CHECKING:
+    from tplimits.regimes.training.derivation.operator import TangentOperator
 
 
 def latex(operator: TangentOperator) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer
 
 from tplimits.law.kets import MASTER, Reference
-from tplimits.program.network.backward import Use
 from tplimits.program.network.pinned import pinned
 from tplimits.program.nodes.entries import Entry, axis_symbol
 from tplimits.program.nodes.kinds import (
@@ -21,10 +21,13 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 from tplimits.regimes.training.derivation.norms import norm_of, whole_norms
-from tplimits.regimes.training.report.notation import Notation
 from tplimits.regimes.training.report.ratios import of_image
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
+    from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
+    from tplimits.regimes.training.report.notation import Notation
 
 FORWARD = Reference(f"{MASTER}, Thm 2.9.25, Eqs. (2.42)–(2.43)", "yang2023tensor")
 BACKWARD = Reference(f"{MASTER}, Def. 2.9.14", "yang2023tensor")

@@ -6,13 +6,17 @@ other parts, and the updates Q/columns of W.  A parameter adds to the outputs in
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 from sympy import Expr
 
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
-from tplimits.program.nodes.program import Program
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 
 def of_image(program: Program, image: MatMul) -> Expr:

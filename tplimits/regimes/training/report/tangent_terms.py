@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sympy import Expr
 
 from tplimits.program.language.render import body_text
-from tplimits.program.network.backward import Use
 from tplimits.program.network.pinned import pinned
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.regimes.training.derivation.norms import Norm, WholeNorm, norm_of, whole_norms
-from tplimits.regimes.training.derivation.operator import TangentOperator
 from tplimits.regimes.training.report.ratios import of_parameter
+
+if TYPE_CHECKING:
+    from tplimits.program.network.backward import Use
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.derivation.operator import TangentOperator
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,17 @@ r"""Update functions as recursions, and the norms that divide them, in text and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import sympy
 
 from tplimits.program.language.render import number_text
-from tplimits.program.optimizers.recursion import Optimizer
-from tplimits.regimes.training.derivation.norms import Norm, WholeNorm
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 from tplimits.report.latex_names import name as latex_name
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.regimes.training.derivation.norms import Norm, WholeNorm
 
 #: what a limit with norms rests on
 NOT_ZERO = "norms that divide updates do not vanish in the limit, unless they do at every width"
