@@ -56,6 +56,8 @@ class Expectations(Combinations):
         if scope is None:
             if expr.is_Symbol and self.gaussians.is_random(expr):
                 return self._atom_mean(expr, None)
+            if not self._random(expr):
+                return expr
             factors = two_factors(expr)
             if factors is not None:
                 return self.inner(*factors)
@@ -84,7 +86,7 @@ class Expectations(Combinations):
         means = {x: self._atom_mean(x, None) for x in (*left, *right)}
         sources = {x: self._sources(x) for x in means}
         product = sympy.Mul(
-            *(sympy.Add(*(times(c, S.One, means[x]) for x, c in side.items())) for side in (left, right))
+            *(sympy.Add(*(times(c, means[x]) for x, c in side.items())) for side in (left, right))
         )
         parts = [product]
         for x, c in left.items():
@@ -116,6 +118,8 @@ class Expectations(Combinations):
 
     def _compute(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
         self.effort.read(atom)
+        if scope is None and atom in self.gaussians.long:
+            return self.open(atom)  # no row of the table sees through a name
         merged, boxed, copies = self._merge_boxes(atom)
         if boxed:
             wider = None if scope is None else scope | boxed

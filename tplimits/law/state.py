@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.expanding import times
 from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
 from tplimits.law.kets import Ket, Key, Reference, Step
@@ -174,7 +175,7 @@ class Derivation:
         """Σ coefficient · ket, with its tail judged from those of the kets."""
         total = self.engine.combination(parts)
         if any(ket in self.judged for _, ket in parts):
-            self.judged[total] = sympy.Add(*(c * self.judged.get(ket, ket) for c, ket in parts))
+            self.judged[total] = sympy.Add(*(times(c, self.judged.get(ket, ket)) for c, ket in parts))
         return total
 
     def rests_on_open_means(self, expr: Expr) -> bool:

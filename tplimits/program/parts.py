@@ -30,10 +30,28 @@ def found(expr: Expr, *kinds: type) -> frozenset[Expr]:
     >>> sorted(map(str, found(sympy.exp(x) / (1 + sympy.exp(x)), sympy.exp, sympy.Pow)))
     ['1/(exp(x) + 1)', 'exp(x)']
     """
-    inside = [found(a, *kinds) for a in expr.args if a.args or isinstance(a, kinds)]
-    mine = [frozenset([expr])] if isinstance(expr, kinds) else []
-    filled = [part for part in (*mine, *inside) if part]
-    return filled[0].union(*filled[1:]) if filled else frozenset()
+    mine = [a for a in (expr, *(a for a in expr.args if not a.args)) if isinstance(a, kinds)]
+    inside = [part for a in expr.args if a.args and (part := found(a, *kinds))]
+    if not mine and len(inside) == 1:
+        return inside[0]
+    return frozenset(mine).union(*inside)
+
+
+@functools.lru_cache(_MOST)
+def heads(expr: Expr) -> frozenset[type]:
+    """The classes of all parts.
+
+    >>> x = sympy.Symbol("x")
+    >>> sorted(head.__name__ for head in heads(sympy.exp(x) + 2 * x))
+    ['Add', 'Integer', 'Mul', 'Symbol', 'exp']
+    """
+    inside = [heads(a) for a in expr.args if a.args]
+    return frozenset((type(expr), *(type(a) for a in expr.args if not a.args))).union(*inside)
+
+
+def holds(expr: Expr, *kinds: type) -> bool:
+    """Whether some part is of one of these kinds, as `has` says it of classes."""
+    return isinstance(expr, kinds) or (bool(expr.args) and any(issubclass(head, kinds) for head in heads(expr)))
 
 
 def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
