@@ -11,7 +11,7 @@ from sympy import Expr, S
 
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.program.nodes import functions
-from tplimits.program.parts import heads, holds
+from tplimits.program.parts import heads, holds, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
 _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
@@ -71,13 +71,6 @@ def times(c: Expr, d: Expr, mean: Expr = S.One) -> Expr:
         return S.Zero
     coefficient = d if c == 1 else c if d == 1 else product(c, d)
     return mean if coefficient == 1 else product(coefficient, mean) if mean != 1 else coefficient
-
-
-def product(a: Expr, b: Expr) -> Expr:
-    """a·b; of two different symbols there is nothing to simplify, and SymPy looks for it longest."""
-    if a.is_Symbol and b.is_Symbol and a != b:
-        return sympy.Mul(*((a, b) if a.compare(b) < 0 else (b, a)), evaluate=False)
-    return a * b
 
 
 def total(terms: Sequence[Expr]) -> Expr:

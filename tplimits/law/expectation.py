@@ -7,6 +7,7 @@ its integrand, for the numerical stage.  Nothing is ever approximated here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -120,6 +121,9 @@ class Expectations(Combinations):
         self.effort.read(atom)
         if scope is None and atom in self.gaussians.long:
             return self.open(atom)  # no row of the table sees through a name
+        if scope is None and self._is_pair(atom):
+            with contextlib.suppress(NotClosed):
+                return self._pair_closed(*atom.args)
         merged, boxed, copies = self._merge_boxes(atom)
         if boxed:
             wider = None if scope is None else scope | boxed
@@ -135,6 +139,18 @@ class Expectations(Combinations):
         if opened != atom and opened.is_Add:  # a product of two sums
             return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in self._split(opened, scope).items()))
         return self._product_mean(atom, scope)
+
+    def _is_pair(self, atom: Expr) -> bool:
+        return atom.is_Mul and len(atom.args) == 2 and all(a in self.gaussians for a in atom.args)
+
+    def _pair_closed(self, x: Symbol, y: Symbol) -> Expr:
+        """E[x y] of two variables, as the table has it."""
+        if not any(row.name == "isserlis" for row in self.table):
+            raise NotClosed
+        value = tidy(self.covariance(x, y))
+        if value != 0:
+            self.used_rows.setdefault("isserlis")
+        return value
 
     def _merge_boxes(self, atom: Expr) -> tuple[Expr, frozenset[Symbol], int]:
         """Fubini: box means standing as factors are pulled into the mean, each with its own copies."""

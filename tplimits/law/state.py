@@ -100,6 +100,7 @@ class Derivation:
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)
         self._hat_covariances: dict[tuple[HatSource, HatSource], Expr] = {}
+        self._labels: dict[Key, str] = {}
         self._open: dict[Symbol, bool] = {}
         self.gaussians.hat_covariance = self._hat_covariance
 
@@ -218,9 +219,10 @@ class Derivation:
 
     def label(self, key: Key) -> str:
         """The printed name of one entry of an instruction."""
-        position, index = key
-        instruction = self.program[position]
-        return label(instruction.name, instruction.axes, index)
+        if key not in self._labels:
+            instruction = self.program[key[0]]
+            self._labels[key] = label(instruction.name, instruction.axes, key[1])
+        return self._labels[key]
 
     def text(self, expr: Expr) -> str:
         """An expression with its moments written out, the long ones by name, as text."""

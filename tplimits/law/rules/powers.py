@@ -40,7 +40,7 @@ _SMALL = 120
 def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
     body = scaled_out(in_widths_of_n(body, state.program), growing=False)
-    if not body.has(N):
+    if N not in parts.found(body, Symbol):
         return body
     try:
         found = at_infinity(body)
