@@ -234,7 +234,9 @@ class _Reader:
         indices = [part.expr for part in self._pop(_count(count))]
         for index in indices:
             if not isinstance(index, (Integer, Symbol, Lookup, DataIndex)):
-                _refuse(f"{shown(str(index))} is not an index", "indices are numbers, `index …`, `lookup …` and `data …`")
+                _refuse(
+                    f"{shown(str(index))} is not an index", "indices are numbers, `index …`, `lookup …` and `data …`"
+                )
         return indices
 
     def _binder(self, names: list[str]) -> None:

@@ -67,9 +67,7 @@ class IndexValue(NoNumber):
         return f"<{self.describe()} under construction>"
 
 
-def looked_up(
-    trace: Trace, axes: tuple[str, ...], selection: Mapping[str, IndexValue], what: str
-) -> dict[Expr, Expr]:
+def looked_up(trace: Trace, axes: tuple[str, ...], selection: Mapping[str, IndexValue], what: str) -> dict[Expr, Expr]:
     """The substitution of running indices that reads an entry along each axis of a selection, where data say."""
     chosen: dict[Expr, Expr] = {}
     for axis, data in selection.items():

@@ -54,8 +54,11 @@ def index_legal(program: Program, index: Expr, free: Mapping[Expr, str], axis: s
         return within and not nested and _read_legal(program, index, free, table)
     if isinstance(index, DataIndex):
         data = _data(program, index)
-        return data is not None and data.of is not None and _same_size(program, data.of, axis) and (
-            _plain_indices_legal(program, index, free, data.axes)
+        return (
+            data is not None
+            and data.of is not None
+            and _same_size(program, data.of, axis)
+            and (_plain_indices_legal(program, index, free, data.axes))
         )
     return index in free and _same_size(program, free[index], axis)
 
@@ -66,9 +69,7 @@ def _data(program: Program, index: DataIndex) -> InitialScalar | None:
     return s if isinstance(s, InitialScalar) else None
 
 
-def _plain_indices_legal(
-    program: Program, index: DataIndex, free: Mapping[Expr, str], axes: tuple[str, ...]
-) -> bool:
+def _plain_indices_legal(program: Program, index: DataIndex, free: Mapping[Expr, str], axes: tuple[str, ...]) -> bool:
     """Whether data are read at running indices and numbers."""
     plain = all(isinstance(i, (Symbol, sympy.Integer)) for i in index.indices) and len(index.indices) == len(axes)
     return plain and all(index_legal(program, i, free, a) for i, a in zip(index.indices, axes, strict=True))

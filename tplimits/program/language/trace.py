@@ -251,7 +251,9 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
     if kind.what == "Input":
         if default is not None:
             fail(f"a default for the input `{name}`", "data is given to .run and .evaluate")
-        value = Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None, kind.index_of)), role="input")
+        value = Value(
+            trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None, kind.index_of)), role="input"
+        )
         if kind.index_of is None:
             return value
         return IndexValue(trace, value.uid, axes, trace.indices(axes), trace.declare(kind.index_of))

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, GaussMean, axis_symbol, entries, free_axes, relocated
+from tplimits.program.nodes.entries import (
+    OWN,
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    GaussMean,
+    axis_symbol,
+    entries,
+    free_axes,
+    relocated,
+)
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
