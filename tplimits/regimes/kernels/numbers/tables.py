@@ -17,6 +17,7 @@ from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
     Data,
+    Datum,
     DrawMean,
     Given,
     Kron,
@@ -200,12 +201,39 @@ class Frame:
             return int(index), ()
         if isinstance(index, Lookup):
             table = self.program.tables[index.table].values
-            inner = [self._positions(i) for i in index.indices]
-            labels = tuple(dict.fromkeys(x for _, own in inner for x in own))
-            places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in inner]
-            return numpy.broadcast_to(table[tuple(places)], [self.size(x) for x in labels]), labels
+            return self._picked(Labelled(table, ()), index.indices)
+        if isinstance(index, Datum):
+            side = self.input[index.side]
+            tokens = self.tables.sides[side - 1].arrays[index.source].astype(numpy.intp)
+            return self._picked(Labelled(tokens, (_batch(side),)), index.indices)
         run: NDArray[numpy.intp] = numpy.arange(self.size(index.name))
         return run, (str(index.name),)
+
+    def _read_by_data(self, value: Labelled, indices: Sequence[Expr]) -> Labelled:
+        """Entries of an array at index expressions that hold data; −1 reads zero."""
+        read = Labelled(*self._picked(value, indices))
+        places = [Labelled(numpy.asarray(p), own) for p, own in map(self._positions, indices)]
+        for place in (p for p in places if p.array.min() < 0):
+            read = mapped(lambda x, at: numpy.where(at < 0, 0.0, x), [read, place])
+        return read
+
+    def _picked(self, value: Labelled, indices: Sequence[Expr]) -> tuple[NDArray[Any], tuple[str, ...]]:
+        """An array at index expressions for its last dimensions, over the running indices and the inputs they hold.
+
+        The first dimensions of the array, which have labels, are kept.
+        """
+        found = [self._positions(i) for i in indices]
+        labels = tuple(dict.fromkeys((*value.labels, *(x for _, own in found for x in own))))
+        front = [(numpy.arange(size), (x,)) for x, size in zip(value.labels, value.array.shape, strict=False)]
+        places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in (*front, *found))
+        return numpy.broadcast_to(value.array[places], [self._length(x, value) for x in labels]), labels
+
+    def _length(self, label: str, value: Labelled) -> int:
+        """The number of entries along a label: of an array, of a batch of inputs, of an axis."""
+        if label in value.labels:
+            return value.array.shape[value.labels.index(label)]
+        inputs = {_batch(side): side for side in self.input.values()}
+        return self.tables.sides[inputs[label] - 1].many if label in inputs else self.size(label)
 
     def _read(self, value: Labelled, indices: Sequence[Expr], batch: int = 0) -> Labelled:
         """Entries of an array at index expressions; −1 reads zero."""
@@ -213,6 +241,8 @@ class Frame:
         front = value.labels[:batch]
         if len(names) == len(indices) and len(set(names)) == len(names):
             return Labelled(value.array, (*front, *names))
+        if any(i.has(Datum) for i in indices):
+            return self._read_by_data(Labelled(value.array, front), indices)
         found = [self._positions(i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
