@@ -137,7 +137,7 @@ class Brackets(Expectations):
         left, right = self.nodes[a.node].axes, self.nodes[b.node].axes
         places = {axis_symbol(x): i for x, i in zip(left, a.indices, strict=True)}
         places |= {second(axis_symbol(x)): i for x, i in zip(right, b.indices, strict=True)}
-        return at(sided(generic, a.side, b.side), places)
+        return self.settled(at(sided(generic, a.side, b.side), places))
 
     def table(self, p: int, q: int) -> Expr:
         """E[|p⟩(ξ) |q⟩(ξ′)] in the running indices of both: an entry of a table, or something shorter."""

@@ -200,33 +200,29 @@ class Frame:
         if index.is_Integer:
             return int(index), ()
         if isinstance(index, Lookup):
-            table = self.program.tables[index.table].values
-            return self._picked(Labelled(table, ()), index.indices)
+            read = self._picked(Labelled(self.program.tables[index.table].values), index.indices, absent=-1)
+            return read.array, read.labels
         if isinstance(index, Datum):
             side = self.input[index.side]
             tokens = self.tables.sides[side - 1].arrays[index.source].astype(numpy.intp)
-            return self._picked(Labelled(tokens, (_batch(side),)), index.indices)
+            read = self._picked(Labelled(tokens, (_batch(side),)), index.indices, absent=-1)
+            return read.array, read.labels
         run: NDArray[numpy.intp] = numpy.arange(self.size(index.name))
         return run, (str(index.name),)
 
-    def _read_by_data(self, value: Labelled, indices: Sequence[Expr]) -> Labelled:
-        """Entries of an array at index expressions that hold data; −1 reads zero."""
-        read = Labelled(*self._picked(value, indices))
-        places = [Labelled(numpy.asarray(p), own) for p, own in map(self._positions, indices)]
-        for place in (p for p in places if p.array.min() < 0):
-            read = mapped(lambda x, at: numpy.where(at < 0, 0.0, x), [read, place])
-        return read
+    def _picked(self, value: Labelled, indices: Sequence[Expr], absent: float) -> Labelled:
+        """An array at index expressions for its last dimensions; `absent` where an index says that there is no entry.
 
-    def _picked(self, value: Labelled, indices: Sequence[Expr]) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """An array at index expressions for its last dimensions, over the running indices and the inputs they hold.
-
-        The first dimensions of the array, which have labels, are kept.
+        The first dimensions, which have labels, are kept; others are the running indices and inputs of the indices.
         """
         found = [self._positions(i) for i in indices]
         labels = tuple(dict.fromkeys((*value.labels, *(x for _, own in found for x in own))))
         front = [(numpy.arange(size), (x,)) for x, size in zip(value.labels, value.array.shape, strict=False)]
-        places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in (*front, *found))
-        return numpy.broadcast_to(value.array[places], [self._length(x, value) for x in labels]), labels
+        places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in (*front, *found)]
+        picked = numpy.broadcast_to(value.array[tuple(places)], [self._length(x, value) for x in labels])
+        for place in (p for p in places if p.min() < 0):
+            picked = numpy.where(place < 0, absent, picked)
+        return Labelled(picked, labels)
 
     def _length(self, label: str, value: Labelled) -> int:
         """The number of entries along a label: of an array, of a batch of inputs, of an axis."""
@@ -242,7 +238,7 @@ class Frame:
         if len(names) == len(indices) and len(set(names)) == len(names):
             return Labelled(value.array, (*front, *names))
         if any(i.has(Datum) for i in indices):
-            return self._read_by_data(Labelled(value.array, front), indices)
+            return self._picked(Labelled(value.array, front), indices, absent=0.0)
         found = [self._positions(i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
@@ -257,7 +253,7 @@ class Frame:
     def _kron(self, kron: Kron) -> Labelled:
         (a, mine), (b, theirs) = map(self._positions, kron.args)
         one, other = Labelled(numpy.asarray(a), mine), Labelled(numpy.asarray(b), theirs)
-        return mapped(lambda x, y: (x == y).astype(numpy.float64), [one, other])
+        return mapped(lambda x, y: ((x == y) & (x >= 0)).astype(numpy.float64), [one, other])
 
     def _sum(self, expr: AxisSum) -> Labelled:
         bounds, body = {expr.bound.name}, expr.summand
