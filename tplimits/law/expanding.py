@@ -18,7 +18,10 @@ _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
 #: a random factor with more nodes than this gets a name
 _LONG = 160
 #: heads that no row of the table of closed forms takes
-OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
+OPEN_HEADS = (
+    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, functions.truncated),
+    *(sympy.log, sympy.atan, sympy.asinh),
+)
 
 #: of these heads alone are sums of products of names
 _SUMS = frozenset((sympy.Add, sympy.Mul, sympy.Symbol))
