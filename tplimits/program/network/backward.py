@@ -27,7 +27,7 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.placing import Place, gathered, placed
 from tplimits.program.network.differentiate import partials
 from tplimits.program.network.growing import Growing
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -45,7 +45,6 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     Instruction,
-    Line,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -53,6 +52,7 @@ from tplimits.program.nodes.kinds import (
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import Line
 
 _DATA = (InitialMatrix, InitialVector, InitialScalar)
 
