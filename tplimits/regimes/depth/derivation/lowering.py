@@ -170,15 +170,8 @@ class Lowering:
         tokens = tuple(self.index(i, env) for i in operand.indices)
         source = None if operand.source == self.program.state else operand.source
         rows, columns = (matrix.columns, matrix.rows) if s.transposed else (matrix.rows, matrix.columns)
-        layer = Layer(
-            s.matrix,
-            s.transposed,
-            source,
-            basis,
-            len(family),
-            self.number_of[rows],
-            self.number_of[columns],
-        )
+        sizes = self.number_of[rows], self.number_of[columns]
+        layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:
             self.model.operands[source] = self.template(source)
