@@ -17,6 +17,7 @@ from tplimits.errors import ProgramError
 from tplimits.program.loops.form import (
     CONSTANT,
     DATA,
+    GRADIENT,
     OUTPUT,
     PARAMETER,
     VALUE,
@@ -29,7 +30,9 @@ from tplimits.program.loops.form import (
 )
 from tplimits.program.loops.merging import merged
 from tplimits.program.loops.splitting import Split, split
+from tplimits.program.network.backward import Use, cotangent
 from tplimits.program.network.samples import SAMPLE, with_samples
+from tplimits.program.network.total import differentiable
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import (
     NO_NEURON,
@@ -77,6 +80,25 @@ def forward(network: Program, keep: Collection[str] | None = None) -> Loops:
     return lowering.finished(kept)
 
 
+def training(network: Program, a_out: Expr, train: Collection[str] | None = None) -> Loops:
+    """Outputs and gradients: f = n₀^(−a_out) Σ_α x_α + shift, and ∂(Σ χ f)/∂w for each parameter w in `train`.
+
+    The array that holds χ is called chi; gradients have the titles of their parameters.
+    """
+    parts = split(network)
+    sampled, sample = with_samples(parts.program)
+    found = cotangent(sampled, a_out, train)
+    lowering = Lowering(differentiable(found.program), sample, parts)
+    uses = {name: found.gradients[name] for name in (train if train is not None else found.gradients)}
+    ends = {e.source for many in uses.values() for use in many for e in (use.gradient, use.operand) if e is not None}
+    lowering.signal = found.signal
+    lowering.run({*found.program.returns, *ends})
+    lowering.outputs(a_out)
+    for name, many in uses.items():
+        lowering.gradient(name, many)
+    return lowering.finished({}, ("f", *(a.name for a in lowering.arrays.values() if a.role == GRADIENT)))
+
+
 class Lowering(Walker[None]):
     """The statements of a program under construction."""
 
@@ -86,6 +108,7 @@ class Lowering(Walker[None]):
         self.statements: list[Statement] = []
         self.place: dict[int, str] = {}
         self.extent_of: dict[Symbol, str] = {}
+        self.signal = -1
         self._computed: dict[tuple[Expr, tuple[str, ...]], str] = {}
         open_constants = [name for name, value in program.constants.items() if value is None]
         if open_constants:
@@ -175,6 +198,10 @@ class Lowering(Walker[None]):
         self.state(target, self._symbols(s), self.entry(inside), tuple(i for i, _ in bound), largest=True)
 
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> None:
+        if self.at == self.signal:
+            self.place[self.at] = "chi"
+            self.arrays["chi"] = Array("chi", self._extents(s), DATA, s.name)
+            return
         role = DATA if self.at in self.program.inputs else PARAMETER
         self.place[self.at] = self.declare("a", self._extents(s), role, s.name)
 
@@ -385,6 +412,46 @@ class Lowering(Walker[None]):
             own = Entry(sympy.Integer(position), NO_NEURON, *map(axis_symbol, s.axes))
             self.state("f", indices, self.entry(own), add=True)
         return "f"
+
+    def gradient(self, name: str, uses: Collection[Use]) -> None:
+        """The gradient of one parameter, the sum of its uses."""
+        s = self.program[self.program.initial_names[name]]
+        assert isinstance(s, _INITIAL)
+        extents = self._extents(s)
+        target = self.declare("g", extents, GRADIENT, name)
+        n0 = width_symbol(self.program[self.program.returns[0]].width or "n")
+        scale = sympy.S.One if isinstance(s, InitialScalar) else 1 / n0
+        plain = len(uses) == 1 and all(
+            len(set(use.indices)) == len(use.indices) and all(isinstance(i, Symbol) for i in use.indices) for use in uses
+        )
+        if not plain:
+            running = tuple(Symbol(f"j{k}", integer=True) for k in range(len(extents)))
+            self.extent_of = dict(zip(running, extents, strict=True))
+            self.state(target, running, sympy.S.Zero)
+        for use in uses:
+            self._use(target, s, use, scale, add=not plain)
+
+    def _use(self, target: str, s: Instruction, use: Use, scale: Expr, add: bool) -> None:
+        """Add what one use of a parameter gives to its gradient."""
+        self.extent_of = {axis_symbol(a): self.program.root_axis(a) for a in use.axes}
+        found = {a: self.index(i) for a, i in zip(s.axes, use.indices, strict=True)}
+        places = tuple(found[a] for a in self._ordered(s))
+        running = set().union(*(p.free_symbols for p in places))
+        summed = tuple(axis_symbol(a) for a in use.axes if axis_symbol(a) not in running)
+        if not isinstance(s, InitialMatrix):
+            neuron = () if s.width is None else (OWN,)
+            self.extent_of |= dict.fromkeys(neuron, s.width or "")
+            self.state(target, (*places, *neuron), self.entry(use.gradient), summed, scale, add=add)
+            return
+        assert use.operand is not None
+        row, column = Symbol("β1", integer=True), Symbol("β2", integer=True)
+        self.extent_of |= {row: s.rows, column: s.columns}
+        neurons = (column, row) if use.transposed else (row, column)
+        left, right = (
+            self.entry(Entry(e.args[0], neuron, *e.indices))
+            for e, neuron in zip((use.gradient, use.operand), neurons, strict=True)
+        )
+        self.state(target, (*places, row, column), left * right, summed, scale, add=add)
 
     def finished(self, kept: Mapping[str, int], wanted: Collection[str] = ("f",)) -> Loops:
         """The loops; arrays that only one statement reads are written into it."""
