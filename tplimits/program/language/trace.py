@@ -12,9 +12,11 @@ from types import CodeType
 from typing import Any
 
 import sympy
+from sympy import Expr
 
 from tplimits.errors import ProgramError, TplimitsError
 from tplimits.program.language.annotations import Init, Kind, as_kind
+from tplimits.program.language.indices import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.names import LocalNames, members
 from tplimits.program.language.quantities import Quantity
@@ -23,7 +25,8 @@ from tplimits.program.language.values import Origin, Value
 from tplimits.program.nodes.bind import bind
 from tplimits.program.nodes.entries import constant_symbol
 from tplimits.program.nodes.fuse import instructions_of
-from tplimits.program.nodes.kinds import Law, Line
+from tplimits.program.nodes.kinds import Line
+from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.program import Program
 
 #: what Python or SymPy says when a value or a symbol is taken for a number: (its words, what was found, the repair)
@@ -114,7 +117,7 @@ def traced(
             arguments=tuple(where[v.uid] for v in arguments if not isinstance(v, Quantity)),
             returns_tuple=isinstance(result, (tuple, list)),
             state=_state(function, arguments, where),
-            inputs=tuple(where[v.uid] for v in arguments if isinstance(v, Value) and v.role == "input"),
+            inputs=tuple(where[v.uid] for v in arguments if _is_data(v)),
         )
     if refuse is not None:
         refuse(open_sizes)
@@ -126,6 +129,10 @@ def returned_values(result: Any) -> dict[str, Any]:
     if isinstance(result, (tuple, list)):
         return {f"return[{i}]": value for i, value in enumerate(result)}
     return {"return": result}
+
+
+def _is_data(argument: Any) -> bool:
+    return isinstance(argument, IndexValue) or (isinstance(argument, Value) and argument.role == "input")
 
 
 def _state(function: Callable[..., Any], arguments: tuple[Any, ...], where: dict[int, int]) -> int | None:
@@ -238,7 +245,7 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
     if kind.what == "Vector":
         if len(widths) > 1:
             fail(f"the vector `{name}` over two widths {widths}", "a vector lives on one width")
-        origin = Origin("vector", (name, _law(trace, default)))
+        origin = Origin("vector", (name, _law(trace, name, kind, default)))
         return Value(trace, sympy.S.Zero, widths[0] if widths else "n", axes, origin=origin)
     if widths:
         what, one = ("data", "data") if kind.what == "Input" else ("scalar", "a scalar")
@@ -246,12 +253,31 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
     if kind.what == "Input":
         if default is not None:
             fail(f"a default for the input `{name}`", "data is given to .run and .evaluate")
-        return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None)), role="input")
-    number = None if default is None else trace.constant(default)
-    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, number)))
+        value = Value(
+            trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None, kind.index_of, NORMAL)), role="input"
+        )
+        if kind.index_of is None:
+            return value
+        return IndexValue(trace, value.uid, axes, trace.indices(axes), trace.declare(kind.index_of))
+    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, *_number(trace, name, kind, default))))
 
 
-def _law(trace: Trace, default: Any) -> Law:
+def _number(trace: Trace, name: str, kind: Kind, default: Any) -> tuple[Expr | None, None, Law]:
+    """The value of a scalar and its law; it has one of them at most, and no axis that it is an index of."""
+    if kind.law is not None and default is not None:
+        fail(f"a default and a law for the scalar `{name}`", "leave one of them out")
+    given = default.law if isinstance(default, Init) else kind.law
+    if given is None:
+        return None if default is None else trace.constant(default), None, NORMAL
+    law = given.changed(trace.constant)
+    return (law.mean, None, NORMAL) if law.std == 0 else (None, None, law)
+
+
+def _law(trace: Trace, name: str, kind: Kind, default: Any) -> Law:
+    if kind.law is not None:
+        if default is not None:
+            fail(f"a default and a law for the vector `{name}`", "leave one of them out")
+        return kind.law.changed(trace.constant)
     if default is None:
         return Law()
     if isinstance(default, Init):
@@ -313,7 +339,7 @@ def _returned(trace: Trace, results: list[Any], function: Callable[..., Any]) ->
     if not results:
         raise ProgramError(f"{place} returns nothing; return a vector or a scalar of the program.")
     for i, value in enumerate(results):
-        if isinstance(value, MatrixValue):
+        if isinstance(value, (MatrixValue, IndexValue)):
             raise ProgramError(f"{place} returns {value.describe()}; return a vector or a scalar.")
         if not isinstance(value, Value):
             if isinstance(value, (numbers.Real, sympy.Expr, Quantity)) and not isinstance(value, bool):
