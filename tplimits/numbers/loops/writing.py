@@ -53,6 +53,10 @@ class Printer(ScalarPrinter):
             text = f"({text} if {self._print(index)} >= 0 else 0.0)"
         return text
 
+    def _print_Kron(self, expr: Expr) -> str:
+        i, j = map(self._print, expr.args)
+        return f"(1.0 if {i} == {j} else 0.0)"
+
     def _print_Symbol(self, expr: Symbol) -> str:
         return str(expr.name)
 

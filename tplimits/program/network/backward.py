@@ -145,8 +145,8 @@ class Cotangent:
         object.__setattr__(self, "gradients", FrozenDict(self.gradients))
 
 
-def cotangent(program: Program, a_out: Expr, train: Container[str] | None = None) -> Cotangent:
-    """The gradients of Σ χ f, f = n₀^(−a_out) Σ_α x_α + shift, for a network that has its inputs on an axis.
+def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] | None = None) -> Cotangent:
+    """The gradients of Σ χ f, f = n₀^(−a_out) Σ_α x_α + shift, for a network with its inputs on the axis `sample`.
 
     What does not depend on the inputs gets its gradient summed over them before that is passed on.
 
@@ -155,11 +155,11 @@ def cotangent(program: Program, a_out: Expr, train: Container[str] | None = None
     >>> @tp.network
     ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
     ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
-    >>> found = cotangent(with_samples(shallow)[0], sympy.S.One)
+    >>> found = cotangent(*with_samples(shallow), sympy.S.One)
     >>> found.program[found.signal].axes, found.program[found.gradients["U"][0].gradient.source].axes
     (('sample',), ('d',))
     """
-    axes = tuple(dict.fromkeys(a for p in program.returns for a in program[p].axes))
+    axes = tuple(dict.fromkeys((sample, *(a for p in program.returns for a in program[p].axes))))
     place, taken = len(program), set(program.names)
     name = "χ"
     while name in taken:
