@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 _INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
-def forward(network: Program, keep: Collection[str] | None = None) -> Loops:
-    """The outputs of a network on many inputs, f = Σ_α x_α + shift; `keep` names values that stay, None: no other.
+def forward(network: Program, keep: Collection[str] | None = None, a_out: Expr = sympy.S.Zero) -> Loops:
+    """The outputs of a network on many inputs, f = n₀^(−a_out) Σ_α x_α + shift; `keep` names values that stay.
 
     Raises ProgramError for a program that is no network, or has open constants.
     """
@@ -79,7 +79,7 @@ def forward(network: Program, keep: Collection[str] | None = None) -> Loops:
     lowering = Lowering(program, sample, parts)
     kept = {name: parts.places[network.position(name)] for name in keep or ()}
     lowering.run({*program.returns, *kept.values()})
-    lowering.outputs(sympy.S.Zero)
+    lowering.outputs(a_out)
     return lowering.finished(kept)
 
 

@@ -148,7 +148,7 @@ class _Splitting:
         return expr.func(*map(self._parts, expr.args)) if expr.args else expr
 
     def _argument(self, expr: Expr) -> Expr:
-        """What a function is applied to: a sum of several entries is an instruction, whose gradient all of them share."""
+        """What a function is applied to: a sum of entries is an instruction, whose gradient all of them share."""
         if not isinstance(expr, sympy.Add) or sum(a.has(Entry) for a in expr.args) < 2:
             return self._parts(expr)
         terms = [self._sum(a) if isinstance(a, AxisSum) else self._parts(a) for a in expr.args]
