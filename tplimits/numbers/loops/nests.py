@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import product as pairs
 from typing import Any
 
 import sympy
@@ -103,23 +102,6 @@ class Writer:
 
     # -- loops --------------------------------------------------------------------------------
 
-    @contextmanager
-    def loop(self, count: Any, step: int = 1) -> Iterator[Any]:
-        """A loop over 0, step, … below a count."""
-        b = self.builder
-        before = b.block
-        header, body, end = (b.append_basic_block(name) for name in ("header", "body", "end"))
-        b.branch(header)
-        b.position_at_end(header)
-        index = b.phi(WHOLE)
-        index.add_incoming(WHOLE(0), before)
-        b.cbranch(b.icmp_signed("<", index, count), body, end)
-        b.position_at_end(body)
-        yield index
-        index.add_incoming(b.add(index, WHOLE(step)), b.block)
-        b.branch(header)
-        b.position_at_end(end)
-
     def count(self, extent: str) -> Any:
         """The size of an extent."""
         size = self.loops.extents[extent]
@@ -132,7 +114,7 @@ class Writer:
             yield
             return
         loop = order[0]
-        with self.loop(self.count(loop.extent), LANES if loop.index == nest.vector else 1) as index:
+        with looping(self.builder, self.count(loop.extent), LANES if loop.index == nest.vector else 1) as index:
             nest.levels.append(Level(loop.index, self.builder.block, index))
             with self._inside(nest, order[1:]):
                 yield
@@ -245,9 +227,26 @@ class Writer:
         return b.extract_element(value, ir.IntType(32)(0))
 
 
+@contextmanager
+def looping(b: ir.IRBuilder, count: Any, step: int = 1) -> Iterator[Any]:
+    """A loop over 0, step, … below a count."""
+    before = b.block
+    header, body, end = (b.append_basic_block(name) for name in ("header", "body", "end"))
+    b.branch(header)
+    b.position_at_end(header)
+    index = b.phi(WHOLE)
+    index.add_incoming(WHOLE(0), before)
+    b.cbranch(b.icmp_signed("<", index, count), body, end)
+    b.position_at_end(body)
+    yield index
+    index.add_incoming(b.add(index, WHOLE(step)), b.block)
+    b.branch(header)
+    b.position_at_end(end)
+
+
 def _reads(key: Any, array: str) -> bool:
     expr = key[1] if isinstance(key, tuple) else key
     return any(r.array == array for r in expr.atoms(Read))
 
 
-__all__ = ["Writer", "pairs"]
+__all__ = ["Writer", "looping"]
