@@ -142,8 +142,8 @@ class Asked:
         fitting = _NUMBERS // max(1, len(self.frames) * self._per_sample)
         if fitting < _FEWEST and len(self.frames) * self._per_sample * _FEWEST > _MOST_NUMBERS:
             raise EvaluationError(
-                f"{_FEWEST} samples of all kets at {len(self.frames)} frames are more than {_MOST_NUMBERS} numbers: name what "
-                "is kept by record=(…), or give fewer probes or frames, or samples=."
+                f"{_FEWEST} samples of all kets at {len(self.frames)} frames are more than {_MOST_NUMBERS} numbers: "
+                "name what is kept by record=(…), or give fewer probes or frames, or samples=."
             )
         power = 1 << (fitting.bit_length() - 1) if fitting else 0
         return min(max(_FEWEST, power), _MANY, detail.particles)
