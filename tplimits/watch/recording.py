@@ -70,6 +70,8 @@ class Recording:
 
     def _frame(self, run: Run, frame: Any) -> int:
         number = whole_number(frame)
+        if not run.frames:
+            raise EvaluationError(f"frame={frame!r}: {run.title} has no frame yet.")
         if number is None or not -run.frames <= number < run.frames:
             raise EvaluationError(
                 f"frame={frame!r}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
