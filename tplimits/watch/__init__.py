@@ -1,0 +1,1 @@
+"""Training that is recorded and watched: finite widths beside their limit."""
