@@ -83,7 +83,7 @@ class _Loop:
 def source(program: Program, sample: str) -> str:
     """The functions of all instructions of a program on many inputs, as a JavaScript array; null for what is given.
 
-    Each takes the machine of assets/machine.js: `m.get(k)` is the array of instruction k, `m.samples` the number of
+    Each takes the machine of assets/machine.js: `m.need(k)` is the array of instruction k, `m.samples` the number of
     inputs, `m.width[w]` the size of width number w and `m.keep[w]` its weights.
     """
     emitter = _Emitter(program, sample)
@@ -190,7 +190,7 @@ class _Function:
 
     def text(self) -> str:
         """The function."""
-        reads = [f"const {name} = m.get({k});" for k, name in self.reads.items()]
+        reads = [f"const {name} = m.need({k});" for k, name in self.reads.items()]
         return "(m) => {\n" + "\n".join([*reads, *self.lines, "return out;"]) + "\n}"
 
     def nest(self, name: str, value: Expr, loops: list[_Loop], summed: list[_Loop], divisors: Iterable[str]) -> None:
