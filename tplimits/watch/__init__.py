@@ -1,1 +1,1 @@
-"""Training that is recorded and watched: finite widths beside their limit."""
+"""Networks watched in training: finite widths beside their limit, frame by frame, in one value and one file."""

@@ -1,0 +1,2 @@
+from . import asked as asked
+from . import recorder as recorder
