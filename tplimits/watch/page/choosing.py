@@ -9,6 +9,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.watch.page.shown import OUTPUT, PROBABILITY
 from tplimits.watch.page.views import Curves, Density, Errors, Levels, Matrix, Plane, Trace, Triangle, View
 
 if TYPE_CHECKING:
@@ -35,12 +36,11 @@ def chosen(page: Shown, curves: list[str], numbers: Numbers, compared: bool, mos
 
 def of_value(page: Shown, name: str, numbers: Numbers) -> View | None:
     """The panel of one value, by its shape."""
-    position = page.names[name]
-    axes, sizes = page.axes(position), page.sizes(position)
-    if page.is_ket(position):
+    axes, sizes = page.axes(name), page.sizes(name)
+    if page.width(name) is not None:
         two = [a for a, size in zip(axes, sizes, strict=True) if size == 2]
         return Density(name, axis=two[-1] if two else None)
-    on_data = page.on_data(position)
+    on_data = page.on_data(name)
     if sizes and _are_shares(numbers(name)):
         if on_data and len(axes) == 1:
             return Triangle(name, axis=axes[-1]) if sizes[-1] == 3 else _matrix(name, "probe", axes[-1], sizes)
@@ -59,14 +59,12 @@ def of_value(page: Shown, name: str, numbers: Numbers) -> View | None:
 
 def levels(page: Shown, numbers: Numbers) -> list[View]:
     """A map of the plane for the last value with two entries for each probe that lies before the probabilities."""
-    end = "probability" if "probability" in page.names else None
-    if end is None or not page.axes(page.names[end]):
+    if PROBABILITY not in page.values or not page.axes(PROBABILITY):
         return []
     for name in reversed(page.values):
-        position = page.names[name]
-        if page.sizes(position) == (2,) and page.on_data(position) and not page.is_ket(position):
-            if name not in ("output", end) and not _are_shares(numbers(name)):
-                return [Levels(name, end)]
+        in_plane = page.sizes(name) == (2,) and page.on_data(name) and page.width(name) is None
+        if in_plane and name not in (OUTPUT, PROBABILITY) and not _are_shares(numbers(name)):
+            return [Levels(name, PROBABILITY)]
     return []
 
 
@@ -102,7 +100,7 @@ def _are_shares(values: Array | None) -> bool:
 
 def _rank(page: Shown, view: View) -> int:
     """What is shown first where there is no room for all."""
-    if isinstance(view, Levels) or set(view.reads) & {"output", "probability"}:
+    if isinstance(view, Levels) or set(view.reads) & {OUTPUT, PROBABILITY}:
         return 0
-    given = all(isinstance(page.program[page.names[n]], (InitialVector, InitialScalar)) for n in view.reads)
+    given = all(isinstance(page.program[page.position(n)], (InitialVector, InitialScalar)) for n in view.reads)
     return 1 if isinstance(view, Matrix) or given else 2 if not isinstance(view, Trace) else 3

@@ -1,50 +1,20 @@
-"""A network program as JavaScript: one function for each instruction, on flat arrays with the inputs as first axis.
+"""Loops over arrays as JavaScript: one function for each array that is computed.
 
-A function loops over the axes of its instruction and over neurons.  What does not depend on an inner loop is computed
-outside of it, sums over finite axes are arrays of their own, and every sum over neurons is weighted by `keep`: 1, or 0
-for a neuron that a reader has removed.
+A function takes the machine of assets/machine.js: `m.need(name)` is the flat array of a name, `m.samples` the number of
+inputs, `m.width[k]` the size of width number k and `m.keep[k]` the weights of its neurons: 1, or 0 for a neuron that a
+reader has removed.  What does not depend on an inner loop is computed outside of it.  No name of a user stands in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.program.loops.form import Loop, Loops, Read, Statement
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.bind import resolved
-from tplimits.program.nodes.entries import (
-    OWN,
-    ArrayEntry,
-    AxisSum,
-    Entry,
-    GaussMean,
-    Lookup,
-    axis_symbol,
-    constant_symbol,
-    size_symbol,
-    slot_symbol,
-    width_symbol,
-)
-from tplimits.program.nodes.evaluate import standard_normal_mean, with_differences
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
-from tplimits.program.walk import Walker
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
 
 #: how JavaScript evaluates each head; functions without `Math.` are those of assets/numbers.js
 JAVASCRIPT: dict[type, Callable[..., str]] = {
@@ -65,185 +35,152 @@ JAVASCRIPT: dict[type, Callable[..., str]] = {
         for head, name in {
             **{sympy.Abs: "abs", sympy.sign: "sign", sympy.exp: "exp", sympy.log: "log", sympy.sin: "sin"},
             **{sympy.cos: "cos", sympy.tan: "tan", sympy.asin: "asin", sympy.acos: "acos", sympy.atan: "atan"},
-            **{sympy.sinh: "sinh", sympy.cosh: "cosh", sympy.tanh: "tanh", sympy.asinh: "asinh", sympy.atanh: "atanh"},
+            **{sympy.sinh: "sinh", sympy.cosh: "cosh", sympy.tanh: "tanh", sympy.asinh: "asinh", sympy.acosh: "acosh"},
+            sympy.atanh: "atanh",
         }.items()
     },
 }
 
 
-@dataclass(frozen=True)
-class _Loop:
-    """An index, how often it turns, and the weights of a sum over it."""
+def source(loops: Loops) -> str:
+    """The functions of all arrays that are computed, as a JavaScript object.
 
-    index: Expr
-    turns: str
-    weights: str = ""
-
-
-def source(program: Program, sample: str) -> str:
-    """The functions of all instructions of a program on many inputs, as a JavaScript array; null for what is given.
-
-    Each takes the machine of assets/machine.js: `m.need(k)` is the array of instruction k, `m.samples` the number of
-    inputs, `m.width[w]` the size of width number w and `m.keep[w]` its weights.
+    >>> import tplimits as tp
+    >>> from tplimits.program.loops.lowering import forward
+    >>> @tp.network
+    ... def linear(ξ: tp.Input, v: tp.Vector):
+    ...     return v * ξ
+    >>> print(source(forward(linear)))
+    {
+    f: (m) => {
+    const a0 = m.need("a0"), a1 = m.need("a1"), s0 = m.samples, s1 = m.width[0];
+    const out = new Float64Array(s0);
+    for (let i0 = 0; i0 < s0; i0++) {
+    const c1 = a0[i0];
+    let t = 0;
+    for (let i1 = 0; i1 < s1; i1++) {
+    const c2 = a1[i1];
+    t += m.keep[0][i1] * (c1 * c2);
+    }
+    out[i0] = t;
+    }
+    return out;
+    }
+    }
     """
-    emitter = _Emitter(program, sample)
-    return "[\n" + ",\n".join(emitter.read(s) for s in program) + "\n]"
-
-
-class _Emitter(Walker[str]):
-    """The functions of a program, one instruction after the other."""
-
-    def __init__(self, program: Program, sample: str) -> None:
-        self.program, self.sample = program, sample
-        self.widths = list(program.widths)
-        constants = {constant_symbol(c): v for c, v in program.constants.items() if v is not None}
-        self.constants: dict[Expr, Expr] = dict(resolved(constants))
-
-    def size(self, axis: str) -> str:
-        """The size of a finite axis as code; EvaluationError where it has none."""
-        if axis == self.sample:
-            return "m.samples"
-        size = self.program.size(axis)
-        if size is None:
-            raise EvaluationError(
-                f"the axis `{axis}` of `{self.program.name}` has no size: fix it with .bind({axis}=…)."
-            )
-        return str(int(size))
-
-    def width(self, width: str) -> str:
-        """The size of a width as code."""
-        return f"m.width[{self.widths.index(width)}]"
-
-    def over(self, index: Expr, width: str) -> _Loop:
-        """A weighted sum over the neurons of a width."""
-        number = self.widths.index(width)
-        return _Loop(index, self.width(width), f"m.keep[{number}]")
-
-    # -- one method a kind ------------------------------------------------------------------
-
-    def initial_matrix(self, s: InitialMatrix, *at: Any) -> str:
-        return "null"
-
-    def initial_vector(self, s: InitialVector, *at: Any) -> str:
-        return "null"
-
-    def initial_scalar(self, s: InitialScalar, *at: Any) -> str:
-        return "null"
-
-    def matmul(self, s: MatMul, *at: Any) -> str:
-        matrix = self.program[s.matrix]
-        assert isinstance(matrix, InitialMatrix) and s.operand is not None
-        column = slot_symbol(1)
-        place = (column, OWN) if s.transposed else (OWN, column)
-        factor = _MatrixEntry(sympy.Integer(s.matrix), *s.matrix_indices, *place)
-        operand = s.operand.xreplace({OWN: column})
-        summed = [self.over(column, matrix.rows if s.transposed else matrix.columns)]
-        return self._function(factor * operand, [*self._axes(s), _Loop(OWN, self.width(s.over))], summed)
-
-    def average(self, s: Avg, *at: Any) -> str:
-        assert s.operand is not None
-        return self._function(s.operand, self._axes(s), [self.over(OWN, s.over)], [self.width(s.over)])
-
-    def scalar(self, s: ScalarNonlin, *at: Any) -> str:
-        return self._stable(s.body, self._axes(s), [], [])
-
-    def outer(self, s: OuterNonlin, *at: Any) -> str:
-        slots = list(zip(s.slots, s.slot_widths, strict=True))
-        loops = [*self._axes(s), _Loop(OWN, self.width(s.over))]
-        return self._stable(s.body, loops, [self.over(*b) for b in slots], [self.width(w) for _, w in slots])
-
-    def _axes(self, s: Instruction) -> list[_Loop]:
-        return [_Loop(axis_symbol(a), self.size(a)) for a in s.axes]
-
-    def _stable(self, body: Expr, loops: list[_Loop], summed: list[_Loop], divisors: list[str]) -> str:
-        """A body as it is written, and where that overflows as `with_differences` writes it."""
-        written, safe = self._function(body, loops, summed, divisors), with_differences(body)
-        return written if safe == body else f"stable({written}, {self._function(safe, loops, summed, divisors)})"
-
-    def _function(self, body: Expr, loops: list[_Loop], summed: list[_Loop], divisors: Iterable[str] = ()) -> str:
-        """The function of a body: sums over finite axes first, inner ones before outer ones."""
-        f = _Function(self)
-        body = body.xreplace(self.constants)
-        turns = {s.bound: self.size(s.axis) for s in body.atoms(AxisSum)} | {x.index: x.turns for x in (*loops, *summed)}
-        for total in sorted(body.atoms(AxisSum), key=lambda s: len(s.atoms(AxisSum))):
-            neurons = [x.index for x in (*loops, *summed) if x.index in {e.neuron for e in total.atoms(Entry)}]
-            outer = [_Loop(x, turns[x]) for x in (*total.free_axes, *neurons)]
-            f.totals[total] = (name := f"s{len(f.totals)}", outer)
-            f.nest(name, total.summand, outer, [_Loop(total.bound, self.size(total.axis))], [])
-        f.nest("out", body, loops, summed, divisors)
-        return f.text()
-
-
-class _MatrixEntry(Expr):
-    """An entry of a matrix: (position, *indices, row, column)."""
-
-    is_commutative = True
+    by_target: dict[str, list[Statement]] = {}
+    for statement in loops.statements:
+        by_target.setdefault(statement.target, []).append(statement)
+    return "{\n" + ",\n".join(f"{name}: {_Function(loops, name).text(s)}" for name, s in by_target.items()) + "\n}"
 
 
 class _Function:
-    """The text of one function: nests of loops, each of which fills an array."""
+    """The function of one array: its statements one after the other."""
 
-    def __init__(self, emitter: _Emitter) -> None:
-        self.emitter, self.lines = emitter, list[str]()
-        self.reads: dict[int, str] = {}
-        self.totals: dict[Expr, tuple[str, list[_Loop]]] = {}
+    def __init__(self, loops: Loops, target: str) -> None:
+        self.loops, self.target = loops, target
+        self.arrays: dict[str, None] = {}
+        self.sizes: dict[str, str] = {}
 
-    def text(self) -> str:
+    def size(self, extent: str) -> str:
+        """An extent as code."""
+        known = self.loops.extents[extent]
+        return str(known) if known is not None else self.sizes.setdefault(extent, f"s{len(self.sizes)}")
+
+    def _open(self, extent: str) -> str:
+        """An extent that the program leaves open."""
+        return "m.samples" if extent == self.loops.samples else f"m.width[{self.loops.widths.index(extent)}]"
+
+    def place(self, array: str, indices: list[str]) -> str:
+        """The place of an entry of an array; sizes of dimensions behind the first one matter."""
+        self.arrays[array] = None
+        return _flat(indices, [self.size(e) for e in self.loops.by_name[array].extents])
+
+    def text(self, statements: list[Statement]) -> str:
         """The function."""
-        reads = [f"const {name} = m.need({k});" for k, name in self.reads.items()]
-        return "(m) => {\n" + "\n".join([*reads, *self.lines, "return out;"]) + "\n}"
-
-    def nest(self, name: str, value: Expr, loops: list[_Loop], summed: list[_Loop], divisors: Iterable[str]) -> None:
-        """name[loops] = Σ_summed weights · value / divisors."""
-        nest = _Nest(self, [*loops, *summed])
-        code = nest.code(value)[0]
-        if summed:
-            weights = [f"{x.weights}[i{len(loops) + d}]" for d, x in enumerate(summed) if x.weights]
-            nest.levels[len(loops)].insert(min(1, len(loops)), "let t = 0;")  # behind the line that opens the loop
-            nest.levels[-1].append(f"t += {' * '.join([*weights, code])};")
-            for _ in summed:
-                nest.close()
-            code = " / ".join(["t", *divisors])
-        place = _flat([f"i{d}" for d in range(len(loops))], [x.turns for x in loops])
-        nest.levels[-1].append(f"{name}[{place}] = {code};")
-        for _ in loops:
-            nest.close()
-        size = " * ".join(x.turns for x in loops) or "1"
-        self.lines += [f"const {name} = new Float64Array({size});", "{", *nest.levels[0], "}"]
+        total = " * ".join(self.size(e) for e in self.loops.by_name[self.target].extents) or "1"
+        nests = [_Nest(self, s).lines() for s in statements]
+        if len(nests) > 1:
+            nests = [["{", *lines, "}"] for lines in nests]
+        reads = [f'{a} = m.need("{a}")' for a in self.arrays if a != self.target]
+        sizes = [f"{name} = {self._open(extent)}" for extent, name in self.sizes.items()]
+        heading = [f"const {', '.join([*reads, *sizes])};"] if reads or sizes else []
+        body = [line for lines in nests for line in lines]
+        return "(m) => {\n" + "\n".join([*heading, f"const out = new Float64Array({total});", *body, "return out;"]) + "\n}"
 
 
 class _Nest:
-    """Loops inside one another, and expressions as code in the outermost loop that knows what they read."""
+    """The loops of one statement, and expressions as code in the outermost loop that knows what they read."""
 
-    def __init__(self, function: _Function, loops: list[_Loop]) -> None:
-        self.function, self.emitter = function, function.emitter
-        self.index = {x.index: (f"i{d}", d + 1) for d, x in enumerate(loops)}
-        opening = [[f"for (let i{d} = 0; i{d} < {x.turns}; i{d}++) {{"] for d, x in enumerate(loops)]
+    def __init__(self, function: _Function, statement: Statement) -> None:
+        self.function, self.statement = function, statement
+        loops = [*statement.loops, *statement.summed]
+        self.index = {loop.index: (f"i{d}", d + 1) for d, loop in enumerate(loops)}
+        opening = [[f"for (let i{d} = 0; i{d} < {function.size(x.extent)}; i{d}++) {{"] for d, x in enumerate(loops)]
         self.levels: list[list[str]] = [[], *opening]
         self.memo: dict[Expr, tuple[str, int]] = {}
         self.count = 0
+
+    def lines(self) -> list[str]:
+        """target[loops] = scale · Σ_summed weights · body, or the maximum."""
+        s = self.statement
+        depth, code = len(s.loops), self.code(s.body)[0]
+        if s.summed:
+            weights = [w for d, loop in enumerate(s.summed) if (w := self._weight(loop, depth + d))]
+            term = " * ".join([*weights, code])
+            more = f"t = Math.max(t, {code});" if s.largest else f"t += {term};"
+            self.levels[-1].append(more)
+            self.levels[depth].append(f"let t = {'-Infinity' if s.largest else '0'};")
+            for _ in s.summed:
+                self.close()
+            code = "t"
+        if s.scale != 1:
+            code = f"{self.code(s.scale)[0]} * {code}"
+        indices = [self._place(i)[0] for i in s.indices]
+        place = _flat(indices, [self.function.size(e) for e in self.function.loops.by_name[s.target].extents])
+        self.levels[-1].append(f"out[{place}] {'+=' if s.add else '='} {code};")
+        for _ in s.loops:
+            self.close()
+        return self.levels[0]
+
+    def _weight(self, loop: Loop, number: int) -> str:
+        """The weights of a sum over neurons."""
+        widths = self.function.loops.widths
+        if self.statement.largest or loop.extent not in widths:
+            return ""
+        return f"m.keep[{widths.index(loop.extent)}][i{number}]"
 
     def close(self) -> None:
         """Close the innermost loop: its text becomes lines of the loop around it."""
         inside = self.levels.pop()
         self.levels[-1] += [*inside, "}"]
 
+    # -- expressions --------------------------------------------------------------------------
+
     def code(self, expr: Expr) -> tuple[str, int]:
         """An expression as code, and the depth of the innermost loop whose index it reads."""
-        if expr in self.memo:
-            return self.memo[expr]
-        if isinstance(expr, (Entry, ArrayEntry, AxisSum, _MatrixEntry)):
-            found = self._named(*self._read(expr))
-        elif isinstance(expr, sympy.Symbol):
-            found = self._size(expr), 0
-        elif expr.is_number and not expr.has(GaussMean):
-            found = _number(expr), 0
-        elif isinstance(expr, (sympy.Add, sympy.Mul)):
-            found = self._joined(expr, " + " if isinstance(expr, sympy.Add) else " * ")
+        if expr not in self.memo:
+            self.memo[expr] = self._written(expr)
+        return self.memo[expr]
+
+    def _written(self, expr: Expr) -> tuple[str, int]:
+        if isinstance(expr, Read):
+            return self._named(*self._read(expr))
+        if isinstance(expr, Symbol):
+            return self._symbol(expr)
+        if expr.is_number:
+            return _number(expr), 0
+        if isinstance(expr, (sympy.Add, sympy.Mul)):
+            return self._joined(expr, " + " if isinstance(expr, sympy.Add) else " * ")
+        parts = [self.code(a) for a in expr.args]
+        codes = [c for c, _ in parts]
+        if isinstance(expr, sympy.Pow):
+            code = _power(expr, *codes)
+        elif type(expr) in JAVASCRIPT:
+            code = JAVASCRIPT[type(expr)](*codes)
         else:
-            found = self._named(*self._called(expr))
-        self.memo[expr] = found
-        return found
+            raise EvaluationError(f"`{expr}` ({type(expr).__name__}) has no form in JavaScript.")
+        return self._named(code, max(d for _, d in parts))
 
     def _named(self, code: str, depth: int) -> tuple[str, int]:
         """A constant in the loop of its depth that holds what some code computes."""
@@ -263,70 +200,35 @@ class _Nest:
             joined.append(self._named(code, depth)[0] if len(codes) > 1 and depth < deepest else code)
         return f"({sign.join(joined)})", deepest
 
-    def _called(self, expr: Expr) -> tuple[str, int]:
-        """A power, or a function of the language."""
-        if isinstance(expr, GaussMean):
-            if expr.free_symbols:
-                raise EvaluationError(f"`{expr}` is a mean over a normal variable; a page cannot compute it.")
-            return _number(sympy.Float(standard_normal_mean(*expr.args))), 0
-        parts = [self.code(a) for a in expr.args]
-        depth = max(d for _, d in parts)
-        if isinstance(expr, sympy.Pow):
-            return _power(expr, *(c for c, _ in parts)), depth
-        if type(expr) not in JAVASCRIPT:
-            raise EvaluationError(f"`{expr}` ({type(expr).__name__}) has no form in JavaScript.")
-        return JAVASCRIPT[type(expr)](*(c for c, _ in parts)), depth
+    def _symbol(self, symbol: Expr) -> tuple[str, int]:
+        """A running index, or an extent as a number."""
+        name = str(symbol)
+        if symbol in self.index:
+            return self.index[symbol]
+        if name not in self.function.loops.extents:
+            raise EvaluationError(f"the constant `{name}` has no value: bind it before the network is trained.")
+        return self.function.size(name), 0
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _read(self, leaf: Expr) -> tuple[str, int]:
-        """What a leaf reads, as code; an index from a table that is −1 reads zero."""
-        program = self.emitter.program
-        if isinstance(leaf, AxisSum):
-            name, loops = self.function.totals[leaf]
-            indices, sizes = [x.index for x in loops], [x.turns for x in loops]
-        elif isinstance(leaf, ArrayEntry):
-            name, indices = f"m.arrays[{leaf.array}]", list(leaf.indices)
-            sizes = [self.emitter.size(a) for a in program.arrays[leaf.array].axes]
-        else:
-            position = int(leaf.args[0])
-            name, s = self.function.reads.setdefault(position, f"v{position}"), program[position]
-            indices, sizes = list(leaf.args[1:]), [self.emitter.size(a) for a in s.axes]
-            if isinstance(leaf, Entry):
-                indices = [*leaf.indices, *([leaf.neuron] if s.width is not None else [])]
-            for width in (s.rows, s.columns) if isinstance(s, InitialMatrix) else [s.width] if s.width else []:
-                sizes.append(self.emitter.width(width))
-        places = [self._place(i) for i in indices]
-        code, depth = f"{name}[{_flat([p for p, _ in places], sizes)}]", max((d for _, d in places), default=0)
-        absent = [p for i, (p, _) in zip(indices, places, strict=True) if isinstance(i, Lookup)]
-        return (f"({' || '.join(f'{p} < 0' for p in absent)} ? 0 : {code})" if absent else code), depth
+    def _read(self, read: Read) -> tuple[str, int]:
+        """An entry of an array; one at an index −1 that stands for "no entry" is zero."""
+        places = [self._place(i) for i in read.indices]
+        code = f"{read.array}[{self.function.place(read.array, [p for p, _ in places])}]"
+        by_name = self.function.loops.by_name
+        gaps = [isinstance(i, Read) and by_name[i.array].gaps for i in read.indices]
+        absent = [f"{p} < 0" for (p, _), gap in zip(places, gaps, strict=True) if gap]
+        depth = max((d for _, d in places), default=0)
+        return (f"({' || '.join(absent)} ? 0 : {code})" if absent else code), depth
 
     def _place(self, index: Expr) -> tuple[str, int]:
-        """An index expression as code, and its depth."""
-        if isinstance(index, sympy.Integer):
-            return str(int(index)), 0
-        if not isinstance(index, Lookup):
-            return self.index[index]
-        places = [self._place(i) for i in index.indices]
-        sizes = [self.emitter.size(a) for a in self.emitter.program.tables[index.table].axes]
-        code = f"m.tables[{index.table}][{_flat([p for p, _ in places], sizes)}]"
-        return self._named(code, max((d for _, d in places), default=0))
-
-    def _size(self, symbol: Expr) -> str:
-        """A size or a width as code; EvaluationError for a constant without a value."""
-        for width in self.emitter.widths:
-            if symbol == width_symbol(width):
-                return self.emitter.width(width)
-        for axis in self.emitter.program.all_axes:
-            if symbol == size_symbol(axis):
-                return self.emitter.size(axis)
-        raise EvaluationError(f"the constant `{symbol}` of `{self.emitter.program.name}` has no value: bind it first.")
+        return (str(int(index)), 0) if isinstance(index, sympy.Integer) else self.code(index)
 
 
 def _flat(places: list[str], sizes: list[str]) -> str:
     """The place of a multi-index in a flat array.
 
-    >>> _flat(["i0", "i1", "2"], ["m.samples", "3", "4"])
+    >>> _flat(["i0", "i1", "2"], ["s0", "3", "4"])
     '(i0 * 3 + i1) * 4 + 2'
     """
     text = places[0] if places else "0"

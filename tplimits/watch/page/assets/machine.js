@@ -7,8 +7,6 @@ class Machine {
     this.frame = 0;
     this.width = run.widths;
     this.keep = run.widths.map((n) => new Float64Array(n).fill(1));
-    this.tables = data.tables;
-    this.arrays = data.constants;
     this.found = new Map();
     this.set = new Map();
     this.version = 0;
@@ -48,8 +46,8 @@ class Machine {
   }
 
   recorded(id) {
-    const input = this.inputs.arrays[id];
-    if (input) return input;
+    const given = this.inputs.arrays[id] || this.data.constants[id];
+    if (given) return given;
     const held = this.run.arrays[id];
     if (!held) return null;
     if (held.probes && !this.inputs.asRecorded) return null;
@@ -77,16 +75,6 @@ class Machine {
 }
 
 class Missing extends Error {}
-
-// a body as it is written, and where that is no number in its other form
-function stable(written, safe) {
-  return (m) => {
-    const out = written(m);
-    if (out.every(Number.isFinite)) return out;
-    const other = safe(m);
-    return out.map((x, i) => (Number.isFinite(x) ? x : other[i]));
-  };
-}
 
 // the inputs that are shown: the recorded probes, and those that a reader adds or changes
 class Inputs {
@@ -133,14 +121,14 @@ class Inputs {
     return this.rows.length;
   }
 
-  // arrays by id, in the layout of the program
+  // arrays by id, in the order of storage: the axis of inputs comes last
   filled() {
     this.version++;
     this.arrays = {};
     this.inputs.forEach((input, k) => {
       const all = new Float64Array(this.count * input.size);
       this.rows.forEach((row, r) => {
-        for (let j = 0; j < input.size; j++) all[input.first ? r * input.size + j : j * this.count + r] = row[k][j];
+        for (let j = 0; j < input.size; j++) all[j * this.count + r] = row[k][j];
       });
       this.arrays[input.id] = all;
     });
@@ -152,7 +140,7 @@ class Inputs {
     this.inputs.forEach((input, k) => {
       const all = new Float64Array(count * input.size), row = this.rows[Math.min(r, this.count - 1)][k];
       for (let i = 0; i < count; i++) {
-        for (let j = 0; j < input.size; j++) all[input.first ? i * input.size + j : j * count + i] = row[j];
+        for (let j = 0; j < input.size; j++) all[j * count + i] = row[j];
       }
       arrays[input.id] = all;
     });

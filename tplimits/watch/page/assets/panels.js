@@ -52,8 +52,8 @@ class Panel {
 
   // the limit beside a finite network, where it is wanted and there is one
   limit() {
-    const limit = this.app.limit;
-    return this.view.limit !== false && limit && limit.run !== this.side.machine.run ? limit : null;
+    const limit = this.app.limitOf(this.side.machine.run);
+    return this.view.limit !== false && limit && limit !== this.side.machine ? limit : null;
   }
 
   colour(key, points, p, machine) {
@@ -345,9 +345,9 @@ class DensityPanel extends PlanePanel {
   }
 
   paint(pen, frame, w, h) {
-    const machine = this.side.machine, limit = this.app.limit, own = this.samples(this.view.value, machine);
+    const machine = this.side.machine, limit = this.app.limitOf(machine.run), own = this.samples(this.view.value, machine);
     if (!own) return this.nothing(pen, w, h, "not recorded for this run");
-    const law = limit ? (limit.run === machine.run ? own : this.samples(this.view.value, limit)) : null;
+    const law = limit ? (limit === machine ? own : this.samples(this.view.value, limit)) : null;
     (this.planar ? this.plane : this.curve).call(this, pen, frame, own, law, machine);
     this.highlight(pen);
   }

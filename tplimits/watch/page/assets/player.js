@@ -23,12 +23,18 @@ class App {
     this.histories = new Map();
     this.machines = new Map();
     this.sides = [];
-    const limit = this.data.runs.find((run) => run.width === null && Object.keys(run.arrays).length);
-    this.limit = limit ? this.machine(limit) : null;
+  }
+
+  // the limit beside a run: that of its seed, whose random numbers it shares, or the only one
+  limitOf(run) {
+    const limits = this.data.runs.filter((other) => other.width === null && Object.keys(other.arrays).length);
+    const found = limits.find((other) => other.seed === run.seed) || (limits.length === 1 ? limits[0] : null);
+    return found && this.machine(found).at(this.frame, this.inputs);
   }
 
   read(header, bytes) {
-    const data = { ...header, constants: header.constants.map((c) => Float64Array.from(c)), tables: header.tables.map((t) => Int32Array.from(t)) };
+    const constants = Object.fromEntries(Object.entries(header.constants).map(([id, values]) => [id, Float64Array.from(values)]));
+    const data = { ...header, constants };
     data.runs = header.runs.map((run, number) => {
       const arrays = {};
       for (const [id, held] of Object.entries(run.arrays)) arrays[id] = { ...held, frames: held.pack.frames, size: held.pack.size, data: moving(held.pack, bytes) };
@@ -122,7 +128,6 @@ class App {
   }
 
   draw() {
-    if (this.limit) this.limit.at(this.frame, this.inputs);
     for (const side of this.sides) side.draw();
     $("frame").value = this.frame;
     $("step").textContent = `step ${this.data.steps[this.frame]} · frame ${this.frame} of ${this.frames - 1}`;

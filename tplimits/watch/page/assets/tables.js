@@ -96,12 +96,12 @@ class LevelsPanel extends PlanePanel {
   map(frame, cells) {
     const { machine } = this.side, start = this.meta(), end = this.meta(this.view.end), count = cells * cells;
     if (machine.run.recordedOnly) return null;
-    const grid = new Float64Array(2 * count), first = start.dims[0].kind === "probe";
+    const grid = new Float64Array(2 * count);
     for (let i = 0; i < count; i++) {
       const x = frame.x[0] + ((frame.x[1] - frame.x[0]) * ((i % cells) + 0.5)) / cells;
       const y = frame.y[1] - ((frame.y[1] - frame.y[0]) * (Math.floor(i / cells) + 0.5)) / cells;
-      grid[first ? 2 * i : i] = x;
-      grid[first ? 2 * i + 1 : count + i] = y;
+      grid[i] = x;
+      grid[count + i] = y;
     }
     const other = this.other && this.other.run === machine.run ? this.other : (this.other = new Machine(machine.run, this.app.data));
     other.keep = machine.keep;
@@ -297,7 +297,8 @@ class CurvesPanel extends TimePanel {
 class TracePanel extends TimePanel {
   fresh() {
     this.own = this.app.history(this.side.machine.run, this.view.value);
-    this.ideal = this.app.limit && this.app.limit.run !== this.side.machine.run ? this.app.history(this.app.limit.run, this.view.value) : null;
+    const limit = this.limit();
+    this.ideal = limit && this.app.history(limit.run, this.view.value);
     return [this.own.done, this.ideal ? this.ideal.done : 0, this.app.picked.probe || 0].join();
   }
 
