@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 
 def check_writable(path: Path) -> None:
@@ -75,7 +75,7 @@ def _renamed(path: Path, new: Path, mode: str, fill: Callable[[BinaryIO], Any]) 
     """Fill the file `new`, then let it take the place of `path`."""
     try:
         with open(new, mode) as file:
-            fill(file)
+            fill(cast(BinaryIO, file))
             file.flush()
             os.fsync(file.fileno())
         new.replace(path.resolve())

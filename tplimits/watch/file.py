@@ -1,4 +1,4 @@
-"""The file of a recording: one compressed .npz archive of numbered arrays, and a header in JSON that says what they are.
+"""The file of a recording: one compressed .npz archive of numbered arrays, and a header in JSON that explains them.
 
 Names of users stand in the header alone.  Reading it runs nothing: the archive is opened without pickle, the header
 and the program in it are read field by field, and every array has to have the shape that the program gives it.
@@ -63,7 +63,7 @@ def save(contents: Contents, path: str | PathLike[str]) -> None:
     def by_name(found: Mapping[str, Array]) -> dict[str, str]:
         return {name: kept(array) for name, array in found.items()}
 
-    header = {
+    header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "program": to_json(contents.program),
@@ -127,7 +127,8 @@ class _Reading:
         steps, probes = self._array(header, "steps"), self._named(header, "probes")
         labels = self._optional(header, "labels")
         shapes = Shapes(program, settings, steps, probes, labels)
-        runs, states = [], {}
+        runs: list[Run] = []
+        states: dict[tuple[float, int], Mapping[str, Array]] = {}
         for fields in header.objects("runs", "run", MAX_RUNS):
             run, state = self._run(fields)
             shapes.check(run, fields.where)

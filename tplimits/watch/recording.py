@@ -16,13 +16,13 @@ from tplimits.program.network.data import inputs_of
 from tplimits.program.nodes.given import whole_number
 from tplimits.watch import file, page
 from tplimits.watch.forward import Forward, rows_of
-from tplimits.watch.run import Run
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from tplimits.program.nodes.program import Program
     from tplimits.watch.page.views import View
+    from tplimits.watch.run import Run
 
 Array = NDArray[Any]
 

@@ -34,7 +34,7 @@ _MORE_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, OverflowError, Rec
 
 def pack(file: BinaryIO, arrays: Mapping[str, Any], compressed: bool = False) -> None:
     """Write arrays by name; the same arrays give the same bytes."""
-    save = numpy.savez_compressed if compressed else numpy.savez
+    save: Any = numpy.savez_compressed if compressed else numpy.savez
     save(file, **{name: numpy.asarray(array) for name, array in arrays.items()})
 
 
@@ -88,4 +88,35 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> numpy.ndarray:
         raise ValueError(f"an array of shape {shape} with other bytes than that")
     content.seek(0)
     found: numpy.ndarray = numpy.lib.format.read_array(content, allow_pickle=False)
+    return found
+
+
+def flat(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A dictionary of dictionaries as one, with paths for names.
+
+    >>> nested(flat({"a": {"b": 1}, "c": {}})) == {"a": {"b": 1}, "c": {}}
+    True
+    """
+    found: dict[str, Any] = {}
+    for key, value in state.items():
+        if isinstance(value, Mapping):
+            found[f"{prefix}{key}/"] = numpy.empty(0)  # dictionaries may be empty
+            found.update(flat(value, f"{prefix}{key}/"))
+        else:
+            found[prefix + key] = numpy.asarray(value)
+    return found
+
+
+def nested(flattened: Mapping[str, Any]) -> dict[str, Any]:
+    """Back from `flat`; ValueError where a name is an array and a dictionary."""
+    found: dict[str, Any] = {}
+    for key, value in flattened.items():
+        *folders, name = key.split("/")
+        place = found
+        for folder in folders:
+            place = place.setdefault(folder, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"{folder!r} is an array and a folder of arrays")
+        if name:
+            place[name] = value
     return found

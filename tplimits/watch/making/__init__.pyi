@@ -1,2 +1,2 @@
-from . import asked as asked
+from . import checking as checking
 from . import recorder as recorder

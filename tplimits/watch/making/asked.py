@@ -1,76 +1,69 @@
-"""What `tp.watch` is asked for, checked before work begins."""
+"""A recording that is to be made: how networks are trained, and what of them is kept."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.network.data import inputs_of, with_sizes
-from tplimits.program.network.loss import error_signal
-from tplimits.program.network.network import parameters
-from tplimits.program.nodes.given import seed_number, whole_from, whole_number, width_ratios
-from tplimits.program.nodes.program import Program
-from tplimits.program.parametrization.table import MUP
-from tplimits.regimes.training.finite.recipe import Recipe, recipe
+from tplimits.errors import EvaluationError
+from tplimits.law.unroll import size_of
+from tplimits.program.files.serial import to_json
+from tplimits.program.network.samples import dependent
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.regimes.training.feature_learning import MaximalLimit
+from tplimits.regimes.training.numbers.checkpoint import fingerprint
+from tplimits.watch.making.limits import LimitOf
+from tplimits.watch.making.signal import Signal
 
 if TYPE_CHECKING:
-    from tplimits.program.parametrization.table import Parametrization
+    from tplimits.program.network.batches import Batches
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.training.finite.recipe import Recipe
 
 Array = NDArray[Any]
-#: frames of a recording, and probes, where nothing else is said
-_FRAMES, _PROBES = 1000, 64
+#: (width, seed) of a run; None stands for all runs
+Pair = tuple[float, int]
+#: numbers that samples of kets take in a recording where nothing is said
+_NUMBERS, _MOST_NUMBERS = 330_000, 1 << 23
+#: samples that are kept of a ket, at least and at most
+_FEWEST, _MANY = 16, 512
 
 
 @dataclass(frozen=True)
-class Training:
-    """How networks are trained, as `tp.watch` takes it; not yet checked."""
+class Detail:
+    """How limits are drawn, and what is looked at beside the usual."""
 
-    error: Any
-    optimizer: Any
-    lr: Any
-    steps: Any
-    weight_decay: Any
-    parametrization: Parametrization | None
-    batches: Any
-    only: Iterable[str] | None
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What is looked at: inputs, frames, samples of limits."""
-
-    probes: Any
-    labels: Any
-    every: Any
-    particles: Any
-    samples: Any
+    particles: int
+    replicates: int
+    block: int
+    samples: int | None
     sharpness: bool
+    recorded: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A recording that is to be made: everything but widths and seeds."""
+    """Everything but widths and seeds; `starts` holds parameters to start from, for one run or for all."""
 
     X: Mapping[str, Array]
     error: Any
+    batches: Batches | None
     recipe: Recipe
-    steps: int
     frames: tuple[int, ...]
-    batches: Any
     probes: Mapping[str, Array]
     labels: Array | None
-    given: Mapping[str, Array]
+    starts: Mapping[Pair | None, Mapping[str, Array]]
     ratios: Mapping[str, float]
-    particles: int
-    samples: int
-    sharpness: bool
+    detail: Detail = field(repr=False)
+
+    # -- data ---------------------------------------------------------------------------------
 
     @property
     def net(self) -> Program:
@@ -78,116 +71,118 @@ class Asked:
         return self.recipe.net
 
     @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return self.frames[-1]
+
+    @property
     def count(self) -> int:
         """The number of inputs."""
         return len(next(iter(self.X.values())))
 
-    def rows(self, t: int) -> Array | None:
-        """The inputs of step t, or None for all of them."""
-        return None if self.batches is None else numpy.asarray(self.batches.indices(t, self.count))
+    @property
+    def with_probes(self) -> dict[str, Array]:
+        """The inputs, then the probes."""
+        return {name: numpy.concatenate([x, self.probes[name]]) for name, x in self.X.items()}
 
-    @cached_property
+    @property
+    def signal(self) -> Signal:
+        """The error signals on these."""
+        return Signal(self.error, self.batches, self.count)
+
+    # -- networks -----------------------------------------------------------------------------
+
+    @property
     def trained(self) -> tuple[str, ...]:
         """The parameters that are trained."""
         return tuple(self.recipe.optimizers)
 
+    @cached_property
+    def limit(self) -> LimitOf:
+        """The limit of wide networks."""
+        return LimitOf(self.recipe)
 
-def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, Any], ratios: Any) -> Asked:
-    """Everything checked; EvaluationError and ProgramError name what is wrong."""
-    if not isinstance(net, Program) or not net.is_network:
-        raise ProgramError("tp.watch takes a network made by @tp.network.")
-    data = inputs_of(net, X, "X")
-    error_signal(how.error)
-    bound, initial = _bound(net, data, given)
-    table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
-    training = recipe(bound, table, how.optimizer, how.lr, how.weight_decay, how.only)
-    steps = whole_from("steps", how.steps, 0, EvaluationError)
-    others = [w for w in bound.widths if w != "n"]
-    found = width_ratios(bound.name, others, ratios, EvaluationError)
-    probes, labels = _probes(bound, data, looked)
-    return Asked(
-        data,
-        how.error,
-        training,
-        steps,
-        _frames(steps, looked.every),
-        how.batches,
-        probes,
-        labels,
-        initial,
-        {name: float(ratio) for name, ratio in found.items()},
-        whole_from("particles", looked.particles, 16, EvaluationError),
-        whole_from("samples", looked.samples, 1, EvaluationError),
-        bool(looked.sharpness),
-    )
+    def given_to(self, width: float, seed: int) -> Mapping[str, Array]:
+        """Parameters that a run starts at."""
+        return {**self.starts.get(None, {}), **self.starts.get((width, seed), {})}
 
+    def neurons(self, width: float, seed: int) -> int:
+        """How many neurons are trained; in a limit samples of kets, those that are given or as many as asked for."""
+        if not math.isinf(width):
+            return int(width)
+        for name, array in self.given_to(width, seed).items():
+            s = self.net[self.net.initial_names[name]]
+            if isinstance(s, InitialVector):
+                return round(array.shape[-1] / self.ratios.get(s.over, 1.0))
+        return self.detail.particles
 
-def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
-    """The network with sizes and constants, and the parameters that are given."""
-    known = parameters(net)
-    names = {name: net[p].name for name, p in net.initial_names.items()}
-    initial = {names.get(k, k): v for k, v in given.items() if names.get(k, k) in known}
-    fixed = {k: v for k, v in given.items() if names.get(k, k) not in known}
-    for name in fixed:
-        if name not in net.constants and name not in net.all_axes:
-            has = ", ".join((*net.constants, *known, *net.all_axes))
+    def widths_at(self, n: int) -> dict[str, int]:
+        """All widths of a network of width n."""
+        return {"n": n, **{width: max(1, round(n * ratio)) for width, ratio in self.ratios.items()}}
+
+    def readout_width(self, n: int) -> int:
+        """n₀."""
+        return self.widths_at(n)[self.net[self.net.returns[0]].width or "n"]
+
+    def step_size(self, name: str, n: int) -> float:
+        """p of a step W ← W − η p ∂L/∂W of plain gradient descent at width n."""
+        e, widths = self.recipe.exponents[name], self.widths_at(n)
+        s = self.net[self.net.initial_names[name]]
+        columns = self.readout_width(n) / widths[s.columns] if isinstance(s, InitialMatrix) else 1.0
+        return float(self.readout_width(n)) ** float(e.d - e.c - 2 * e.a) * columns
+
+    # -- what is kept -------------------------------------------------------------------------
+
+    @cached_property
+    def samples(self) -> int:
+        """How many samples of kets are kept at a frame."""
+        detail = self.detail
+        if detail.samples is not None:
+            return min(detail.samples, detail.particles)
+        fitting = _NUMBERS // max(1, len(self.frames) * self._per_sample)
+        if fitting < _FEWEST and len(self.frames) * self._per_sample * _FEWEST > _MOST_NUMBERS:
             raise EvaluationError(
-                f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
+                f"{_FEWEST} samples of all kets at {len(self.frames)} frames are more than {_MOST_NUMBERS} numbers: name what "
+                "is kept by record=(…), or give fewer probes or frames, or samples=."
             )
-    with_constants = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
-    for name, value in with_constants.constants.items():
-        if value is None:
-            raise EvaluationError(f"the constant `{name}` of `{net.name}` has no value: give {name}=….")
-    return with_sizes(with_constants, X, fixed), {k: numpy.asarray(v, dtype=numpy.float64) for k, v in initial.items()}
+        power = 1 << (fitting.bit_length() - 1) if fitting else 0
+        return min(max(_FEWEST, power), _MANY, detail.particles)
 
+    @property
+    def _per_sample(self) -> int:
+        """Numbers at a frame for each sample."""
+        net = self.net
+        if self.limit.is_neuronwise:
+            vectors = [p for p in net.initial_names.values() if isinstance(net[p], InitialVector)]
+            return sum(math.prod(size_of(net, a) for a in net[p].axes) for p in set(vectors))
+        if not isinstance(self.limit.derived, MaximalLimit):
+            return 0
+        on_data, probes, total = dependent(net), len(next(iter(self.probes.values()))), 0
+        for position in map(net.position, self.detail.recorded):
+            if net[position].width is not None:
+                total += math.prod(size_of(net, a) for a in net[position].axes) * (probes if on_data[position] else 1)
+        return total
 
-def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[str, Array], Array | None]:
-    """The probes, the first inputs where none are given, and their labels."""
-    given = {name: x[:_PROBES] for name, x in X.items()} if looked.probes is None else looked.probes
-    probes = inputs_of(net, given, "probes")
-    if looked.labels is None:
-        return probes, None
-    labels = numpy.asarray(looked.labels)
-    count = len(next(iter(probes.values())))
-    if labels.ndim < 1 or len(labels) != count or labels.dtype.kind not in "biufU":
-        raise EvaluationError(f"labels=…: give one number or text for each of the {count} probes.")
-    return probes, labels
+    def samples_of(self, width: str) -> int:
+        """The samples that are kept of the kets of one width."""
+        return max(1, round(self.samples * self.ratios.get(width, 1.0)))
 
-
-def _frames(steps: int, every: Any) -> tuple[int, ...]:
-    """The steps after which frames are taken, the first and the last among them."""
-    if every is not None and whole_number(every) is None:
-        listed = list(every) if isinstance(every, Iterable) and not isinstance(every, str) else [None]
-        numbers = [whole_number(t) for t in listed]
-        if any(t is None or not 0 <= t <= steps for t in numbers):
-            raise EvaluationError(f"every={every!r:.60}: give a whole number, or steps between 0 and {steps}.")
-        return tuple(sorted({t for t in numbers if t is not None} | {0, steps}))
-    each = max(1, math.ceil(steps / _FRAMES)) if every is None else whole_from("every", every, 1, EvaluationError)
-    return tuple(dict.fromkeys((*range(0, steps, each), steps)))
-
-
-def widths_of(widths: Any) -> tuple[float, ...]:
-    """Widths, whole numbers and `tp.inf`; one or several, each once."""
-    listed = tuple(widths) if isinstance(widths, Iterable) and not isinstance(widths, str) else (widths,)
-    found: list[float] = []
-    for width in listed:
-        limit = isinstance(width, float) and math.isinf(width) and width > 0
-        number = math.inf if limit else whole_number(width)
-        if number is None or number < 1:
-            raise EvaluationError(
-                f"widths={widths!r:.60}: widths are positive whole numbers, and tp.inf for the limit."
-            )
-        found.append(number)
-    if not found:
-        raise EvaluationError("widths=(): give at least one width, or tp.inf for the limit.")
-    return tuple(dict.fromkeys(found))
-
-
-def seeds_of(seeds: Any) -> tuple[int, ...]:
-    """Seeds: several by their numbers, or how many, 0, 1, …"""
-    if whole_number(seeds) is not None:
-        return tuple(range(whole_from("seeds", seeds, 1, EvaluationError)))
-    listed = tuple(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else ()
-    if not listed:
-        raise EvaluationError(f"seeds={seeds!r:.60}: give how many, or their numbers.")
-    return tuple(dict.fromkeys(seed_number(seed, EvaluationError) for seed in listed))
+    @cached_property
+    def fingerprint(self) -> str:
+        """What was asked for, as a short text: the same, the same numbers; widths and seeds are not in it."""
+        recipe, detail = self.recipe, self.detail
+        rates = hashlib.sha256()
+        for name, rate in recipe.rates.items():
+            rates.update(repr((name, [rate(t) for t in range(self.steps)])).encode())
+        parts: list[object] = [
+            to_json(self.net),
+            *(recipe.parametrization.a_out, recipe.exponents, recipe.optimizers, recipe.decays, rates.hexdigest()),
+            *(self.batches, self.frames, sorted(self.ratios.items()), detail),
+        ]
+        arrays: dict[str, Any] = {f"X {name}": x for name, x in self.X.items()}
+        arrays |= {f"probe {name}": x for name, x in self.probes.items()}
+        for pair, given in self.starts.items():
+            arrays |= {f"start {pair} {name}": w for name, w in given.items()}
+        axes = tuple(dict.fromkeys(a for p in self.net.returns for a in self.net[p].axes))
+        shape = (self.count, *(size_of(self.net, a) for a in axes))
+        return fingerprint(parts, arrays, self.error, shape, self.steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy
@@ -11,52 +12,63 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.law.unroll import size_of
 from tplimits.program.network.network import parameters
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tplimits.watch.making.asked import Asked
 
 Array = NDArray[numpy.float64]
 
 
-def initial(asked: Asked, n: int, seed: int, limit: bool) -> dict[str, Array]:
+def initial(asked: Asked, n: int, seed: int, given: Mapping[str, Array], limit: bool) -> dict[str, Array]:
     """Parameters of a network of width n before training, or samples of the kets of its limit, n of them.
 
     Scalars are drawn from the seed and their place in the network alone; samples of kets are scrambled Sobol points.
     """
-    net, widths = asked.net, {"n": n}
-    for width, ratio in asked.ratios.items():
-        widths[width] = max(1, round(n * ratio))
-    readout = net[net.returns[0]].width or "n"
+    net, widths, readout = asked.net, asked.widths_at(n), asked.readout_width(n)
+    sobol = _sobol(asked, widths, seed) if limit else {}
     found: dict[str, Array] = {}
-    sobol = _normals(asked, widths, seed) if limit else {}
     for number, name in enumerate(parameters(net)):
         s = net[net.initial_names[name]]
         assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
-        axes = tuple(int(size) for size in (net.size(a) for a in s.axes) if size is not None)
+        shape = (*(size_of(net, a) for a in s.axes), *_lengths(s, widths))
         e, natural = asked.recipe.exponents[name], 0.5 if isinstance(s, InitialMatrix) else 0.0
-        scale = widths[readout] ** (natural - float(e.a + e.b))
-        shape = (*axes, *_lengths(s, widths))
-        if name in asked.given:
-            found[name] = _fitting(name, asked.given[name], shape)
+        if name in given:
+            found[name] = _fitting(name, given[name], shape)
             continue
-        rng = numpy.random.default_rng([seed, number] if isinstance(s, InitialScalar) else [seed, number, n])
-        if isinstance(s, InitialScalar) and s.value is not None:
-            drawn = numpy.full(shape, float(evaluate(s.value, {})))
+        if isinstance(s, InitialScalar):
+            drawn = _scalar(s, number, seed, shape)
         elif name in sobol:
             drawn = sobol[name]
         else:
-            drawn = rng.standard_normal(shape)
+            drawn = numpy.random.default_rng([seed, number, n]).standard_normal(shape)
         if isinstance(s, InitialMatrix):
             drawn = drawn / math.sqrt(shape[-1])
         if isinstance(s, InitialVector):
             drawn = float(evaluate(s.law.mean, {})) + float(evaluate(s.law.std, {})) * drawn
-        found[name] = drawn * scale
+        found[name] = drawn * readout ** (natural - float(e.a + e.b))
     return found
+
+
+def scalars(asked: Asked, seed: int) -> dict[str, Array]:
+    """The scalar parameters alone, which a limit starts from."""
+    net, given = asked.net, asked.given_to(math.inf, seed)
+    found: dict[str, Array] = {}
+    for number, name in enumerate(parameters(net)):
+        s = net[net.initial_names[name]]
+        if isinstance(s, InitialScalar):
+            shape = tuple(size_of(net, a) for a in s.axes)
+            found[name] = _fitting(name, given[name], shape) if name in given else _scalar(s, number, seed, shape)
+    return found
+
+
+def _scalar(s: InitialScalar, number: int, seed: int, shape: tuple[int, ...]) -> Array:
+    if s.value is not None:
+        return numpy.full(shape, float(evaluate(s.value, {})))
+    return numpy.random.default_rng([seed, number]).standard_normal(shape)
 
 
 def _lengths(s: InitialMatrix | InitialVector | InitialScalar, widths: Mapping[str, int]) -> tuple[int, ...]:
@@ -67,31 +79,26 @@ def _lengths(s: InitialMatrix | InitialVector | InitialScalar, widths: Mapping[s
 
 def _fitting(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     if array.shape != shape:
-        raise EvaluationError(f"`{name}` is given with shape {array.shape}; at this width it needs {shape}.")
+        raise EvaluationError(f"`{name}` is given with shape {array.shape}; at this width it has {shape}.")
     return array.copy()
 
 
-def _normals(asked: Asked, widths: Mapping[str, int], seed: int) -> dict[str, Array]:
-    """Standard normal samples of all initial kets, Sobol points through the normal quantile, by width."""
-    net, found = asked.net, {}
+def _sobol(asked: Asked, widths: Mapping[str, int], seed: int) -> dict[str, Array]:
+    """Standard normal samples of all initial kets: Sobol points through the normal quantile, by width."""
+    net, found = asked.net, dict[str, Array]()
+    vectors = [s for p, s in enumerate(net) if isinstance(s, InitialVector) and p not in net.inputs]
     for number, (width, size) in enumerate(widths.items()):
-        own = {
-            name: tuple(int(net.size(a) or 1) for a in net[net.initial_names[name]].axes)
-            for name in parameters(net)
-            if isinstance(s := net[net.initial_names[name]], InitialVector) and s.over == width
-        }
-        dimension = sum(math.prod(axes) for axes in own.values())
+        shapes = {s.name: tuple(size_of(net, a) for a in s.axes) for s in vectors if s.over == width}
+        dimension = sum(math.prod(axes) for axes in shapes.values())
         if not dimension:
             continue
-        rng = numpy.random.default_rng([seed, number])
+        rng, at = numpy.random.default_rng([seed, number]), 0
         if dimension > scipy.stats.qmc.Sobol.MAXDIM:
             points = rng.standard_normal((dimension, size))
         else:
-            sobol = scipy.stats.qmc.Sobol(dimension, rng=rng)
-            drawn = sobol.random_base2(math.ceil(math.log2(size)))[:size]
-            points = scipy.special.ndtri(drawn.clip(1e-12, 1 - 1e-12)).T
-        at = 0
-        for name, axes in own.items():
+            drawn = scipy.stats.qmc.Sobol(dimension, seed=rng).random_base2(math.ceil(math.log2(size)))
+            points = scipy.special.ndtri(drawn[:size].clip(1e-12, 1 - 1e-12)).T
+        for name, axes in shapes.items():
             found[name] = points[at : at + math.prod(axes)].reshape(*axes, size)
             at += math.prod(axes)
     return found
