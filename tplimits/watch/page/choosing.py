@@ -26,7 +26,7 @@ def chosen(page: Shown, curves: list[str], numbers: Numbers, compared: bool, mos
     """Panels for the values of a network, at most `most` of them; curves and errors come last and are always there."""
     last = _always(curves, compared)
     found = [view for name in page.values if (view := of_value(page, name, numbers)) is not None]
-    found += levels(page, numbers)
+    found += levels(page)
     room = max(0, most - len(last))
     if len(found) > room:  # parameters and results before what lies between
         ranked = sorted(range(len(found)), key=lambda i: (_rank(page, found[i]), i))[:room]
@@ -43,7 +43,7 @@ def of_value(page: Shown, name: str, numbers: Numbers) -> View | None:
     on_data = page.on_data(name)
     if sizes and _are_shares(numbers(name)):
         if on_data and len(axes) == 1:
-            return Triangle(name, axis=axes[-1]) if sizes[-1] == 3 else _matrix(name, "probe", axes[-1], sizes)
+            return Triangle(name, axis=axes[-1]) if sizes[-1] <= 3 else _matrix(name, "probe", axes[-1], sizes)
         return _matrix(name, axes[-2] if len(axes) > 1 else None, axes[-1], sizes)
     if not sizes:
         return Trace(name)
@@ -57,13 +57,13 @@ def of_value(page: Shown, name: str, numbers: Numbers) -> View | None:
     return Plane(name, axis=axes[-1], colour=_colour(axes, axes[-1], on_data)) if sizes[-1] > 1 else Trace(name)
 
 
-def levels(page: Shown, numbers: Numbers) -> list[View]:
-    """A map of the plane for the last value with two entries for each probe that lies before the probabilities."""
+def levels(page: Shown) -> list[View]:
+    """A map of the plane for the last value with two entries that tells the probabilities of a probe."""
     if PROBABILITY not in page.values or not page.axes(PROBABILITY):
         return []
     for name in reversed(page.values):
         in_plane = page.sizes(name) == (2,) and page.on_data(name) and page.width(name) is None
-        if in_plane and name not in (OUTPUT, PROBABILITY) and not _are_shares(numbers(name)):
+        if in_plane and name != OUTPUT and page.separates(name, PROBABILITY):
             return [Levels(name, PROBABILITY)]
     return []
 

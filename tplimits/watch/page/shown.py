@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import networkx
 import sympy
 from sympy import Expr, Integer, Symbol
 
@@ -62,6 +63,15 @@ class Shown:
         of = {name: self.position(name) for name in self.names}
         return tuple(n for n, p in of.items() if p not in given and not isinstance(self.program[p], InitialMatrix))
 
+    def separates(self, start: str, end: str) -> bool:
+        """Whether a later value depends on the input through another one alone."""
+        graph = self.program.graph.copy()
+        source, target = self.position(start), self.position(end)
+        if source == target or not networkx.has_path(graph, source, target):
+            return False
+        graph.remove_node(source)
+        return not networkx.ancestors(graph, target) & set(self.program.inputs)
+
     @cached_property
     def loops(self) -> Loops:
         """All values as loops."""
@@ -88,7 +98,8 @@ def shown(network: Program, settings: Mapping[str, Any]) -> Shown:
 
 def _own_names(program: Program) -> tuple[str, ...]:
     """The names that the author gave, one for each instruction, in order."""
-    own = {n: p for n, p in program.names.items() if not n.startswith("_") and n != "return"}
+    given = {"return": program.returns[0]} | ({"shift": program.returns[1]} if program.returns[1:] else {})
+    own = {n: p for n, p in program.names.items() if not n.startswith("_") and given.get(n) != p}
     first: dict[int, str] = {}
     for name, position in sorted(own.items(), key=lambda item: (item[1], "#" in item[0])):
         first.setdefault(position, name)

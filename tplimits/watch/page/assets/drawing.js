@@ -35,6 +35,15 @@ function ticks(low, high, about) {
   return found;
 }
 
+// logarithms to mark between two others: powers of ten, and where there are few of them also 2 and 5 times these
+function powers(low, high) {
+  const found = [], each = Math.max(1, Math.ceil((high - low) / 6));
+  for (let k = Math.floor(low); k <= high; k += each) {
+    for (const m of high - low > 2.2 ? [1] : [1, 2, 5]) if (k + Math.log10(m) >= low && k + Math.log10(m) <= high) found.push(k + Math.log10(m));
+  }
+  return found.length ? found : ticks(low, high, 3);
+}
+
 const short = (x) => (x === 0 ? "0" : Math.abs(x) >= 1e4 || Math.abs(x) < 1e-3 ? x.toExponential(0) : String(+x.toPrecision(3)));
 const digits = (x) => (Number.isFinite(x) ? String(+x.toPrecision(4)) : String(x));
 
@@ -95,12 +104,11 @@ class Frame {
     }
     if (ys) {
       pen.textAlign = "right";
-      for (const y of ticks(...this.y, (this.bottom - this.top) / 40)) {
-        if (this.logarithmic && y !== Math.round(y)) continue;
+      for (const y of this.logarithmic ? powers(...this.y) : ticks(...this.y, (this.bottom - this.top) / 40)) {
         const p = Math.round(this.bottom - ((y - this.y[0]) / (this.y[1] - this.y[0])) * (this.bottom - this.top)) + 0.5;
         pen.moveTo(this.left, p);
         pen.lineTo(this.right, p);
-        pen.fillText(this.logarithmic ? `1e${y}` : short(y), this.left - 3, p + 3);
+        pen.fillText(this.logarithmic ? (Number.isInteger(y) ? `1e${y}` : short(10 ** y)) : short(y), this.left - 3, p + 3);
       }
     }
     pen.stroke();

@@ -211,8 +211,8 @@ class TimePanel extends Panel {
       }
     }
     if (!(low <= high)) return false;
-    const y = logarithmic ? [Math.floor(Math.log10(Math.max(low, high * 1e-12))), Math.ceil(Math.log10(high * 1.0001))] : snapped(low, high);
-    if (logarithmic && y[0] === y[1]) y[0]--;
+    const [a, b] = [low, high].map((v) => Math.log10(Math.max(v, high * 1e-12))), margin = 0.04 * Math.max(0.2, b - a);
+    const y = logarithmic ? [a - margin, b + margin] : snapped(low, high);
     box.scales([steps[0], steps[steps.length - 1] > steps[0] ? steps[steps.length - 1] : steps[0] + 1], y, logarithmic).axes();
     return true;
   }
@@ -339,8 +339,8 @@ class ErrorsPanel extends Panel {
     const points = rows.map((row) => [Math.log10(row.width), Math.log10(row.values[at])]).filter(([, y]) => Number.isFinite(y));
     if (!points.length) return this.nothing(pen, w, h, "no error at this frame");
     const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])], all = rows.flatMap((row) => row.values).filter((v) => v > 0).map(Math.log10);
-    const y = [Math.floor(Math.min(...all)), Math.ceil(Math.max(...all))];
-    frame.scales([Math.min(...xs) - 0.2, Math.max(...xs) + 0.2], y[0] === y[1] ? [y[0] - 1, y[1]] : y, true).axes(false);
+    const y = [Math.min(...all) - 0.1, Math.max(...all) + 0.1];
+    frame.scales([Math.min(...xs) - 0.2, Math.max(...xs) + 0.2], y, true).axes(false);
     pen.textAlign = "center";
     for (const width of new Set(rows.map((row) => row.width))) pen.fillText(String(width), frame.px(Math.log10(width)), frame.bottom + 10);
     const first = Math.min(...xs), level = together(points, first);
