@@ -156,7 +156,7 @@ class Recording:
         path: str | PathLike[str],
         views: Iterable[View] | None = None,
         seeds: int | Sequence[int] = 1,
-        size: float = 2e6,
+        size: float = 2.6e6,
     ) -> None:
         """Write one HTML file that opens offline and computes every value again from the recorded parameters.
 

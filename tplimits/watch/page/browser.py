@@ -105,9 +105,10 @@ class Browser:
     # -- pages --------------------------------------------------------------------------------
 
     def open(self, path: str | os.PathLike[str], fragment: str = "") -> None:
-        """Show a file, and wait until it is loaded."""
-        self.call("Page.navigate", url=Path(path).resolve().as_uri() + fragment)
-        self.wait("Page.loadEventFired")
+        """Show a file, afresh even where it is shown already, and wait until it is loaded."""
+        for url in ("about:blank", Path(path).resolve().as_uri() + fragment):
+            self.call("Page.navigate", url=url)
+            self.wait("Page.loadEventFired")
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression, awaited if it is a promise."""

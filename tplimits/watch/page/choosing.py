@@ -41,7 +41,7 @@ def of_value(page: Shown, name: str, numbers: Numbers) -> View | None:
         two = [a for a, size in zip(axes, sizes, strict=True) if size == 2]
         return Density(name, axis=two[-1] if two else None)
     on_data = page.on_data(name)
-    if sizes and _are_shares(numbers(name)):
+    if sizes and (name == PROBABILITY or _are_shares(numbers(name))):
         if on_data and len(axes) == 1:
             return Triangle(name, axis=axes[-1]) if sizes[-1] <= 3 else _matrix(name, "probe", axes[-1], sizes)
         return _matrix(name, axes[-2] if len(axes) > 1 else None, axes[-1], sizes)

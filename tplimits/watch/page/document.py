@@ -39,13 +39,13 @@ Array = NDArray[Any]
 _SCRIPTS = ("numbers", "machine", "drawing", "panels", "tables", "player", "controls")
 
 
-def write(recording: Recording, path: str | PathLike[str], views: Any = None, seeds: Any = 1, size: float = 2e6) -> None:
+def write(recording: Recording, path: str | PathLike[str], views: Any = None, seeds: Any = 1, size: float = 2.6e6) -> None:
     """Write the page of a recording, whole or not at all; `Recording.page` says what its arguments are."""
     text = html(recording, views, seeds, size)
     write_by(Path(fspath(path)), lambda file: file.write(text.encode("utf-8")))
 
 
-def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 2e6) -> str:
+def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 2.6e6) -> str:
     """The page of a recording."""
     page = shown(recording.program, recording.settings)
     kept = room(recording, seeds, size)

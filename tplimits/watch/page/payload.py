@@ -25,22 +25,21 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 #: about the bytes that a recorded number takes on a page
-_BYTES = 2.2
+_BYTES = 2.4
 #: errors against the width are computed at this many frames
 _ERRORS = 41
 
 
 @dataclass(frozen=True)
 class Room:
-    """How much of a recording a page holds: `runs` with their parameters, and about `size` bytes of these."""
+    """How much of a recording a page holds: the runs with their parameters, and every how many frames of each."""
 
-    runs: tuple[Run, ...]
-    size: float
+    strides: Mapping[Run, int]
 
-    def stride(self, run: Run) -> int:
-        """Every how many frames the parameters of a run are kept."""
-        own = sum(a.size for a in (*run.parameters.values(), *run.values.values())) * _BYTES
-        return max(1, math.ceil(own * len(self.runs) / self.size))
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs whose parameters are on the page."""
+        return tuple(self.strides)
 
 
 def room(recording: Recording, seeds: Any, size: float) -> Room:
@@ -55,7 +54,19 @@ def room(recording: Recording, seeds: Any, size: float) -> Room:
         chosen = [run for run in recording.runs if run.seed in wanted]
     if not chosen or not any(run.frames for run in chosen):
         raise EvaluationError(f"seeds={seeds!r}: the recording has no run with frames of these seeds.")
-    return Room(tuple(chosen), size)
+    return Room(_strides(chosen, size))
+
+
+def _strides(runs: list[Run], size: float) -> dict[Run, int]:
+    """Frames are left out of the largest runs until all fit; small ones keep what they have."""
+    bytes_of = {run: sum(a.size for a in (*run.parameters.values(), *run.values.values())) * _BYTES for run in runs}
+    found: dict[Run, int] = {}
+    left = size
+    for count, run in enumerate(sorted(runs, key=lambda r: bytes_of[r])):
+        share = left / (len(runs) - count)
+        found[run] = max(1, math.ceil(bytes_of[run] / share))
+        left -= bytes_of[run] / found[run]
+    return found
 
 
 def payload(recording: Recording, page: Shown, views: Iterable[View], kept: Room) -> str:
@@ -155,8 +166,8 @@ def _probes(recording: Recording, given: Probes) -> dict[str, Any]:
 def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) -> dict[str, Any]:
     """A run: its curves, and its parameters where there is room for them."""
     arrays: dict[str, Any] = {}
-    stride = kept.stride(run) if run in kept.runs else 1
-    if run in kept.runs:
+    stride = kept.strides.get(run, 1)
+    if run in kept.strides:
         for name, array in run.parameters.items():
             arrays[_array(page, name)] = _moving(pack, array, stride, False)
         for name, array in _recorded(recording, run).items():

@@ -51,7 +51,7 @@ class Machine {
     const held = this.run.arrays[id];
     if (!held) return null;
     if (held.probes && !this.inputs.asRecorded) return null;
-    const kept = Math.min(Math.floor(this.frame / held.stride), held.frames - 1);
+    const kept = Math.min(Math.round(this.frame / held.stride), held.frames - 1);
     return held.data.subarray(kept * held.size, (kept + 1) * held.size);
   }
 

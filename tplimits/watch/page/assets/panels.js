@@ -374,13 +374,14 @@ class DensityPanel extends PlanePanel {
   cloud(pen, frame, { x, y }) {
     const cells = 36, w = (frame.right - frame.left) / cells, h = (frame.bottom - frame.top) / cells;
     const grid = new Float64Array(cells * cells), wide = Math.max(1.1, 3.2 * (256 / x.length) ** (1 / 6)), reach = Math.ceil(2.5 * wide);
+    const across = new Float64Array(2 * reach + 2);
     for (let i = 0; i < x.length; i++) {
       const u = (frame.px(x[i]) - frame.left) / w - 0.5, v = (frame.py(y[i]) - frame.top) / h - 0.5;
-      const [a, b] = [Math.round(u), Math.round(v)];
-      for (let c = Math.max(0, a - reach); c <= Math.min(cells - 1, a + reach); c++) {
-        for (let r = Math.max(0, b - reach); r <= Math.min(cells - 1, b + reach); r++) {
-          grid[r * cells + c] += Math.exp(-((c - u) ** 2 + (r - v) ** 2) / (2 * wide * wide));
-        }
+      const left = Math.max(0, Math.round(u) - reach), right = Math.min(cells - 1, Math.round(u) + reach);
+      for (let c = left; c <= right; c++) across[c - left] = Math.exp(-((c - u) ** 2) / (2 * wide * wide));
+      for (let r = Math.max(0, Math.round(v) - reach); r <= Math.min(cells - 1, Math.round(v) + reach); r++) {
+        const down = Math.exp(-((r - v) ** 2) / (2 * wide * wide));
+        for (let c = left; c <= right; c++) grid[r * cells + c] += down * across[c - left];
       }
     }
     const most = grid.reduce((m, v) => Math.max(m, v), 1e-300);

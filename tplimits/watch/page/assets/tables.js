@@ -85,7 +85,7 @@ class LevelsPanel extends PlanePanel {
     if (!own) return this.nothing(pen, w, h, "not recorded for this run");
     const range = (of) => snapped(of.reduce((m, v) => Math.min(m, v), Infinity), of.reduce((m, v) => Math.max(m, v), -Infinity));
     frame.square(range(own.x), range(own.y));
-    const cells = Math.max(...this.side.machine.width) > 300 ? 14 : 26, map = this.map(frame, cells);
+    const cells = Math.max(...this.side.machine.width) > 300 ? 14 : 24, map = this.map(frame, cells);
     if (map) this.coloured(pen, frame, map, cells);
     frame.axes();
     frame.clipped(() => this.dots(pen, frame, own, 3.2, 1, this.side.machine, true));
