@@ -19,7 +19,7 @@ from sympy import Expr, Symbol
 
 from tplimits.numbers.generated import functions
 from tplimits.numbers.scalar_printer import ScalarPrinter
-from tplimits.program.loops.form import CONSTANT, OUTPUT, VALUE, Loop, Loops, Read, Statement
+from tplimits.program.loops.form import CONSTANT, GRADIENT, OUTPUT, VALUE, Loop, Loops, Read, Statement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +52,10 @@ class Printer(ScalarPrinter):
         for index in gaps:
             text = f"({text} if {self._print(index)} >= 0 else 0.0)"
         return text
+
+    def _print_Kron(self, expr: Expr) -> str:
+        i, j = map(self._print, expr.args)
+        return f"(1.0 if {i} == {j} else 0.0)"
 
     def _print_Symbol(self, expr: Symbol) -> str:
         return str(expr.name)
@@ -164,7 +168,7 @@ class Code:
         arrays: dict[str, Any] = {}
         for a in self.loops.arrays:
             shape = tuple(self.loops.extents[e] or sizes[e] for e in a.extents) or (1,)
-            if a.role in (VALUE, OUTPUT):
+            if a.role in (VALUE, OUTPUT, GRADIENT):
                 arrays[a.name] = numpy.empty(shape)
             elif a.role == CONSTANT:
                 assert a.values is not None

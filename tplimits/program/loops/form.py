@@ -15,7 +15,7 @@ where −1 stands for "no entry", which reads 0 and is never written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -200,6 +200,17 @@ class Loops:
     def of_role(self, *roles: str) -> Iterator[Array]:
         """The arrays of some roles, in order."""
         return (a for a in self.arrays if a.role in roles)
+
+    def split(self, signal: str) -> tuple[Loops, Loops]:
+        """The statements that do not rest on an array, and those that do."""
+        after, first, second = {signal}, [], []
+        for s in self.statements:
+            if s.target in after or any(r.array in after for r in s.reads):
+                after.add(s.target)
+                second.append(s)
+            else:
+                first.append(s)
+        return replace(self, statements=tuple(first)), replace(self, statements=tuple(second))
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.arrays, *self.statements)))

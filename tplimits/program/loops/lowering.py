@@ -17,6 +17,7 @@ from tplimits.errors import ProgramError
 from tplimits.program.loops.form import (
     CONSTANT,
     DATA,
+    GRADIENT,
     OUTPUT,
     PARAMETER,
     VALUE,
@@ -29,19 +30,24 @@ from tplimits.program.loops.form import (
 )
 from tplimits.program.loops.merging import merged
 from tplimits.program.loops.splitting import Split, split
-from tplimits.program.network.samples import SAMPLE, with_samples
+from tplimits.program.network.backward import Use, cotangent
+from tplimits.program.network.samples import at_sample, dependent, with_samples
+from tplimits.program.network.total import differentiable
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
     ArrayEntry,
     AxisSum,
+    DataIndex,
     Entry,
     GaussMean,
+    Kron,
     Lookup,
     axis_symbol,
     free_axes,
     size_symbol,
+    sources,
     width_symbol,
 )
 from tplimits.program.nodes.kinds import (
@@ -63,8 +69,8 @@ if TYPE_CHECKING:
 _INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
-def forward(network: Program, keep: Collection[str] | None = None) -> Loops:
-    """The outputs of a network on many inputs, f = Σ_α x_α + shift; `keep` names values that stay, None: no other.
+def forward(network: Program, keep: Collection[str] | None = None, a_out: Expr = sympy.S.Zero) -> Loops:
+    """The outputs of a network on many inputs, f = n₀^(−a_out) Σ_α x_α + shift; `keep` names values that stay.
 
     Raises ProgramError for a program that is no network, or has open constants.
     """
@@ -73,8 +79,27 @@ def forward(network: Program, keep: Collection[str] | None = None) -> Loops:
     lowering = Lowering(program, sample, parts)
     kept = {name: parts.places[network.position(name)] for name in keep or ()}
     lowering.run({*program.returns, *kept.values()})
-    lowering.outputs(sympy.S.Zero)
+    lowering.outputs(a_out)
     return lowering.finished(kept)
+
+
+def training(network: Program, a_out: Expr, train: Collection[str] | None = None) -> Loops:
+    """Outputs and gradients: f = n₀^(−a_out) Σ_α x_α + shift, and ∂(Σ χ f)/∂w for each parameter w in `train`.
+
+    The array that holds χ is called chi; gradients have the titles of their parameters.
+    """
+    parts = split(network)
+    sampled, sample = with_samples(parts.program)
+    found = cotangent(sampled, sample, a_out, train)
+    lowering = Lowering(differentiable(found.program), sample, parts)
+    uses = {name: found.gradients[name] for name in (train if train is not None else found.gradients)}
+    ends = {e.source for many in uses.values() for use in many for e in (use.gradient, use.operand) if e is not None}
+    lowering.signal = found.signal
+    lowering.run({*found.program.returns, *ends})
+    lowering.outputs(a_out)
+    for name, many in uses.items():
+        lowering.gradient(name, many)
+    return lowering.finished({}, ("f", *(a.name for a in lowering.arrays.values() if a.role == GRADIENT)))
 
 
 class Lowering(Walker[None]):
@@ -86,6 +111,7 @@ class Lowering(Walker[None]):
         self.statements: list[Statement] = []
         self.place: dict[int, str] = {}
         self.extent_of: dict[Symbol, str] = {}
+        self.signal = -1
         self._computed: dict[tuple[Expr, tuple[str, ...]], str] = {}
         open_constants = [name for name, value in program.constants.items() if value is None]
         if open_constants:
@@ -123,6 +149,10 @@ class Lowering(Walker[None]):
             gaps = bool((table.values < 0).any())
             name = self._constant("t", index.table, table, whole=True, gaps=gaps)
             return Read(Symbol(name), *map(self.index, index.indices))
+        if isinstance(index, DataIndex):
+            s = self.program[index.source]
+            found = dict(zip(s.axes, index.indices, strict=True))
+            return Read(Symbol(self.place[index.source]), *(found[a] for a in self._ordered(s)))
         return index
 
     def _constant(self, prefix: str, number: int, table: IndexTable, **more: object) -> str:
@@ -150,9 +180,9 @@ class Lowering(Walker[None]):
             if position in wanted:
                 wanted.update(self.program[position].operands)
                 if position in self.parts.maxima:
-                    wanted.add(self.parts.maxima[position][0].source)
+                    wanted |= sources(self.parts.maxima[position][0])
         for position, s in enumerate(self.program):
-            if position in wanted or isinstance(s, _INITIAL):
+            if position in wanted or (isinstance(s, _INITIAL) and position not in self.parts.maxima):
                 self.at, self.extent_of = position, {axis_symbol(a): self.program.root_axis(a) for a in s.axes}
                 self.read(s)
 
@@ -168,15 +198,18 @@ class Lowering(Walker[None]):
             return
         inside, bound = self.parts.maxima[self.at]
         self.extent_of |= {index: self.program.root_axis(axis) for index, axis in bound}
-        assert isinstance(inside, Entry)
-        if self.sample in s.axes:
-            inside = Entry(*inside.args[:2], axis_symbol(self.sample), *inside.indices)
+        inside = at_sample(inside, axis_symbol(self.sample), dependent(self.parts.program))
         target = self.place[self.at] = self.declare("m", self._extents(s), VALUE)
         self.state(target, self._symbols(s), self.entry(inside), tuple(i for i, _ in bound), largest=True)
 
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> None:
+        if self.at == self.signal:
+            self.place[self.at] = "chi"
+            self.arrays["chi"] = Array("chi", self._extents(s), DATA, s.name)
+            return
         role = DATA if self.at in self.program.inputs else PARAMETER
-        self.place[self.at] = self.declare("a", self._extents(s), role, s.name)
+        whole = isinstance(s, InitialScalar) and s.of is not None
+        self.place[self.at] = self.declare("a", self._extents(s), role, s.name, whole=whole)
 
     def _new(self, s: Instruction) -> str:
         if s.width is not None:
@@ -227,6 +260,9 @@ class Lowering(Walker[None]):
         **kind: bool,
     ) -> None:
         """Add a statement; its running indices get the names i0, i1, … in order."""
+        if summed and not kind.get("largest"):
+            factor, body = body.as_independent(Read, Kron, as_Add=False)
+            scale = scale * factor
         loops = tuple(i for i in indices if isinstance(i, Symbol))
         for index in indices:
             loops += tuple(s for s in sorted(index.free_symbols, key=str) if s not in loops)
@@ -266,8 +302,42 @@ class Lowering(Walker[None]):
             parts = self._as_sum(term)
             assert parts is not None
             factor, summand, bound = parts
-            self.state(target, indices, self.whole(summand), bound, scale * self.expression(factor), add=add)
+            self.total(target, indices, summand, bound, scale * self.expression(factor), add)
             add = True
+
+    def total(
+        self,
+        target: str,
+        indices: tuple[Expr, ...],
+        summand: Expr,
+        bound: tuple[Symbol, ...],
+        scale: Expr = sympy.S.One,
+        add: bool = False,
+    ) -> None:
+        """Fill an array by a sum; what data put at an index is added there."""
+        terms = sympy.Add.make_args(sympy.expand_mul(summand) if summand.has(Kron) else summand)
+        if not any(t.has(Kron) for t in terms):
+            self.state(target, indices, self.whole(summand), bound, scale, add=add)
+            return
+        if not add:
+            self.state(target, indices, sympy.S.Zero)
+        for term in terms:
+            places, rest = self._put(indices, term)
+            running = set().union(*(p.free_symbols for p in places))
+            self.state(target, places, self.whole(rest), tuple(i for i in bound if i not in running), scale, add=True)
+
+    def _put(self, indices: tuple[Expr, ...], term: Expr) -> tuple[tuple[Expr, ...], Expr]:
+        """Where a term with comparisons δ[x, v] goes if v is an index of the target, and what of it is left."""
+        places, factors = list(indices), list(sympy.Mul.make_args(term))
+        for kron in [f for f in factors if isinstance(f, Kron)]:
+            for index, onto in (kron.args, kron.args[::-1]):
+                rest = [f for f in factors if f is not kron]
+                free = isinstance(onto, Symbol) and onto in places
+                if free and isinstance(index, DataIndex) and onto not in free_axes(sympy.Mul(*rest)):
+                    places[places.index(onto)] = self.index(index)
+                    factors = rest
+                    break
+        return tuple(places), sympy.Mul(*factors)
 
     def _as_sum(self, term: Expr) -> tuple[Expr, Expr, tuple[Symbol, ...]] | None:
         """(factor, summand, indices) of a factor without running indices times a sum, or sum of sums."""
@@ -307,6 +377,8 @@ class Lowering(Walker[None]):
             )
         if isinstance(expr, AxisSum):
             return self._summed(expr)
+        if isinstance(expr, Kron):
+            return Kron(*map(self.index, expr.indices))
         if not expr.args:
             return self._number(expr)
         expr = _plain(expr)
@@ -325,7 +397,7 @@ class Lowering(Walker[None]):
         return expr
 
     def _known(self, expr: Expr) -> Expr | None:
-        if not expr.has(Entry, ArrayEntry):
+        if not expr.has(Entry, ArrayEntry, Kron):
             return self._rebuilt(expr)
         found = self._rebuilt(expr)
         free, key = self._key(found)
@@ -365,7 +437,7 @@ class Lowering(Walker[None]):
         neurons = sorted({e.neuron for e in total.atoms(Entry)} - {NO_NEURON}, key=str)
         free += tuple(s for s in neurons if s in self.extent_of)
         name = self.declare("a", (self.extent_of[s] for s in free), VALUE)
-        self.state(name, free, self.whole(summand), bound)
+        self.total(name, free, summand, bound)
         return Read(Symbol(name), *free)
 
     # -- the end ------------------------------------------------------------------------------
@@ -374,7 +446,7 @@ class Lowering(Walker[None]):
         """f = n₀^(−a_out) Σ_α x_α + shift, an array of the axes of the outputs."""
         readout, *shift = (self.program[p] for p in self.program.returns)
         axes = tuple(dict.fromkeys(a for p in self.program.returns for a in self._ordered(self.program[p])))
-        axes = (*(a for a in axes if a != self.sample), self.sample)
+        axes = (*(a for a in axes if a != self.sample), self.sample)  # also where nothing depends on the inputs
         self.extent_of = {axis_symbol(a): self.program.root_axis(a) for a in axes} | {OWN: readout.width or "n"}
         indices = tuple(map(axis_symbol, axes))
         self.arrays["f"] = Array("f", tuple(self.extent_of[i] for i in indices), OUTPUT)
@@ -385,6 +457,47 @@ class Lowering(Walker[None]):
             own = Entry(sympy.Integer(position), NO_NEURON, *map(axis_symbol, s.axes))
             self.state("f", indices, self.entry(own), add=True)
         return "f"
+
+    def gradient(self, name: str, uses: Collection[Use]) -> None:
+        """The gradient of one parameter, the sum of its uses."""
+        s = self.program[self.program.initial_names[name]]
+        assert isinstance(s, _INITIAL)
+        extents = self._extents(s)
+        target = self.declare("g", extents, GRADIENT, name)
+        n0 = width_symbol(self.program[self.program.returns[0]].width or "n")
+        scale = sympy.S.One if isinstance(s, InitialScalar) else 1 / n0
+        plain = len(uses) == 1 and all(
+            len(set(use.indices)) == len(use.indices) and all(isinstance(i, Symbol) for i in use.indices)
+            for use in uses
+        )
+        if not plain:
+            running = tuple(Symbol(f"j{k}", integer=True) for k in range(len(extents)))
+            self.extent_of = dict(zip(running, extents, strict=True))
+            self.state(target, running, sympy.S.Zero)
+        for use in uses:
+            self._use(target, s, use, scale, add=not plain)
+
+    def _use(self, target: str, s: Instruction, use: Use, scale: Expr, add: bool) -> None:
+        """Add what one use of a parameter gives to its gradient."""
+        self.extent_of = {axis_symbol(a): self.program.root_axis(a) for a in use.axes}
+        found = {a: self.index(i) for a, i in zip(s.axes, use.indices, strict=True)}
+        places = tuple(found[a] for a in self._ordered(s))
+        running = set().union(*(p.free_symbols for p in places))
+        summed = tuple(axis_symbol(a) for a in use.axes if axis_symbol(a) not in running)
+        if not isinstance(s, InitialMatrix):
+            neuron = () if s.width is None else (OWN,)
+            self.extent_of |= dict.fromkeys(neuron, s.width or "")
+            self.state(target, (*places, *neuron), self.entry(use.gradient), summed, scale, add=add)
+            return
+        assert use.operand is not None
+        row, column = Symbol("β1", integer=True), Symbol("β2", integer=True)
+        self.extent_of |= {row: s.rows, column: s.columns}
+        neurons = (column, row) if use.transposed else (row, column)
+        left, right = (
+            self.entry(Entry(e.args[0], neuron, *e.indices))
+            for e, neuron in zip((use.gradient, use.operand), neurons, strict=True)
+        )
+        self.state(target, (*places, row, column), left * right, summed, scale, add=add)
 
     def finished(self, kept: Mapping[str, int], wanted: Collection[str] = ("f",)) -> Loops:
         """The loops; arrays that only one statement reads are written into it."""
@@ -410,4 +523,4 @@ def _plain(expr: Expr) -> Expr:
     return expr
 
 
-__all__ = ["SAMPLE", "Lowering", "forward"]
+__all__ = ["Lowering", "forward"]

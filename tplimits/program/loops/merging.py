@@ -15,9 +15,29 @@ from tplimits.program.loops.form import CONSTANT, VALUE, Loops, Read, Statement,
 def merged(loops: Loops, wanted: Collection[str]) -> Loops:
     """The loops that fill the arrays `wanted`, with as few others as is cheap."""
     loops = _needed(loops, wanted)
-    while (smaller := _inlined(loops, wanted)) is not None:
+    while (smaller := _inlined(loops, wanted) or _forwarded(loops, wanted)) is not None:
         loops = smaller
     return _needed(loops, wanted)
+
+
+def _forwarded(loops: Loops, wanted: Collection[str]) -> Loops | None:
+    """The loops with one array less, whose only reader copies it, times a number; it is written there directly."""
+    readers = Counter(name for s in loops.statements for name in {r.array for r in s.reads})
+    for copy in loops.statements:
+        plain = not (copy.summed or copy.add or copy.scatters) and isinstance(copy.body, Read)
+        if not plain or copy.body.indices != copy.indices:
+            continue
+        source = loops.by_name[copy.body.array]
+        if source.role != VALUE or source.name in wanted or readers[source.name] != 1:
+            continue
+        if sum(s.target == copy.target for s in loops.statements) == 1 and not copy.scale.has(Read):
+            rest = [
+                replace(s, target=copy.target, scale=s.scale * copy.scale) if s.target == source.name else s
+                for s in loops.statements
+                if s is not copy
+            ]
+            return replace(loops, statements=tuple(rest))
+    return None
 
 
 def _needed(loops: Loops, wanted: Collection[str]) -> Loops:

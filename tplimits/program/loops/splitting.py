@@ -23,17 +23,23 @@ from tplimits.program.nodes.entries import (
     OWN,
     ArrayEntry,
     AxisSum,
+    DataIndex,
     Entry,
     GaussMean,
+    Kron,
     axis_symbol,
     canonical_bound_axes,
     entries,
     free_axes,
+    relocated,
 )
 from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, Line, MatMul, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+
+
+_LEAVES = (Entry, ArrayEntry, GaussMean, DataIndex, Kron)
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,7 @@ class _Splitting:
 
     def _moved(self, expr: Expr) -> Expr:
         """Entries of the program as entries of the new one."""
-        swap = {e: Entry(sympy.Integer(self.places[e.source]), *e.args[1:]) for e in entries(expr)}
-        return expr.xreplace(swap)
+        return relocated(expr, lambda position: self.places[position])
 
     # -- bodies -------------------------------------------------------------------------------
 
@@ -126,7 +131,7 @@ class _Splitting:
 
     def _parts(self, expr: Expr) -> Expr:
         """An expression with all that is worth it as entries of instructions."""
-        if not expr.args or isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        if not expr.args or isinstance(expr, _LEAVES):
             return expr
         rebuilt = self._sum(expr) if isinstance(expr, AxisSum) else self._rebuilt(expr)
         if isinstance(rebuilt, sympy.Mul):  # a factor that was taken out of a sum
@@ -134,11 +139,20 @@ class _Splitting:
         return self._value(rebuilt) if _is_step(rebuilt) else rebuilt
 
     def _rebuilt(self, expr: Expr) -> Expr:
-        if not expr.args or isinstance(expr, (Entry, ArrayEntry, GaussMean)):
+        if not expr.args or isinstance(expr, _LEAVES):
             return expr
         if isinstance(expr, sympy.Mul):
             expr = self._quotients(expr)
+        if isinstance(expr, sympy.Function):
+            return expr.func(*map(self._argument, expr.args))
         return expr.func(*map(self._parts, expr.args)) if expr.args else expr
+
+    def _argument(self, expr: Expr) -> Expr:
+        """What a function is applied to: a sum of entries is an instruction, whose gradient all of them share."""
+        if not isinstance(expr, sympy.Add) or sum(a.has(Entry) for a in expr.args) < 2:
+            return self._parts(expr)
+        terms = [self._sum(a) if isinstance(a, AxisSum) else self._parts(a) for a in expr.args]
+        return self._value(sympy.Add(*terms))
 
     def _sum(self, total: AxisSum) -> Expr:
         """A sum without the factors that do not depend on its index."""
@@ -155,7 +169,7 @@ class _Splitting:
     def _value(self, expr: Expr) -> Expr:
         """An expression as an entry of an instruction; as it is where it depends on two neurons."""
         neurons = {e.neuron for e in entries(expr)} - {NO_NEURON}
-        if len(neurons) > 1 or not expr.has(Entry, ArrayEntry):
+        if len(neurons) > 1 or not expr.has(Entry, ArrayEntry, Kron):
             return expr
         symbols = free_axes(expr)
         axes = self._axes(symbols)
