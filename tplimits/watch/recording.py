@@ -71,6 +71,8 @@ class Recording:
 
     def _frame(self, run: Run, frame: Any) -> int:
         number = whole_number(frame)
+        if not run.frames:
+            raise EvaluationError(f"frame={frame!r}: {run.title} has no frame yet.")
         if number is None or not -run.frames <= number < run.frames:
             raise EvaluationError(
                 f"frame={frame!r}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
@@ -85,13 +87,14 @@ class Recording:
         return self.curves("loss")
 
     def curves(self, name: str) -> dict[float, Array]:
-        """A curve by width, (seeds, frames); frames that are not there yet are left out of all seeds of a width."""
+        """A curve by width, (seeds, frames), of the widths that have it; frames that some seeds lack are left out."""
         found: dict[float, list[Array]] = {}
         for run in self.runs:
-            if name not in run.curves:
-                known = ", ".join(dict.fromkeys(c for r in self.runs for c in r.curves)) or "none"
-                raise EvaluationError(f"`{name}` is no curve of {run.title}; the curves are {known}.")
-            found.setdefault(run.width, []).append(run.curves[name])
+            if name in run.curves:
+                found.setdefault(run.width, []).append(run.curves[name])
+        if not found:
+            known = ", ".join(dict.fromkeys(c for run in self.runs for c in run.curves)) or "none"
+            raise EvaluationError(f"`{name}` is no curve of this recording; its curves are {known}.")
         return {width: numpy.array([c[: min(map(len, many))] for c in many]) for width, many in found.items()}
 
     # -- values -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.files.fields import refuse
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.network import parameters
+from tplimits.program.network.samples import dependent
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 
 if TYPE_CHECKING:
@@ -70,44 +71,53 @@ class Shapes:
 
     def check(self, run: Run, where: str) -> None:
         """Refuse a run with other shapes."""
-        known = parameters(self.program)
-        if run.parameters and set(run.parameters) != set(known):
-            refuse(where, f"parameters {', '.join(run.parameters):.80}", f"the network has {', '.join(known)}")
-        every = {**run.parameters, **run.curves, **run.values, **({} if run.outputs is None else {"f": run.outputs})}
-        for name, array in every.items():
-            if array.dtype.kind != "f":
-                refuse(where, f"{name!r:.60} has the type {array.dtype}", "numbers are floating point")
-        for name, array in run.curves.items():
-            self._fits(where, name, array, (run.frames,))
+        outputs = {} if run.outputs is None else {"outputs": run.outputs}
+        for name, array in {**run.parameters, **run.curves, **run.values, **outputs}.items():
+            if array.dtype.kind != "f" or not numpy.isfinite(array).all():
+                refuse(where, f"{name!r:.60} has the type {array.dtype}, or is not finite", "give real numbers")
         if run.frames > self.frames:
             refuse(where, f"{run.frames} frames", f"the recording has {self.frames}")
-        widths = None if run.is_limit else int(run.width)
-        found: dict[str, int] = {}
-        for name, array in run.parameters.items():
-            self._check_parameter(where, name, array, run.frames, found)
-        if widths is not None and found.get("n", widths) != widths:
-            refuse(where, f"neurons of width {found['n']}", f"the run says {widths}")
+        for name, array in run.curves.items():
+            self._fits(where, name, array, (run.frames,))
+        self._check_parameters(where, run)
         for name, array in run.values.items():
-            self._fits(
-                where, name, array[:, :, ...] if array.ndim > 1 else array, (run.frames, self.probes, *array.shape[2:])
-            )
+            self._check_value(where, name, array, run.frames)
         if run.outputs is not None:
-            self._fits(where, "outputs", run.outputs, (run.frames, self.probes, *run.outputs.shape[2:]))
+            axes = tuple(dict.fromkeys(a for p in self.program.returns for a in self.program[p].axes))
+            self._fits(where, "outputs", run.outputs, (run.frames, self.probes, *self._sizes(axes)))
 
-    def _check_parameter(self, where: str, name: str, array: Array, frames: int, found: dict[str, int]) -> None:
-        s = self.program[self.program.initial_names[name]]
-        axes = [self.program.size(a) for a in s.axes]
-        over = (
-            (s.rows, s.columns) if isinstance(s, InitialMatrix) else (s.over,) if isinstance(s, InitialVector) else ()
-        )
-        if array.ndim != 1 + len(axes) + len(over):
-            refuse(where, f"{name!r:.60} has shape {array.shape}", f"it has axes ({', '.join(s.axes)}) and {over}")
-        lengths = array.shape[1 + len(axes) :]
-        for width, length in zip(over, lengths, strict=True):
-            if found.setdefault(width, length) != length or not length:
-                refuse(where, f"{name!r:.60} has {length} entries along {width}", f"others have {found[width]}")
-        sizes = [n if size is None else int(size) for size, n in zip(axes, array.shape[1:], strict=False)]
-        self._fits(where, name, array, (frames, *sizes, *lengths))
+    def _check_parameters(self, where: str, run: Run) -> None:
+        known = parameters(self.program)
+        if run.parameters and set(run.parameters) != set(known):
+            refuse(where, f"the parameters {', '.join(run.parameters):.80}", f"the network has {', '.join(known)}")
+        lengths: dict[str, int] = {} if run.is_limit else {"n": int(run.width)}
+        for name, array in run.parameters.items():
+            s = self.program[self.program.initial_names[name]]
+            over: tuple[str, ...] = ()
+            if isinstance(s, InitialMatrix):
+                over = s.rows, s.columns
+            elif isinstance(s, InitialVector):
+                over = (s.over,)
+            sizes = self._sizes(s.axes)
+            found = array.shape[1 + len(sizes) :]
+            if len(found) == len(over):
+                for width, length in zip(over, found, strict=True):
+                    lengths.setdefault(width, max(length, 1))
+            expected = (run.frames, *sizes, *(lengths.get(width, 1) for width in over))
+            self._fits(where, name, array, expected)
+
+    def _check_value(self, where: str, name: str, array: Array, frames: int) -> None:
+        position = self.program.position(name)
+        s = self.program[position]
+        probes = (self.probes,) if dependent(self.program)[position] else ()
+        samples = () if s.width is None else (max(array.shape[-1:], default=1),)
+        self._fits(where, name, array, (frames, *probes, *self._sizes(s.axes), *samples))
+
+    def _sizes(self, axes: tuple[str, ...]) -> tuple[int, ...]:
+        sizes = [self.program.size(a) for a in axes]
+        if not all(size is not None and size.is_Integer for size in sizes):
+            refuse("the file, program", f"its axes {', '.join(axes)} have no size", "recordings know all sizes")
+        return tuple(int(size) for size in sizes if size is not None)
 
     def _fits(self, where: str, name: str, array: Array, shape: tuple[int, ...]) -> None:
         if array.shape != shape:

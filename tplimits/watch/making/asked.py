@@ -124,12 +124,13 @@ class Asked:
         """n₀."""
         return self.widths_at(n)[self.net[self.net.returns[0]].width or "n"]
 
-    def step_size(self, name: str, n: int) -> float:
-        """p of a step W ← W − η p ∂L/∂W of plain gradient descent at width n."""
-        e, widths = self.recipe.exponents[name], self.widths_at(n)
+    def speed(self, name: str, n: int) -> float:
+        """p of a step W ← W − η p ∂L/∂W of plain gradient descent at width n; norms that divide are left out."""
+        e, widths, optimizer = self.recipe.exponents[name], self.widths_at(n), self.recipe.optimizers[name]
+        c = e.c + optimizer.extra_power(self.recipe.kinds[name], e)
         s = self.net[self.net.initial_names[name]]
         columns = self.readout_width(n) / widths[s.columns] if isinstance(s, InitialMatrix) else 1.0
-        return float(self.readout_width(n)) ** float(e.d - e.c - 2 * e.a) * columns
+        return float(self.readout_width(n)) ** float(e.d - c - 2 * e.a) * columns
 
     # -- what is kept -------------------------------------------------------------------------
 
@@ -142,8 +143,8 @@ class Asked:
         fitting = _NUMBERS // max(1, len(self.frames) * self._per_sample)
         if fitting < _FEWEST and len(self.frames) * self._per_sample * _FEWEST > _MOST_NUMBERS:
             raise EvaluationError(
-                f"{_FEWEST} samples of all kets at {len(self.frames)} frames are more than {_MOST_NUMBERS} numbers: name what "
-                "is kept by record=(…), or give fewer probes or frames, or samples=."
+                f"{_FEWEST} samples of all kets at {len(self.frames)} frames are more than {_MOST_NUMBERS} numbers: "
+                "name what is kept by record=(…), or give fewer probes or frames, or samples=."
             )
         power = 1 << (fitting.bit_length() - 1) if fitting else 0
         return min(max(_FEWEST, power), _MANY, detail.particles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,11 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
 
 
 def _detail(net: Program, looked: Looked) -> Detail:
-    taken = {p: n for n, p in net.names.items() if not isinstance(net[p], InitialMatrix) and p not in net.inputs}
+    taken = {
+        p: name
+        for name, p in net.names.items()
+        if not isinstance(net[p], InitialMatrix) and p not in net.inputs and not re.fullmatch(r"_\d+", name)
+    }
     asked_for = (looked.record,) if isinstance(looked.record, str) else looked.record
     names = tuple(taken[p] for p in sorted(taken)) if asked_for is None else tuple(asked_for)
     for name in names:

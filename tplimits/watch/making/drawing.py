@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import scipy.special
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.network import parameters
-from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 
 if TYPE_CHECKING:
@@ -28,53 +28,66 @@ def initial(asked: Asked, n: int, seed: int, given: Mapping[str, Array], limit: 
 
     Scalars are drawn from the seed and their place in the network alone; samples of kets are scrambled Sobol points.
     """
-    net, widths, readout = asked.net, asked.widths_at(n), asked.readout_width(n)
-    sobol = _sobol(asked, widths, seed) if limit else {}
+    net, readout = asked.net, asked.readout_width(n)
+    drawing = _Drawing(asked, n, seed)
+    sobol = _sobol(asked, drawing.width, seed) if limit else {}
     found: dict[str, Array] = {}
     for number, name in enumerate(parameters(net)):
         s = net[net.initial_names[name]]
         assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
-        shape = (*(size_of(net, a) for a in s.axes), *_lengths(s, widths))
         e, natural = asked.recipe.exponents[name], 0.5 if isinstance(s, InitialMatrix) else 0.0
         if name in given:
-            found[name] = _fitting(name, given[name], shape)
-            continue
-        if isinstance(s, InitialScalar):
-            drawn = _scalar(s, number, seed, shape)
-        elif name in sobol:
-            drawn = sobol[name]
+            found[name] = _fitting(name, given[name], drawing.shape_of(s))
         else:
-            drawn = numpy.random.default_rng([seed, number, n]).standard_normal(shape)
-        if isinstance(s, InitialMatrix):
-            drawn = drawn / math.sqrt(shape[-1])
-        if isinstance(s, InitialVector):
-            drawn = float(evaluate(s.law.mean, {})) + float(evaluate(s.law.std, {})) * drawn
-        found[name] = drawn * readout ** (natural - float(e.a + e.b))
+            found[name] = drawing.drawn(s, number, sobol.get(name)) * readout ** (natural - float(e.a + e.b))
     return found
 
 
 def scalars(asked: Asked, seed: int) -> dict[str, Array]:
     """The scalar parameters alone, which a limit starts from."""
-    net, given = asked.net, asked.given_to(math.inf, seed)
+    net, given, drawing = asked.net, asked.given_to(math.inf, seed), _Drawing(asked, 1, seed)
     found: dict[str, Array] = {}
     for number, name in enumerate(parameters(net)):
         s = net[net.initial_names[name]]
         if isinstance(s, InitialScalar):
-            shape = tuple(size_of(net, a) for a in s.axes)
-            found[name] = _fitting(name, given[name], shape) if name in given else _scalar(s, number, seed, shape)
+            at = given.get(name)
+            found[name] = drawing.drawn(s, number) if at is None else _fitting(name, at, drawing.shape_of(s))
     return found
 
 
-def _scalar(s: InitialScalar, number: int, seed: int, shape: tuple[int, ...]) -> Array:
-    if s.value is not None:
-        return numpy.full(shape, float(evaluate(s.value, {})))
-    return numpy.random.default_rng([seed, number]).standard_normal(shape)
+class _Points:
+    """Points in the place of random numbers."""
+
+    def __init__(self, points: Array) -> None:
+        self.points = points
+
+    def standard_normal(self, shape: tuple[int, ...]) -> Array:
+        """These points; laws that are no normal one take their images."""
+        return self.points.reshape(shape)
 
 
-def _lengths(s: InitialMatrix | InitialVector | InitialScalar, widths: Mapping[str, int]) -> tuple[int, ...]:
-    if isinstance(s, InitialMatrix):
-        return widths[s.rows], widths[s.columns]
-    return (widths[s.over],) if isinstance(s, InitialVector) else ()
+class _Drawing(Execution):
+    """The initial data of one network, each parameter with random numbers of its own."""
+
+    def __init__(self, asked: Asked, n: int, seed: int) -> None:
+        super().__init__(asked.net, n, 1, numpy.random.default_rng(0), asked.ratios)
+        self.n, self.seed = n, seed
+
+    def shape_of(self, s: InitialMatrix | InitialVector | InitialScalar) -> tuple[int, ...]:
+        """The shape of a parameter."""
+        over = (
+            (s.rows, s.columns) if isinstance(s, InitialMatrix) else (s.over,) if isinstance(s, InitialVector) else ()
+        )
+        return (*self.shape(s.axes), *(self.width[w] for w in over))
+
+    def drawn(
+        self, s: InitialMatrix | InitialVector | InitialScalar, number: int, points: Array | None = None
+    ) -> Array:
+        """A parameter as the program draws it; `number` is its place among all."""
+        own = [self.seed, number] if isinstance(s, InitialScalar) else [self.seed, number, self.n]
+        source: Any = numpy.random.default_rng(own) if points is None else _Points(points)
+        self.rng = source
+        return numpy.array(self._initial(s)[0])
 
 
 def _fitting(name: str, array: Array, shape: tuple[int, ...]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
@@ -54,7 +55,8 @@ class Kets:
             raise EvaluationError(
                 "start=…: the limit of a network with matrices goes on from its own start alone; leave tp.inf out."
             )
-        refuse_too_few(self.request)
+        # the gradients of the last frame are looked at, too
+        refuse_too_few(replace(self.request, steps=asked.steps + 1))
         self.replicates = [Replicate(self.request, number) for number in range(self.request.replicates)]
 
     def advance(self, step: int) -> None:

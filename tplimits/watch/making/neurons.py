@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
@@ -100,9 +101,11 @@ class Neurons:
         return {}
 
     def norms(self) -> dict[str, float]:
-        """Norms of gradients in coordinates in which they are of order 1 at all widths, and the sharpness."""
-        units = self._units()
-        found = {f"gradient {n}": float(numpy.linalg.norm(g)) * units[n] for n, g in self._gradients().items()}
+        """Norms of gradients where plain gradient descent has one rate, √p ‖∂L/∂W‖, and the sharpness there."""
+        found = {
+            f"gradient {name}": math.sqrt(self._speeds[name]) * float(numpy.linalg.norm(g))
+            for name, g in self._gradients().items()
+        }
         return found | ({"sharpness": self._sharpness()} if self.asked.detail.sharpness else {})
 
     def _gradients(self, held: Mapping[str, Array] | None = None) -> dict[str, Array]:
@@ -113,23 +116,17 @@ class Neurons:
             found = LossGradients(self.networks.sampler, run, self.asked.recipe.a_out, χ[None])
             return {name: found.of(name)[0] for name in self.asked.trained}
 
-    def _units(self) -> dict[str, float]:
-        """√n₀ for vectors, whose gradients are of order 1/n in each of n entries; 1 for matrices and scalars."""
-        of_vectors = math.sqrt(self.asked.readout_width(self.networks.n))
-        net = self.asked.net
-        return {
-            name: of_vectors if isinstance(net[net.initial_names[name]], InitialVector) else 1.0
-            for name in self.asked.trained
-        }
+    @cached_property
+    def _speeds(self) -> dict[str, float]:
+        return {name: self.asked.speed(name, self.networks.n) for name in self.asked.trained}
 
     def _sharpness(self) -> float:
         held = {name: w[0] for name, w in self.networks.held.items()}
-        steps = {name: self.asked.step_size(name, self.networks.n) for name in self.asked.trained}
-        others = {name: w[None] for name, w in held.items() if name not in steps}
+        others = {name: w[None] for name, w in held.items() if name not in self._speeds}
         return sharpness(
             lambda w: self._gradients({**others, **{name: x[None] for name, x in w.items()}}),
-            {name: held[name] for name in steps},
-            steps,
+            {name: held[name] for name in self._speeds},
+            self._speeds,
             f"at step {self.step}",
         )
 
