@@ -14,7 +14,7 @@ FRAMES, PROBES, TOKENS = 1001, 16, 6
 
 @tp.network
 def head(
-    x: tp.Input["token", "vocab"],
+    x: tp.Input["token"].of("vocab"),
     E: tp.Scalar["vocab", "d"],
     P: tp.Scalar["token", "d"],
     q: tp.Scalar["d"],
@@ -24,7 +24,7 @@ def head(
     u: tp.Vector["d"],
 ):
     """One head of attention with a learned query, and one hidden layer of n neurons."""
-    Y = tp.sum(x * E, over="vocab") + P
+    Y = E.sel(vocab=x) + P
     Z = Y / tp.sqrt(tp.sum(Y**2, over="d"))
     A = tp.softmax(tp.sum(q * Z, over="d"), over="token")
     ξ = tp.sum(V * tp.sum(A * Z, over="token"), over="d").rename(e="d")
@@ -37,8 +37,8 @@ HEAD = head.bind(d=2, e=2, token=TOKENS, vocab=2)
 
 
 def inputs(numbers) -> numpy.ndarray:
-    """One-hot rows of the binary digits of some numbers."""
-    return numpy.eye(2)[numpy.array(numbers)[:, None] >> numpy.arange(TOKENS) & 1]
+    """Tokens: the binary digits of some numbers."""
+    return numpy.array(numbers)[:, None] >> numpy.arange(TOKENS) & 1
 
 
 def paths(shape: tuple[int, ...], rng: numpy.random.Generator, frames: int) -> numpy.ndarray:
@@ -65,6 +65,6 @@ def recorded(frames: int = FRAMES, program: tp.Program = HEAD, labels: object = 
     """Two seeds of width 32, one of 48, and the limit of the first."""
     runs = (run(32, 0, frames), run(32, 1, frames), run(48, 0, frames), run(math.inf, 0, frames))
     x = inputs([5 * k + 1 for k in range(PROBES)])
-    found = x[:, :3, 1].sum(axis=1).astype(int) % 2 if labels is None else numpy.array(labels)
+    found = x[:, :3].sum(axis=1) % 2 if labels is None else numpy.array(labels)
     settings = {"a_out": 1.0, "error": "CrossEntropy"}
     return tp.Recording(program, 64 * numpy.arange(frames), runs, {"x": x}, found, settings)

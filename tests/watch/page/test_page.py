@@ -197,17 +197,18 @@ def test_a_probe_that_is_typed_and_one_whose_entries_move(recording, page):
       fields[k].value = v; fields[k].dispatchEvent(new Event("input")); };"""
     get = "app.draw(); return Array.from(app.sides[0].machine.get(app.data.values.output.id))"
     evaluated(page, "document.getElementById('add').click()")
-    found = numpy.array(evaluated(page, f"{typed} set(0, 0.25); set(1, 0.75); app.at(200); {get}")).reshape(2, -1).T
+    found = numpy.array(evaluated(page, f"{typed} set(0, 0); set(1, 1); set(2, 0); app.at(200); {get}")).reshape(2, -1).T
     x = numpy.concatenate([recording.probes["x"], recording.probes["x"][:1]])
-    x[-1, 0] = 0.25, 0.75
+    x[-1, :3] = 0, 1, 0
     assert len(found) == PROBES + 1
     assert numpy.abs(found - recording.outputs(200, 32, 0, X=x)).max() < 1e-5
     moved = """fields[1].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", altKey: true, bubbles: true }));"""
     found = numpy.array(evaluated(page, f"{typed} {moved} {get}")).reshape(2, -1).T
-    flat = x[-1].ravel()
-    flat[[1, 2]] = flat[[2, 1]]
+    x[-1, :3] = 0, 0, 1
     assert numpy.abs(found - recording.outputs(200, 32, 0, X=x)).max() < 1e-5
-    assert evaluated(page, f"{typed} set(0, 'abc'); return fields[0].validity.valid") is False
+    for wrong in ("abc", "2", "-1", "0.5", ""):
+        assert evaluated(page, f"{typed} set(0, '{wrong}'); return fields[0].validity.valid") is False
+    assert evaluated(page, "return app.inputs.rows[app.inputs.count - 1][0][0]") == 0, "what is refused is not taken"
     evaluated(page, "document.getElementById('reset').click()")
     assert evaluated(page, "app.draw(); return app.inputs.count") == PROBES
 
