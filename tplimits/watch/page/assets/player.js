@@ -206,7 +206,7 @@ class App {
 class Side {
   constructor(app, run, host) {
     this.app = app;
-    this.machine = app.machine(run);
+    this.machine = app.machine(run).at(app.frame, app.inputs);
     const box = element("section"), head = element("h2", run.title);
     this.grid = element("div", undefined, { class: "grid" });
     box.append(head, this.grid);
