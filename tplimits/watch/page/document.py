@@ -49,7 +49,7 @@ def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 
     """The page of a recording."""
     page = shown(recording.program, recording.settings)
     kept = room(recording, seeds, size)
-    listed = chosen(recording, page) if views is None else checked(page, views)
+    listed = chosen(recording, page) if views is None else checked(page, views, recording.labels is not None)
     data = payload(recording, page, listed, kept)
     script = "\n".join(['"use strict";', _erfc(), f"const COMPUTE = {source(page.loops)};", *map(_asset, _scripts())])
     style = _asset("page.css")

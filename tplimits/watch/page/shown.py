@@ -63,12 +63,17 @@ class Shown:
         of = {name: self.position(name) for name in self.names}
         return tuple(n for n, p in of.items() if p not in given and not isinstance(self.program[p], InitialMatrix))
 
+    def reaches(self, start: str, end: str) -> bool:
+        """Whether a later value is computed from another one."""
+        source, target = self.position(start), self.position(end)
+        return source != target and networkx.has_path(self.program.graph, source, target)
+
     def separates(self, start: str, end: str) -> bool:
         """Whether a later value depends on the input through another one alone."""
+        if not self.reaches(start, end):
+            return False
         graph = self.program.graph.copy()
         source, target = self.position(start), self.position(end)
-        if source == target or not networkx.has_path(graph, source, target):
-            return False
         graph.remove_node(source)
         return not networkx.ancestors(graph, target) & set(self.program.inputs)
 
