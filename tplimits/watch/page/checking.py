@@ -46,7 +46,9 @@ def _filled(page: Shown, view: View) -> View:
         return _matrix(page, view)
     if isinstance(view, Density):
         if page.width(view.value) is None:
-            raise EvaluationError(f"Density({view.value!r}): it has no neurons, and no law; show it as a Plane or Trace.")
+            raise EvaluationError(
+                f"Density({view.value!r}): it has no neurons, and no law; show it as a Plane or Trace."
+            )
         if view.axis is not None:
             _axis(page, view.value, view.axis)
     if isinstance(view, Levels):
@@ -68,7 +70,9 @@ def _refuse_levels(page: Shown, view: Levels) -> None:
     elif len(page.axes(view.end)) > 1 or page.width(view.end) is not None or not page.on_data(view.end):
         raise EvaluationError(f"Levels(end={view.end!r}): it is no list of numbers for each probe.")
     elif not page.reaches(view.start, view.end):
-        raise EvaluationError(f"Levels({view.start!r}, {view.end!r}): `{view.end}` is not computed from `{view.start}`.")
+        raise EvaluationError(
+            f"Levels({view.start!r}, {view.end!r}): `{view.end}` is not computed from `{view.start}`."
+        )
 
 
 def _axis(page: Shown, name: str, axis: str) -> str:
@@ -94,7 +98,9 @@ def _matrix(page: Shown, view: Matrix) -> Matrix:
     axes = [*(["probe"] if page.on_data(view.value) else []), *page.axes(view.value)]
     for axis in (view.rows, view.columns):
         if axis is not None and axis not in axes:
-            raise EvaluationError(f"the axes of `{view.value}` are {', '.join(axes) or 'none'}; a view asks for `{axis}`.")
+            raise EvaluationError(
+                f"the axes of `{view.value}` are {', '.join(axes) or 'none'}; a view asks for `{axis}`."
+            )
     if not axes:
         raise EvaluationError(f"Matrix({view.value!r}): it is one number; show it as a Trace.")
     columns = view.columns or [a for a in axes if a != view.rows][-1]

@@ -12,13 +12,13 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.tracing import exact
-from tplimits.program.loops.form import Loops
 from tplimits.program.loops.lowering import forward
 from tplimits.program.network.samples import dependent
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, bound_axis_symbol, width_symbol
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, Instruction, ScalarNonlin
 
 if TYPE_CHECKING:
+    from tplimits.program.loops.form import Loops
     from tplimits.program.nodes.program import Program
 
 #: what a page calls f and the softmax of f; a program's own value of that name goes before it
