@@ -60,7 +60,7 @@ _JUMPING = (*functions.JUMPS, BoxMean)
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
     growth = _Analysis(gaussians).growth(_with_single_abs(expr))
-    if growth.established and growth.power <= 2:
+    if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
     return growth
 

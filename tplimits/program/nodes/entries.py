@@ -146,12 +146,12 @@ class DataIndex(Expr):
 
 
 class Kron(_Leaf):
-    """1 where two indices agree, 0 elsewhere."""
+    """1 where two indices agree, 0 elsewhere, and where an index read from a table says that there is no entry."""
 
     @classmethod
     def eval(cls, i: Expr, j: Expr) -> Expr | None:
         if i == j:
-            return sympy.S.One
+            return None if i.has(Lookup) else sympy.S.One
         if i.is_Integer and j.is_Integer:
             return sympy.S.Zero
         if i.is_Integer or (not j.is_Integer and sympy.default_sort_key(i) > sympy.default_sort_key(j)):

@@ -175,6 +175,11 @@ class IndexTable:
         """Its largest entry."""
         return float(self.values.max())
 
+    @cached_property
+    def smallest(self) -> float:
+        """Its smallest entry."""
+        return float(self.values.min())
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IndexTable) or self.axes != other.axes or self.values.dtype != other.values.dtype:
             return False

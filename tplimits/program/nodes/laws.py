@@ -66,6 +66,14 @@ class Law:
         half = sympy.sqrt(3) * self.std
         return sympy.expand(self.mean - half), sympy.expand(self.mean + half)
 
+    @property
+    def bound(self) -> tuple[Expr, Expr] | None:
+        """The standard deviation of the normal law that is truncated, and where; None for other laws."""
+        if self.cut is None:
+            return None
+        std = self.std / _spread(self.cut)
+        return std, self.cut * std
+
     def described(self, write: Callable[[Expr], str] = str) -> str:
         """The law in words; `write` prints numbers.
 
@@ -76,9 +84,9 @@ class Law:
             return write(self.mean)
         if self.shape == "uniform":
             return "uniform in [{}, {}]".format(*map(write, self.ends))
-        if self.cut is not None:
-            std = self.std / _spread(self.cut)
-            return f"N({write(self.mean)}, {write(std**2)}) within ±{write(self.cut * std)}"
+        if self.bound is not None:
+            std, end = self.bound
+            return f"N({write(self.mean)}, {write(std**2)}) within ±{write(end)}"
         return f"N({write(self.mean)}, {write(self.std**2)})"
 
 
