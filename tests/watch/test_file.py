@@ -128,7 +128,7 @@ def test_members_are_arrays_once_each(saved, tmp_path):
     for extra in ("../../evil.npy", "/etc/evil.npy", "more.npy"):
         with pytest.raises(tp.EvaluationError, match="1 arrays that its header does not name"):
             tp.load_recording(packed(tmp_path / "run.npz", {**found, extra: npy(np.ones(3))}))
-    with pytest.raises(tp.EvaluationError, match="a member 'run.sh' that is no array"):
+    with pytest.raises(tp.EvaluationError, match=r"a member 'run\.sh' that is no array"):
         tp.load_recording(packed(tmp_path / "run.npz", {**found, "run.sh": b"true"}))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.npz"]
 

@@ -150,7 +150,7 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"batches": tp.batches(7)}, "there are 6 training inputs"),
         ({"batches": tp.batches(2), "error": lambda f: f}, "a batch needs a loss"),
         ({"start": {"W": 1.0}}, "`W` is no parameter of `shallow`"),
-        ({"start": {"U": np.ones((3, 5))}}, r"`U` is given with shape \(3, 5\); at this width it has \(3, 8\)"),
+        ({"start": {"U": np.ones((3, 5))}}, r"width 8, seed 0: `U` has shape \(3, 5\); it needs \(3, 8\)"),
         ({"start": 3}, "start=3"),
         ({"nothing": 1.0}, "has no constant, parameter or axis of this name"),
         ({"record": "nothing"}, "has nothing named"),

@@ -20,7 +20,6 @@ from tplimits.regimes.training.numbers import gates
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate
 from tplimits.regimes.training.numbers.request import request
-from tplimits.watch.making.drawing import scalars
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
@@ -43,7 +42,7 @@ class Kets:
             asked.signal,
             {**dict.fromkeys(asked.limit.optimizers, 0.0), **asked.recipe.rates},
             asked.steps,
-            scalars(asked, seed),
+            asked.scalars(width, seed),
             asked.ratios,
             asked.detail.particles,
             asked.detail.replicates,
@@ -78,7 +77,7 @@ class Kets:
 
     def on_probes(self) -> Array:
         """f on the probes."""
-        return self._f()[self.asked.count :]
+        return self._f()[self.asked.probe_rows]
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients, in the first replicate; the standard error of f."""
@@ -108,7 +107,7 @@ class Kets:
     def _value(self, execution: TrainingExecution, position: int) -> Array:
         array = execution.arrays[position][0]
         if execution.total.on_data[position]:
-            array = array[self.asked.count :]
+            array = array[self.asked.probe_rows]
         vector = self.asked.net[position].width is not None
         return numpy.array(array[..., : self.asked.samples] if vector else array)
 
