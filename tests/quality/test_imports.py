@@ -24,9 +24,10 @@ FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
 #: imports inside a function: where, and why
 LATE = {
     "tplimits/pictures/canvas.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
+    "tplimits/watch/page/film.py": "Pillow is an extra: ffmpeg makes films as well",
 }
 #: names under which third-party packages are imported, where they differ from the package's
-IMPORTED_AS = {"markupsafe": "jinja2"}
+IMPORTED_AS = {"markupsafe": "jinja2", "PIL": "pillow"}
 
 
 def stage(name: str) -> str:
