@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.exceptions import TyperException
 
 from tplimits.program.optimizers.adaptive import Adagrad, Adam, NAdam, RMSProp
 from tplimits.program.optimizers.joint import Adafactor
 from tplimits.program.optimizers.linear import SGD, SignSGD
+from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import ABCD, MUP, NTP, SP, UP, Parametrization
-
-if TYPE_CHECKING:
-    from tplimits.program.optimizers.recursion import Optimizer
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     kind.__name__.lower(): kind for kind in (SGD, SignSGD, Adam, NAdam, RMSProp, Adagrad, Adafactor)

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tplimits.check import check as check_limit
 from tplimits.commands import limits
 from tplimits.commands.assignments import assigned, wholes
+from tplimits.commands.options import (
+    AskedRegime,
+    Data,
+    Decay,
+    Infinite,
+    Method,
+    Optimizer,
+    Particles,
+    Rate,
+    Ratios,
+    Replicates,
+    Seed,
+    Sets,
+    Sizes,
+    Start,
+    Target,
+    Targets,
+    Times,
+    Train,
+)
 from tplimits.commands.output import drawable, picture, write
 from tplimits.terminal import show
-
-if TYPE_CHECKING:
-    from tplimits.commands.options import (
-        AskedRegime,
-        Data,
-        Decay,
-        Infinite,
-        Method,
-        Optimizer,
-        Particles,
-        Rate,
-        Ratios,
-        Replicates,
-        Seed,
-        Sets,
-        Sizes,
-        Start,
-        Target,
-        Targets,
-        Times,
-        Train,
-    )
 
 REJECTED = 1
 

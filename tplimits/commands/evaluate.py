@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tplimits.commands import limits
 from tplimits.commands.assignments import assigned
+from tplimits.commands.options import (
+    AskedRegime,
+    Data,
+    Decay,
+    Infinite,
+    Method,
+    Optimizer,
+    Particles,
+    Rate,
+    Ratios,
+    Replicates,
+    Seed,
+    Sets,
+    Sizes,
+    Start,
+    Target,
+    Targets,
+    Times,
+    Train,
+)
 from tplimits.commands.output import writable, write
+from tplimits.regimes.protocol import Numbered
 from tplimits.terminal import show, table, working
-
-if TYPE_CHECKING:
-    from tplimits.commands.options import (
-        AskedRegime,
-        Data,
-        Decay,
-        Infinite,
-        Method,
-        Optimizer,
-        Particles,
-        Rate,
-        Ratios,
-        Replicates,
-        Seed,
-        Sets,
-        Sizes,
-        Start,
-        Target,
-        Targets,
-        Times,
-        Train,
-    )
-    from tplimits.regimes.protocol import Numbered
 
 
 def evaluate(

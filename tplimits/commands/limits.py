@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.exceptions import TyperException
 
 from tplimits.commands.assignments import assigned, optimizer_named
 from tplimits.commands.loading import array, batch, complete, infinite_axes, load, targets_in
 from tplimits.derive import derive as derive_limit
+from tplimits.program.nodes.program import Program
 from tplimits.regimes.known import REGIMES
+from tplimits.regimes.protocol import Regime
 from tplimits.terminal import working
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
-    from tplimits.regimes.protocol import Regime
 
 #: the regimes by the names they have on the command line
 BY_WORD: Mapping[str, type[Regime]] = {kind.word: kind for kind, _ in REGIMES}
