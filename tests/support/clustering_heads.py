@@ -138,9 +138,7 @@ def backward(θ: Parameters, run: Pass, G: Array, m: float = 1.0, radius: float 
     }
 
 
-def loss_gradient(
-    θ: Parameters, x: Array, y: Array, m: float = 1.0, radius: float = 1.0
-) -> tuple[float, Parameters]:
+def loss_gradient(θ: Parameters, x: Array, y: Array, m: float = 1.0, radius: float = 1.0) -> tuple[float, Parameters]:
     """The cross-entropy and its gradients; those of neurons are divided by m."""
     run = forward(θ, x, m, radius)
     G = run.probabilities.copy()
@@ -275,5 +273,3 @@ def exact_head(h: int = 0) -> Parameters:
 def without(θ: Parameters, *names: str) -> Parameters:
     """The same with some parameters set to zero."""
     return {name: np.zeros_like(value) if name in names else value for name, value in θ.items()}
-
-

@@ -1,0 +1,4 @@
+from . import measures as measures
+from . import spikes as spikes
+from . import start as start
+from . import task as task
