@@ -18,7 +18,7 @@ from tplimits import zoo
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError
 from tplimits.program.files import fields
 from tplimits.program.files.serial import from_json
-from tplimits.program.network.loss import SquaredError, squared_error
+from tplimits.program.network.losses import SquaredError, squared_error
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.report.document import KERNELS

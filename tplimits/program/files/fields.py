@@ -106,6 +106,10 @@ class Fields:
         """A name: printable and short."""
         return name(self._take(key, str, "a name"), self._at(key))
 
+    def optional_text(self, key: str) -> str | None:
+        """A name, or nothing."""
+        return self.text(key) if key in self._left else None
+
     def one_of(self, key: str, choices: tuple[str, ...]) -> str:
         """One of some words."""
         found = self._take(key, str, "a word")

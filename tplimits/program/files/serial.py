@@ -109,7 +109,8 @@ class _Written(Walker[dict[str, Any]]):
         return {"over": s.over, "mean": words(s.law.mean), "std": words(s.law.std)}
 
     def initial_scalar(self, s: InitialScalar) -> dict[str, Any]:
-        return {"value": None if s.value is None else words(s.value)}
+        of = {} if s.of is None else {"of": s.of}
+        return {"value": None if s.value is None else words(s.value), **of}
 
     def matmul(self, s: MatMul) -> dict[str, Any]:
         indices = [words(i) for i in s.matrix_indices]
@@ -190,7 +191,7 @@ def _instruction(fields: Fields) -> Instruction:
     elif cls is InitialVector:
         given["law"] = Law(fields.body("mean"), fields.body("std"))
     elif cls is InitialScalar:
-        given["value"] = fields.optional_body("value")
+        given |= {"value": fields.optional_body("value"), "of": fields.optional_text("of")}
     elif cls is MatMul:
         given |= {"matrix": fields.count("matrix"), "transposed": fields.flag("transposed")}
         given["matrix_indices"] = fields.bodies("indices")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sympy import Expr
@@ -15,13 +15,27 @@ from tplimits.program.nodes.normalise import normalise
 
 @dataclass(frozen=True)
 class Kind:
-    """An annotation: what the argument is ("Matrix", "Vector", "Scalar") and the names in brackets."""
+    """An annotation: what the argument is ("Matrix", "Vector", "Scalar"), the names in brackets, and what follows.
+
+    `index_of` names the axis whose indices data are.
+    """
 
     what: str
     names: tuple[str, ...] = ()
+    index_of: str | None = None
 
     def __repr__(self) -> str:
-        return f"tp.{self.what}" + (f"[{', '.join(map(repr, self.names))}]" if self.names else "")
+        shown = f"tp.{self.what}" + (f"[{', '.join(map(repr, self.names))}]" if self.names else "")
+        return shown + (f".of({self.index_of!r})" if self.index_of else "")
+
+    @stated("tp.Input[…].of")
+    def of(self, axis: str) -> Kind:
+        """Data that are indices of an axis, such as tokens: `x: tp.Input["token"].of("vocab")`."""
+        if self.what != "Input":
+            fail(f"{self!r}.of(…)", 'only data are indices: tp.Input["token"].of("vocab")')
+        if not isinstance(axis, str) or not axis.isidentifier():
+            fail(f"{self!r}.of({axis!r})", 'an axis is a name in quotes: tp.Input["token"].of("vocab")')
+        return replace(self, index_of=axis)
 
 
 class _Annotation(type):
@@ -58,11 +72,16 @@ class Scalar(metaclass=_Annotation):
 
 
 class Input(metaclass=_Annotation):
-    """Data of a network: numbers over finite axes, given with every input.
+    """Data of a network: numbers over finite axes, given with every input; with `.of`, indices of an axis.
 
-    >>> Input["d", "token"]
-    tp.Input['d', 'token']
+    >>> Input["d", "token"], Input["token"].of("vocab")
+    (tp.Input['d', 'token'], tp.Input['token'].of('vocab'))
     """
+
+    @staticmethod
+    def of(axis: str) -> Kind:
+        """One index of an axis."""
+        return Kind("Input").of(axis)
 
 
 class State(metaclass=_Annotation):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import sympy
 from sympy import Expr, Integer
 
+from tplimits.program.language.indices import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.tracing import Trace, active, fail
@@ -65,7 +66,7 @@ class _Replay:
             self.made[position] = value
 
     def _number_or_vector(self, inner: Instruction, value: Any) -> Value:
-        if isinstance(value, MatrixValue):
+        if isinstance(value, (MatrixValue, IndexValue)):
             self._wrong(inner, "a vector" if inner.width else "a scalar", value)
         if not isinstance(value, Value):
             value = Value(self.trace, self.trace.constant(value), None, ())
@@ -199,7 +200,7 @@ class _Replay:
         if isinstance(s, InitialVector):
             return Origin("vector", (name, Law(self.expr(s.law.mean), self.expr(s.law.std))))
         if isinstance(s, InitialScalar):
-            return Origin("scalar", (name, None if s.value is None else self.expr(s.value)))
+            return Origin("scalar", (name, None if s.value is None else self.expr(s.value), s.of))
         if isinstance(s, Avg):
             assert s.operand is not None
             return Origin("avg", (self.entry(s.operand), self.width[s.over]))

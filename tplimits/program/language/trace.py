@@ -15,6 +15,7 @@ import sympy
 
 from tplimits.errors import ProgramError, TplimitsError
 from tplimits.program.language.annotations import Init, Kind, as_kind
+from tplimits.program.language.indices import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.names import LocalNames, members
 from tplimits.program.language.quantities import Quantity
@@ -114,7 +115,7 @@ def traced(
             arguments=tuple(where[v.uid] for v in arguments if not isinstance(v, Quantity)),
             returns_tuple=isinstance(result, (tuple, list)),
             state=_state(function, arguments, where),
-            inputs=tuple(where[v.uid] for v in arguments if isinstance(v, Value) and v.role == "input"),
+            inputs=tuple(where[v.uid] for v in arguments if _is_data(v)),
         )
     if refuse is not None:
         refuse(open_sizes)
@@ -126,6 +127,10 @@ def returned_values(result: Any) -> dict[str, Any]:
     if isinstance(result, (tuple, list)):
         return {f"return[{i}]": value for i, value in enumerate(result)}
     return {"return": result}
+
+
+def _is_data(argument: Any) -> bool:
+    return isinstance(argument, IndexValue) or (isinstance(argument, Value) and argument.role == "input")
 
 
 def _state(function: Callable[..., Any], arguments: tuple[Any, ...], where: dict[int, int]) -> int | None:
@@ -246,9 +251,14 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
     if kind.what == "Input":
         if default is not None:
             fail(f"a default for the input `{name}`", "data is given to .run and .evaluate")
-        return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None)), role="input")
+        value = Value(
+            trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None, kind.index_of)), role="input"
+        )
+        if kind.index_of is None:
+            return value
+        return IndexValue(trace, value.uid, axes, trace.indices(axes), trace.declare(kind.index_of))
     number = None if default is None else trace.constant(default)
-    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, number)))
+    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, number, None)))
 
 
 def _law(trace: Trace, default: Any) -> Law:
@@ -313,7 +323,7 @@ def _returned(trace: Trace, results: list[Any], function: Callable[..., Any]) ->
     if not results:
         raise ProgramError(f"{place} returns nothing; return a vector or a scalar of the program.")
     for i, value in enumerate(results):
-        if isinstance(value, MatrixValue):
+        if isinstance(value, (MatrixValue, IndexValue)):
             raise ProgramError(f"{place} returns {value.describe()}; return a vector or a scalar.")
         if not isinstance(value, Value):
             if isinstance(value, (numbers.Real, sympy.Expr, Quantity)) and not isinstance(value, bool):

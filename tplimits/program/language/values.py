@@ -12,6 +12,7 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.axes import axis_names, index_swap, need_axis, renamed_axes, selected
+from tplimits.program.language.indices import IndexValue, looked_up
 from tplimits.program.language.names import is_notation
 from tplimits.program.language.refusals import Refusals, replacement
 from tplimits.program.language.signatures import stated
@@ -155,10 +156,17 @@ class Value(Refusals):
         return self.derived(self.entry().xreplace(index_swap(renaming)), axes=axes)
 
     @stated(".sel")
-    def sel(self, **selection: int) -> Value:
-        """One index of a finite axis: `.sel(token=0)`."""
-        chosen = selected(self.here().trace, self.axes, selection, self.describe())
-        return self.derived(self.entry().xreplace(chosen), axes=tuple(a for a in self.axes if a not in selection))
+    def sel(self, **selection: int | IndexValue) -> Value:
+        """One index of a finite axis, `.sel(token=0)`, or those that data give: `.sel(vocab=x)`."""
+        data = {a: i for a, i in selection.items() if isinstance(i, IndexValue)}
+        numbers = {a: i for a, i in selection.items() if a not in data}
+        chosen = selected(self.here().trace, self.axes, numbers, self.describe())
+        if data and self.neurons and not (isinstance(self.expr, Entry) and all(map(_runs, self.expr.indices))):
+            fail(f"sel() by data on {self.describe()}", "look up along the finite axis first, then index by the neuron")
+        chosen |= looked_up(self.trace, self.axes, data, self.describe())
+        left = (a for a in self.axes if a not in selection)
+        axes = (*left, *(a for x in data.values() for a in x.axes))
+        return self.derived(self.entry().xreplace(chosen), axes=axes)
 
     @stated(".take")
     def take(self, *, axes: str | tuple[str, ...], **choice: Any) -> Value:
@@ -275,6 +283,11 @@ _ARITHMETIC: dict[str, tuple[Callable[[Expr, Expr], Expr], bool]] = {
     "divide": (lambda a, b: a / b, False),
     "power": (lambda a, b: a**b, False),
 }
+
+
+def _runs(index: Expr) -> bool:
+    """Whether an index is a running one or a number, not one that is read somewhere."""
+    return isinstance(index, (Symbol, Integer))
 
 
 def _waits(value: Any) -> bool:

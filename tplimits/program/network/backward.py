@@ -28,7 +28,16 @@ from tplimits.program.language.placing import Place, gathered, placed
 from tplimits.program.network.differentiate import partials
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.network import parameters
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, Lookup, axis_symbol, slot_symbol, width_symbol
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    OWN,
+    DataIndex,
+    Entry,
+    Lookup,
+    axis_symbol,
+    slot_symbol,
+    width_symbol,
+)
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -171,7 +180,7 @@ class _Pass:
     def _entry(self, expr: Expr, axes: tuple[str, ...], over: str | None, line: Line, hint: str) -> Entry:
         """An expression as an entry of a vector over a width, or of a scalar, that others may index."""
         fits = isinstance(expr, Entry) and (expr.neuron == NO_NEURON) == (over is None)
-        if fits and not any(isinstance(i, Lookup) for i in expr.indices):
+        if fits and not any(isinstance(i, (Lookup, DataIndex)) for i in expr.indices):
             return expr
         return self.growing.body(expr, axes, over, line, hint)
 
@@ -240,7 +249,8 @@ class _Pass:
         hint = f"{self._name(entry.source, Place((), tuple(map(axis_symbol, source.axes))))}←{s.name}"
         if isinstance(s, OuterNonlin):
             expr = self._averaged(s, entry, expr, there.axes, hint)
-        if there.looks_up and not isinstance(source, _DATA):
+        # a use says where a parameter was read, the same for all inputs: what data choose is sent back before
+        if there.by_data or (there.looks_up and not isinstance(source, _DATA)):
             expr = self._entry(expr, there.axes, source.width, s.line, hint)
             inverted = gathered(self.growing, expr, there, source)
             if inverted is None:

@@ -96,7 +96,7 @@ def rows_of_use(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, 
 
 def _grid(total: TotalProgram, run: Execution, sizes: Mapping[str, int], samples: bool = False) -> Grid:
     inputs = {total.axis: run.size(total.axis)} if samples else {}
-    return Grid({**inputs, **sizes}, [t.values for t in run.program.tables])
+    return run.grid({**inputs, **sizes})
 
 
 def on_grid(total: TotalProgram, run: Execution, entry: Entry, sizes: Mapping[str, int]) -> Array:

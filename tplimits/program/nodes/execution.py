@@ -16,9 +16,18 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.bind import constant_value, resolved
-from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, constant_symbol, size_symbol, width_symbol
+from tplimits.program.nodes.entries import (
+    OWN,
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    Kron,
+    constant_symbol,
+    size_symbol,
+    width_symbol,
+)
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean, with_differences
-from tplimits.program.nodes.given import real_array, seed_number, whole_number, width_ratios
+from tplimits.program.nodes.given import index_array, real_array, seed_number, whole_number, width_ratios
 from tplimits.program.nodes.grid import Grid
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -29,6 +38,8 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.scatter import Scatter, scatter, scattered
+from tplimits.program.parts import found
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -55,10 +66,12 @@ class Execution(Walker[Array]):
         self.arrays: list[Array] = []
         self.leaves: dict[Expr, Any] = {width_symbol(w): float(size) for w, size in self.width.items()}
         self.given: dict[str, Array] = {}
+        self.data: dict[int, NDArray[numpy.int64]] = {}
         self._sizes: dict[str, int] = {}
         given = dict(given or {})
         constants = {name: given.pop(name, default) for name, default in program.constants.items()}
         self._read_arrays(given)
+        self._read_indices()
         self._read_constants(constants)
 
     def _read_arrays(self, given: Mapping[str, Any]) -> None:
@@ -85,6 +98,12 @@ class Execution(Walker[Array]):
                     raise EvaluationError(
                         f"`{name}` has {size} entries along `{axis}`, but that axis has {self._sizes[root]} elsewhere."
                     )
+
+    def _read_indices(self) -> None:
+        """Those of the data that are indices, as whole numbers within their axes."""
+        for position, s in enumerate(self.program):
+            if isinstance(s, InitialScalar) and s.of is not None and s.name in self.given:
+                self.data[position] = index_array(s.name, self.given[s.name], s.of, self.size(s.of))
 
     def _read_size(self, axis: str, value: Any) -> None:
         """Take the size of an axis that the program leaves open."""
@@ -194,8 +213,11 @@ class Execution(Walker[Array]):
 
     def _grid(self, axes: Iterable[str], bound: Mapping[str, str] | None = None) -> Grid:
         """The grid of an instruction; `bound` maps the names of summed indices to their axes."""
-        sizes = {a: self.size(a) for a in axes} | {b: self.size(a) for b, a in (bound or {}).items()}
-        return Grid(sizes, [t.values for t in self.program.tables])
+        return self.grid({a: self.size(a) for a in axes} | {b: self.size(a) for b, a in (bound or {}).items()})
+
+    def grid(self, sizes: Mapping[str, int]) -> Grid:
+        """A grid of these sizes, on which look-ups and data can be read."""
+        return Grid(sizes, [t.values for t in self.program.tables], self.data)
 
     def _vector(self, s: MatMul | Avg) -> Array:
         """The operand with dimensions (draw, *axes, width), expanded to the instruction's axes."""
@@ -252,8 +274,15 @@ class Execution(Walker[Array]):
         known = dict(self.leaves)
         for leaf in body.atoms(Entry, ArrayEntry):
             known[leaf] = self._leaf(leaf, grid, list(neurons), draws, own)
+        sums = body.atoms(AxisSum)
+        scatters = {s: found for s in sums if (found := scatter(s)) is not None}
+        for kron in _compared(body, scatters):
+            known[kron] = _on_grid(grid.same(*kron.indices), grid, len(neurons))
         # inner sums hold fewer sums than outer ones, so they are known when an outer one needs them
-        for total in sorted(body.atoms(AxisSum), key=lambda s: len(s.atoms(AxisSum))):
+        for total in sorted(sums, key=lambda s: len(s.atoms(AxisSum))):
+            if total in scatters:
+                known[total] = self._scattered(total, scatters[total], known, grid, len(neurons))
+                continue
             summand = numpy.asarray(evaluate(total.summand, known))
             known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
         value = numpy.asarray(evaluate(body, known), dtype=numpy.float64)
@@ -264,6 +293,14 @@ class Execution(Walker[Array]):
         if lengths:
             lengths[0] = len(range(*own.indices(lengths[0])))
         return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
+
+    def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:
+        """A sum whose summands data put at their places, with dimensions (draw, *grid, *neurons)."""
+        values = numpy.asarray(evaluate(s.summand, known), dtype=numpy.float64)
+        values = values.reshape((1,) * (1 + len(grid.sizes) + neurons - values.ndim) + values.shape)
+        places = _on_grid(grid.positions(s.index), grid, neurons)
+        summed, onto = grid.dimension(total.bound.name), grid.dimension(s.onto.name)
+        return scattered(values, places, summed, onto, grid.sizes[s.onto.name])
 
     def _leaf(self, leaf: Entry | ArrayEntry, grid: Grid, neurons: list[Expr], draws: slice, own: slice) -> Array:
         """What one leaf of a body reads, with dimensions (draw, *grid, *neurons)."""
@@ -283,6 +320,18 @@ def _summed_axes(body: Expr) -> dict[str, str]:
     """The bound indices of a body, by name, and the axes they run over."""
     sums = sorted(body.atoms(AxisSum), key=lambda s: s.bound.name)
     return {s.bound.name: s.axis for s in sums}
+
+
+def _compared(body: Expr, scatters: Iterable[Expr]) -> frozenset[Kron]:
+    """The comparisons of indices in a body that are more than the places of scatters."""
+    left = body.xreplace({total: scatter.summand for total, scatter in dict(scatters).items()})
+    return found(left, Kron)
+
+
+def _on_grid(values: Any, grid: Grid, neurons: int) -> Any:
+    """Values that broadcast over the axes of a grid, with dimensions (draw, *grid, *neurons)."""
+    shape = numpy.shape(values)
+    return numpy.reshape(values, (1,) * (1 + len(grid.sizes) - len(shape)) + shape + (1,) * neurons)
 
 
 def _summed(summand: Array, dimension: int, size: int) -> Array:

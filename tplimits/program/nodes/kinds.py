@@ -15,7 +15,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.entries import Entry, sources
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,13 @@ class InitialVector(Instruction):
 
 @dataclass(frozen=True)
 class InitialScalar(Instruction):
-    """A number given from outside; `value` is its default."""
+    """A number given from outside; `value` is its default.
+
+    Data with `of` are indices of that axis, and are read as indices alone.
+    """
 
     value: Expr | None = None
+    of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class MatMul(Instruction):
     @property
     def operands(self) -> tuple[int, ...]:
         assert self.operand is not None
-        return tuple(sorted({self.matrix, self.operand.source}))
+        return tuple(sorted({self.matrix, *sources(self.operand)}))
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class OuterNonlin(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        return tuple(sorted({e.source for e in self.body.atoms(Entry)}))
+        return tuple(sorted(sources(self.body)))
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ class Avg(Instruction):
     @property
     def operands(self) -> tuple[int, ...]:
         assert self.operand is not None
-        return (self.operand.source,)
+        return tuple(sorted(sources(self.operand)))
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,7 @@ class ScalarNonlin(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        return tuple(sorted({e.source for e in self.body.atoms(Entry)}))
+        return tuple(sorted(sources(self.body)))
 
 
 @dataclass(frozen=True, eq=False)

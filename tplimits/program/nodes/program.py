@@ -122,6 +122,8 @@ class Program:
         seen: dict[str, None] = {}
         for instruction in self.instructions:
             seen.update(dict.fromkeys(instruction.axes))
+            if isinstance(instruction, InitialScalar) and instruction.of is not None:
+                seen.setdefault(instruction.of)
         for known in (*self.size_of, *self.size_of.values(), *self.sizes):
             seen.setdefault(known)
         return tuple(seen)

@@ -126,6 +126,11 @@ def _value_legal(program: Program, position: int, s: Instruction) -> bool:
     return number_legal(program, s.value)
 
 
+def _index_legal(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialScalar)
+    return s.of is None or (position in program.inputs and s.of in program.known.axes)
+
+
 _BODY: tuple[tuple[Predicate, str], ...] = (
     (_body_real, "its constants are finite real numbers"),
     (_heads_known, "its functions are those of tplimits.program.nodes.functions.HEADS"),
@@ -140,6 +145,7 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialVector, _widths_known, "it lives on a width of the program"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _value_legal, "its value is a finite real number"),
+    (InitialScalar, _index_legal, "indices are data of a network, and those of one of its axes"),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),

@@ -11,7 +11,7 @@ import functools
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup, axis_symbol, size_symbol
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Kron, Lookup, axis_symbol, size_symbol
 
 #: marks the running indices, axes and sizes of input 2
 SECOND = "‴"
@@ -77,28 +77,6 @@ class TableEntry(_Leaf):
     @property
     def indices(self) -> tuple[Expr, ...]:
         return self.args[3:]
-
-
-class Kron(_Leaf):
-    """1 where two indices agree, 0 elsewhere: members of a family of parameters are independent."""
-
-    @classmethod
-    def eval(cls, i: Expr, j: Expr) -> Expr | None:
-        if i == j:
-            return sympy.S.One
-        if i.is_Integer and j.is_Integer:
-            return sympy.S.Zero
-        if i.is_Integer or (not j.is_Integer and sympy.default_sort_key(i) > sympy.default_sort_key(j)):
-            return cls(j, i)
-        return None
-
-    def __new__(cls, i: Expr, j: Expr) -> Expr:
-        found = cls.eval(i, j)
-        return found if found is not None else super().__new__(cls, i, j)
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args
 
 
 class Moment(_Leaf):

@@ -25,7 +25,16 @@ from tplimits.program.network.data import with_sizes
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.pinned import pinned
 from tplimits.program.network.samples import at_sample
-from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, Entry, axis_symbol, slot_symbol, width_symbol
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    OWN,
+    ArrayEntry,
+    Entry,
+    axis_symbol,
+    relocated,
+    slot_symbol,
+    width_symbol,
+)
 from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -309,4 +318,4 @@ def _right(right: Expr | None) -> Expr:
 
 def _moved(expr: Any, at: Mapping[int, int]) -> Any:
     """An expression with its entries read from new positions."""
-    return expr.xreplace({e: Entry(Integer(at[e.source]), *e.args[1:]) for e in expr.atoms(Entry)})
+    return relocated(expr, at.__getitem__)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.loss import SquaredError, error_signal
+from tplimits.program.network.loss import error_signal
+from tplimits.program.network.losses import Loss
 
 if TYPE_CHECKING:
     from tplimits.numbers.columns import State
@@ -149,14 +150,14 @@ def fingerprint(
 ) -> str:
     """What a run was asked for, as a short text; `shape` is that of the outputs at one time.
 
-    Error signals of `squared_error` are seen with all targets.  Of other functions their values are seen, to nine
+    Losses by name are seen with all targets and weights.  Of other functions their values are seen, to nine
     digits, at a few fixed outputs, at the first step and at the last; what they do elsewhere is not.
     """
     digest = hashlib.sha256()
     for part in parts:
         digest.update(repr(part).encode())
-    if isinstance(error, SquaredError):
-        digest.update(repr((error.targets.tolist(), error.train.tolist())).encode())
+    if isinstance(error, Loss):
+        digest.update(repr(error.facts).encode())
     else:
         digest.update(repr(_at_probes(error, shape, steps)).encode())
     for name, array in sorted(arrays.items()):
