@@ -61,10 +61,10 @@ from tplimits.program.language.operations import tanh as tanh
 from tplimits.program.language.operations import where as where
 from tplimits.program.language.operations import width as width
 from tplimits.program.language.trace import program as program
-from tplimits.program.network.block import block as block
-from tplimits.program.network.block import stack as stack
 from tplimits.program.network.batches import Batches as Batches
 from tplimits.program.network.batches import batches as batches
+from tplimits.program.network.block import block as block
+from tplimits.program.network.block import stack as stack
 from tplimits.program.network.losses import cross_entropy as cross_entropy
 from tplimits.program.network.losses import squared_error as squared_error
 from tplimits.program.network.network import network as network

@@ -1,11 +1,8 @@
 """Discrete inputs: gathers at finite width, and their gradients as scatters, against NumPy by hand."""
 
 import numpy as np
-import pytest
 
 import tplimits as tp
-from tplimits.program.network.backward import backpropagation
-from tplimits.program.network.total import TotalProgram
 from tplimits.regimes.training.finite.networks import train
 
 

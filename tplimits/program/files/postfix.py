@@ -2,8 +2,8 @@
 
 A word is a number (`-3`, `7/4`), a named number (`pi`), a leaf (`constant γ`, `width n`, `size token`,
 `index token`, `normal g′1`), a reader of earlier instructions and arrays with its number of indices
-(`entry 4 own 1`, `array 0 2`, `lookup 0 1`, `data 2 1`), a comparison of two indices (`same`), a binder (`sum token token′1`, `mean g′1`) or a head
-of `functions.HEADS` (`add 3`, `tanh`).
+(`entry 4 own 1`, `array 0 2`, `lookup 0 1`, `data 2 1`), a comparison of two indices (`same`), a binder
+(`sum token token′1`, `mean g′1`) or a head of `functions.HEADS` (`add 3`, `tanh`).
 
 Reading evaluates nothing, neither text nor SymPy expressions: a body comes back exactly as it was
 written.  Whoever uses it later lets SymPy simplify it, so what could make SymPy compute for long is

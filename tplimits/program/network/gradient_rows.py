@@ -21,12 +21,12 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.samples import at_sample
 from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol
-from tplimits.program.nodes.grid import Grid
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
     from tplimits.program.network.total import TotalProgram
     from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.grid import Grid
 
 Array = NDArray[numpy.float64]
 Integers = NDArray[numpy.int64]

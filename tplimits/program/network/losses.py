@@ -269,7 +269,7 @@ def cross_entropy(labels: Any, train: Any = None, smoothing: Any = 0, weights: A
     try:
         found = numpy.array(labels, dtype=numpy.float64)
     except (TypeError, ValueError):
-        raise EvaluationError(f"cross_entropy(labels): it takes whole numbers, one for each input.") from None
+        raise EvaluationError("cross_entropy(labels): it takes whole numbers, one for each input.") from None
     if found.ndim == 0 or not found.size:
         raise EvaluationError("cross_entropy(labels): give one label for each input.")
     mask = _mask("cross_entropy", train, len(found))

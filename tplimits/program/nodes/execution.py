@@ -43,6 +43,8 @@ from tplimits.program.parts import found
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tplimits.program.nodes.program import Program
 
 #: entries of one intermediate array of an OuterNonlin of order 2 or more

@@ -56,10 +56,12 @@ def scattered(values: Array, places: NDArray[numpy.int64], summed: int, onto: in
     """
     places = places.reshape((1,) * (values.ndim - places.ndim) + places.shape)
     shape = list(numpy.broadcast_shapes(values.shape, places.shape))
-    values, places = (numpy.moveaxis(numpy.broadcast_to(a, shape), summed, 0) for a in (values, places))
+    terms = numpy.moveaxis(numpy.broadcast_to(values, shape), summed, 0)
+    along = numpy.moveaxis(numpy.broadcast_to(places, shape), summed, 0)
     shape[summed], shape[onto] = 1, size
     found = numpy.zeros(shape)
-    for one, at in zip(values, places, strict=True):  # one index of the sum never meets a place twice
-        one, at = numpy.expand_dims(one, summed), numpy.expand_dims(at, summed)
-        numpy.put_along_axis(found, at, numpy.take_along_axis(found, at, onto) + one, onto)
+    for term, place in zip(terms, along, strict=True):  # one index of the sum never meets a place twice
+        at = numpy.expand_dims(place, summed)
+        more = numpy.take_along_axis(found, at, onto) + numpy.expand_dims(term, summed)
+        numpy.put_along_axis(found, at, more, onto)
     return found
