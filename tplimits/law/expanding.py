@@ -17,7 +17,10 @@ _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
 #: a random factor with more nodes than this gets a name
 _LONG = 160
 #: heads that no row of the table of closed forms takes
-OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
+OPEN_HEADS = (
+    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, functions.truncated),
+    *(sympy.log, sympy.atan, sympy.asinh),
+)
 
 #: heads that are straight between kinks: one inside another is still a product of steps and polynomials
 PIECEWISE_LINEAR = (

@@ -11,12 +11,12 @@ from tplimits.program.nodes.kinds import (
     InitialMatrix,
     InitialScalar,
     InitialVector,
-    Law,
     Line,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import Law
 
 x, y = Entry(Integer(4), OWN), Entry(Integer(2), slot_symbol(1))
 

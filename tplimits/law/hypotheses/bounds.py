@@ -69,6 +69,8 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if type(expr) in _RANGES:
         low, high = _RANGES[type(expr)]
         return S(low), S(high)
+    if isinstance(expr, functions.truncated):
+        return -expr.args[1], expr.args[1]
     if isinstance(expr, functions.maximum):
         left, right = bounds(expr.args[0]), bounds(expr.args[1])
         return max(left[0], right[0]), max(left[1], right[1])

@@ -40,6 +40,7 @@ _BOUNDED_HEADS = (
     sympy.sign,
     functions.step,
     functions.sigmoid,
+    functions.truncated,
 )
 _LINEAR_HEADS = (
     sympy.Abs,

@@ -33,13 +33,16 @@ if TYPE_CHECKING:
 #: a Gram determinant above this is certainly not zero
 _REGULAR = 1e-9
 #: c|x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it
-_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh)
+_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, functions.truncated)
 #: |f(x)| ≤ C |x|
 _VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
 #: positive everywhere
 _POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
 #: real analytic, as sums, products and powers of such are
-_ANALYTIC = (*_POSITIVE, *(sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sin, sympy.cos))
+_ANALYTIC = (
+    *_POSITIVE,
+    *(sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sin, sympy.cos, functions.truncated),
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Initial vectors and scalars: |x⁰⟩ ~ N(0, I) (Yang & Littwin, Def. 2.6.5, Init).
 
-|x⟩ = mean + std · g,   g ~ N(0, 1), a fresh variable for every index of the axes
+|x⟩ = mean + std · ζ(g),   g ~ N(0, 1), a fresh variable for every index of the axes; ζ(g) = g unless entries have
+another law (`tplimits.program.nodes.laws`)
 """
 
 from __future__ import annotations
@@ -28,10 +29,9 @@ def initial_vector(state: Derivation, key: Key, vector: InitialVector) -> None:
             state.nonnegative.add(key)
     else:
         symbol = state.gaussians.add(name, InitialSource(*key))
-        ket = Ket(name, vector.law.mean + vector.law.std * symbol, width=vector.over)
+        ket = Ket(name, vector.law.image(symbol), width=vector.over)
     state.kets[key] = ket
-    mean, std = vector.law.mean, vector.law.std
-    law = f"N({mean}, {std**2})" if std != 0 else f"the constant {mean}"
+    law = vector.law.described() if vector.law.std != 0 else f"the constant {vector.law.mean}"
     state.steps.append(Step("initial vector", (), lambda: f"|{name}⟩ ~ {law}", REFERENCE))
 
 

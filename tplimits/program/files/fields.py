@@ -106,6 +106,10 @@ class Fields:
         """A name: printable and short."""
         return name(self._take(key, str, "a name"), self._at(key))
 
+    def has(self, key: str) -> bool:
+        """Whether a field is given."""
+        return key in self._left
+
     def optional_text(self, key: str) -> str | None:
         """A name, or nothing."""
         return self.text(key) if key in self._left else None

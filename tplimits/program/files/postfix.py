@@ -127,7 +127,7 @@ def _words(node: Expr, neurons: dict[Symbol, str]) -> Iterator[str]:
     elif isinstance(node, (Entry, ArrayEntry, Lookup, DataIndex)):
         for index in node.indices:
             yield from _words(index, neurons)
-        kind = {Entry: "entry", **{leaf: word for word, leaf in _READERS.items()}}[type(node)]
+        kind = next((word for word, leaf in _READERS.items() if isinstance(node, leaf)), "entry")
         neuron = f" {neurons.get(node.neuron, shown(node.neuron.name))}" if isinstance(node, Entry) else ""
         yield f"{kind} {node.args[0]}{neuron} {len(node.indices)}"
     elif isinstance(node, AxisSum):

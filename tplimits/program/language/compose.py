@@ -30,7 +30,6 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     Instruction,
-    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -198,9 +197,11 @@ class _Replay:
         if isinstance(s, InitialMatrix):
             return Origin("matrix", (name, self.width[s.rows], self.width[s.columns]))
         if isinstance(s, InitialVector):
-            return Origin("vector", (name, Law(self.expr(s.law.mean), self.expr(s.law.std))))
+            return Origin("vector", (name, s.law.changed(self.expr)))
         if isinstance(s, InitialScalar):
-            return Origin("scalar", (name, None if s.value is None else self.expr(s.value), s.of))
+            return Origin(
+                "scalar", (name, None if s.value is None else self.expr(s.value), s.of, s.law.changed(self.expr))
+            )
         if isinstance(s, Avg):
             assert s.operand is not None
             return Origin("avg", (self.entry(s.operand), self.width[s.over]))

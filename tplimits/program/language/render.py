@@ -10,6 +10,7 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -116,10 +117,8 @@ def number_text(number: Expr) -> str:
 
 
 def _law(vector: InitialVector) -> str:
-    mean, std = vector.law.mean, vector.law.std
-    if std == 0:
-        return f"every entry {number_text(mean)}"
-    return f"entries N({number_text(mean)}, {number_text(std**2)})"
+    start = "every entry" if vector.law.std == 0 else "entries"
+    return f"{start} {vector.law.described(number_text)}"
 
 
 class _RightHandSide(Walker[tuple[str, str]]):
@@ -137,6 +136,8 @@ class _RightHandSide(Walker[tuple[str, str]]):
     def initial_scalar(self, s: InitialScalar) -> tuple[str, str]:
         if s.of is not None:
             return f"given, indices of {s.of}", "scalar"
+        if s.law != NORMAL:
+            return f"drawn, {s.law.described(number_text)}", "scalar"
         return "given" if s.value is None else number_text(s.value), "scalar"
 
     def matmul(self, s: MatMul) -> tuple[str, str]:

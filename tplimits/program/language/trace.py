@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any
 
 import sympy
+from sympy import Expr
 
 from tplimits.errors import ProgramError, TplimitsError
 from tplimits.program.language.annotations import Init, Kind, as_kind
@@ -24,7 +25,8 @@ from tplimits.program.language.values import Origin, Value
 from tplimits.program.nodes.bind import bind
 from tplimits.program.nodes.entries import constant_symbol
 from tplimits.program.nodes.fuse import instructions_of
-from tplimits.program.nodes.kinds import Law, Line
+from tplimits.program.nodes.kinds import Line
+from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.program import Program
 
 #: what Python or SymPy says when a value or a symbol is taken for a number: (its words, what was found, the repair)
@@ -243,7 +245,7 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
     if kind.what == "Vector":
         if len(widths) > 1:
             fail(f"the vector `{name}` over two widths {widths}", "a vector lives on one width")
-        origin = Origin("vector", (name, _law(trace, default)))
+        origin = Origin("vector", (name, _law(trace, name, kind, default)))
         return Value(trace, sympy.S.Zero, widths[0] if widths else "n", axes, origin=origin)
     if widths:
         what, one = ("data", "data") if kind.what == "Input" else ("scalar", "a scalar")
@@ -252,16 +254,30 @@ def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
         if default is not None:
             fail(f"a default for the input `{name}`", "data is given to .run and .evaluate")
         value = Value(
-            trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None, kind.index_of)), role="input"
+            trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None, kind.index_of, NORMAL)), role="input"
         )
         if kind.index_of is None:
             return value
         return IndexValue(trace, value.uid, axes, trace.indices(axes), trace.declare(kind.index_of))
-    number = None if default is None else trace.constant(default)
-    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, number, None)))
+    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, *_number(trace, name, kind, default))))
 
 
-def _law(trace: Trace, default: Any) -> Law:
+def _number(trace: Trace, name: str, kind: Kind, default: Any) -> tuple[Expr | None, None, Law]:
+    """The value of a scalar and its law; it has one of them at most, and no axis that it is an index of."""
+    if kind.law is not None and default is not None:
+        fail(f"a default and a law for the scalar `{name}`", "leave one of them out")
+    given = default.law if isinstance(default, Init) else kind.law
+    if given is None:
+        return None if default is None else trace.constant(default), None, NORMAL
+    law = given.changed(trace.constant)
+    return (law.mean, None, NORMAL) if law.std == 0 else (None, None, law)
+
+
+def _law(trace: Trace, name: str, kind: Kind, default: Any) -> Law:
+    if kind.law is not None:
+        if default is not None:
+            fail(f"a default and a law for the vector `{name}`", "leave one of them out")
+        return kind.law.changed(trace.constant)
     if default is None:
         return Law()
     if isinstance(default, Init):

@@ -38,6 +38,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scatter import Scatter, scatter, scattered
 from tplimits.program.parts import found
 from tplimits.program.walk import Walker
@@ -196,8 +197,8 @@ class Execution(Walker[Array]):
             return numpy.broadcast_to(array, (self.draws, *shape))
         if isinstance(s, InitialScalar):
             data = [self.program[p].name for p in self.program.inputs]
-            if s.value is None and data and s.name not in data:
-                return self.rng.standard_normal((self.draws, *shape))  # a scalar parameter
+            if s.value is None and (s.law != NORMAL or (data and s.name not in data)):
+                return self._drawn(s, shape)  # a scalar parameter
             if s.value is None:
                 what = "input" if data else "scalar"
                 raise EvaluationError(f"the {what} `{s.name}` has no value: give {s.name}=….")
@@ -206,10 +207,13 @@ class Execution(Walker[Array]):
             array = self.rng.standard_normal((self.draws, *shape))
             array *= 1 / math.sqrt(shape[-1])
             return array
-        mean, std = (float(evaluate(v, self.leaves)) for v in (s.law.mean, s.law.std))
-        if std == 0:
-            return numpy.full((self.draws, *shape), mean)
-        return mean + std * self.rng.standard_normal((self.draws, *shape))
+        return self._drawn(s, shape)
+
+    def _drawn(self, s: InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
+        """Entries by their law."""
+        full = (self.draws, *shape)
+        drawn = s.law.drawn(lambda: self.rng.standard_normal(full), self.leaves)
+        return numpy.full(full, drawn) if numpy.ndim(drawn) == 0 else drawn
 
     # -- instructions -------------------------------------------------------------------------
 

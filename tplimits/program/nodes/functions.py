@@ -31,6 +31,7 @@ __all__ = [
     "sigmoid",
     "softplus",
     "step",
+    "truncated",
     "where",
 ]
 
@@ -267,6 +268,25 @@ class gelu(_Real):
     def definition(self) -> Expr:
         x = self.args[0]
         return x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2
+
+
+class truncated(_Real):
+    """√2 erfinv(erf(c/√2) erf(x/√2)): of a standard normal x, a standard normal variable within ±c."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, x: Expr, c: Expr) -> Expr | None:
+        return S.Zero if x.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        if argindex != 1:
+            raise sympy.ArgumentIndexError(self, argindex)
+        x, c = self.args
+        return sympy.erf(c / sympy.sqrt(2)) * sympy.exp((self**2 - x**2) / 2)
+
+    def definition(self) -> Expr:
+        return self
 
 
 _SYMPY = (

@@ -140,8 +140,8 @@ class _Builder:
             name, law = data
             return InitialVector(name, axes, over=value.width or "n", law=law)
         if kind == "scalar":
-            name, number, of = data
-            return InitialScalar(name, axes, value=number, of=of)
+            name, number, of, law = data
+            return InitialScalar(name, axes, value=number, of=of, law=law)
         if kind == "matmul":
             matrix, transposed, indices, operand = data
             return MatMul(

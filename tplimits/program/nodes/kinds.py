@@ -16,6 +16,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import Entry, sources
+from tplimits.program.nodes.laws import NORMAL, Law
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,6 @@ class Line:
             return "no source line"
         where = f"{self.file}, line {self.number}" if self.file else f"line {self.number}"
         return f"{where}: `{self.text}`" if self.text else where
-
-
-@dataclass(frozen=True)
-class Law:
-    """The law of the entries of an initial vector: N(mean, std²); std = 0 is a constant."""
-
-    mean: Expr = sympy.S.Zero
-    std: Expr = sympy.S.One
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ class InitialVector(Instruction):
     """A vector with iid entries of the given law, one per index of the axes."""
 
     over: str = "n"
-    law: Law = Law()
+    law: Law = NORMAL
 
     @property
     def width(self) -> str:
@@ -86,13 +79,14 @@ class InitialVector(Instruction):
 
 @dataclass(frozen=True)
 class InitialScalar(Instruction):
-    """A number given from outside; `value` is its default.
+    """A number given from outside; `value` is its default, `law` that of its draws where nothing is given.
 
     Data with `of` are indices of that axis, and are read as indices alone.
     """
 
     value: Expr | None = None
     of: str | None = None
+    law: Law = NORMAL
 
 
 @dataclass(frozen=True)

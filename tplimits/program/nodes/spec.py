@@ -34,11 +34,11 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     Instruction,
-    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL, SHAPES, Law
 from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
@@ -118,16 +118,27 @@ def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialVector)
-    return number_legal(program, s.law.mean) and number_legal(program, s.law.std) and not s.law.std.is_negative
+    return _law_known(program, s.law)
+
+
+def _law_known(program: Program, law: Law) -> bool:
+    """Whether a law has a shape and finite numbers; a width or a constant may stand in them."""
+    truncated = law.shape == "truncated"
+    numbers = all(number_legal(program, v) for v in (law.mean, law.std, law.cut))
+    cut = law.cut is None or not (law.cut.is_negative or law.cut.is_zero)
+    return law.shape in SHAPES and truncated == (law.cut is not None) and numbers and cut and not law.std.is_negative
 
 
 def _value_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
-    return number_legal(program, s.value)
+    drawn = s.law != NORMAL
+    return number_legal(program, s.value) and _law_known(program, s.law) and not (drawn and s.value is not None)
 
 
 def _index_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
+    if position in program.inputs and s.law != NORMAL:
+        return False
     return s.of is None or (position in program.inputs and s.of in program.known.axes)
 
 
@@ -143,9 +154,9 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (Instruction, _axes_distinct, "its axes differ from one another"),
     (InitialMatrix, _widths_known, "its rows and columns are widths of the program"),
     (InitialVector, _widths_known, "it lives on a width of the program"),
-    (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
-    (InitialScalar, _value_legal, "its value is a finite real number"),
-    (InitialScalar, _index_legal, "indices are data of a network, and those of one of its axes"),
+    (InitialVector, _law_legal, "its law is known, with a finite mean and a finite, non-negative standard deviation"),
+    (InitialScalar, _value_legal, "its value is a finite real number, or it is drawn by a law"),
+    (InitialScalar, _index_legal, "data are given, and only those of a network are indices of one of its axes"),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),
@@ -226,7 +237,7 @@ def _state_legal(program: Program) -> bool:
     if program.state not in program.arguments or len(program.returns) != 1 or program.returns_tuple:
         return False
     state, result = program[program.state], program[program.returns[0]]
-    if not isinstance(state, InitialVector) or state.over != "n" or state.law != Law():
+    if not isinstance(state, InitialVector) or state.over != "n" or state.law != NORMAL:
         return False
     return result.width == "n" and set(result.axes) == set(state.axes)
 

@@ -31,6 +31,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
@@ -97,14 +98,13 @@ class Recursion(Brackets):
 
     def _initial_vector(self, position: int, s: InitialVector) -> None:
         source: frozenset[Source] = frozenset({("vector", position, None)}) if s.law.std != 0 else frozenset()
-        mean, std = s.law.mean, s.law.std
-        if std == 0:
-            self.nodes[position] = Node(s.name, s.axes, 0, source, body=mean, gaussian=False, over=s.over)
-        elif mean == 0 and std == 1:
+        if s.law.std == 0:
+            self.nodes[position] = Node(s.name, s.axes, 0, source, body=s.law.mean, gaussian=False, over=s.over)
+        elif s.law == NORMAL:
             self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
         else:
             white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
-            self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
+            self._define(position, s, s.law.image(Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes))))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
         self.judged.exact.add(position)
