@@ -88,7 +88,7 @@ for d, vocab in ((2, 2), (3, 3), (8, 2)):
     θ, x = drawn(SEED, d, vocab), rng.integers(0, vocab, (1, TASK.length))
     worst = straight = 0.0
     for j in range(vocab):
-        found = by_steps(θ, x, lambda f, j=j: np.eye(vocab)[None, j])
+        found = by_steps(θ, x, lambda f, j=j, p=vocab: np.eye(p)[None, j])
         wanted = closed_form(θ, x[0], θ["E"][j])
         worst = max(worst, *(abs(found[k] - wanted[k]).max() / abs(wanted[k]).max() for k in wanted))
         flat = closed_form({**θ, "u": 0 * θ["u"]}, x[0], θ["E"][j])["V"]
@@ -102,8 +102,9 @@ print("\nStationary points: the gradient of the loss is the same form with C_x i
 def loss_gradient(θ, x, y):
     """(C_x, |ξ_x|, gradients of the mean cross-entropy) from the closed form; values from the network itself."""
     net = transformer(vocab=len(θ["E"]), base=H, rms=False)
-    run = train(net, tp.MUP, tp.SGD(), x, tp.cross_entropy(y), 0.0, 0, n=H, given=θ, keep=("ξ", "p"))
-    ξ, p = run.kept["ξ"][0, 0], run.kept["p"][0, 0]
+    run = train(net, tp.MUP, tp.SGD(), x, tp.cross_entropy(y), 0.0, 0, n=H, given=θ, keep=("ξ",))
+    ξ, p = run.kept["ξ"][0, 0], np.exp(run.f[0, 0])
+    p /= p.sum(axis=1, keepdims=True)
     C = (p - np.eye(len(θ["E"]))[y]) @ θ["E"]
     parts = [closed_form(θ, one, c) for one, c in zip(x, C, strict=True)]
     return C, ξ, p, {name: np.mean([part[name] for part in parts], axis=0) for name in parts[0]}

@@ -1,12 +1,13 @@
 """The transformer of Odonnat, Bouaziz and Cabannes by hand: NumPy, forward and backward, nothing of the package.
 
-With E (K, d), P (L, d), q (d), V (d, d), w (h, d), b (h), u (h, d), c (d), inputs x_t in 0 … K − 1 and r the radius of the norm:
+With E (K, d), P (L, d), q (d), V (d, d), w (h, d), b (h), u (h, d), c (d), tokens x_t in 0 … K − 1, r the radius of the
+norm:
 
     z_t = r (E(x_t) + P(t))/|E(x_t) + P(t)|,   s = softmax(z·q/√d),   ξ = V Σ_t s_t z_t,   ξ̄ = r ξ/|ξ|,
     ψ = ξ + c + m Σ_i u_i σ(w_i·ξ̄ + b_i),      ζ_v = E(v)·ψ,          loss = mean of −log softmax(ζ)_y.
 
-m = 1 is the network as published.  m = h₀/h, with gradients of (w, b, u) divided by m, is μP with base width h₀, and the
-mean field when rows of (w, b, u) are particles.
+m = 1 is the network as published.  m = h₀/h, with gradients of (w, b, u) divided by m, is μP with base width h₀, and
+the mean field when rows of (w, b, u) are particles.
 """
 
 from __future__ import annotations

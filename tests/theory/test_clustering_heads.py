@@ -8,6 +8,12 @@ import math
 import clustering_heads as by_hand
 import numpy as np
 import pytest
+from scipy.stats import qmc
+
+import tplimits as tp
+from tplimits.regimes.training.finite.networks import train
+from tplimits.zoo.clustering_heads import recipes, start
+from tplimits.zoo.networks.sparse_modular_addition import sparse_modular_addition, transformer
 
 L, K = 12, 5
 X = by_hand.every_sequence(2, L)
@@ -115,7 +121,7 @@ def norms(θ):
 
 
 def bounds(θ, x, y):
-    """(gradients, the bound as printed, the bound that holds): squares of norms, parameter by parameter for the last."""
+    """Norms of gradients, the bound of their sum of squares as printed, and bounds of each that hold."""
     d, p = θ["E"].shape[1], len(θ["E"])
     run = by_hand.forward(θ, x)
     off = run.probabilities - np.eye(p)[y]
@@ -192,7 +198,7 @@ def test_heads_are_stationary_as_logits_grow_and_only_then():
 
 
 def change_of_one_step(h, base=None, seeds=4):
-    """Root mean square change of ψ by one Adam step, networks of width h; base None is the parametrisation as published."""
+    """Root mean square change of ψ by one step of Adam at width h; as published where base is None."""
     moved = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -216,3 +222,149 @@ def test_one_step_of_the_standard_parametrisation_grows_like_the_width_and_of_mu
     assert slope > 0.8, standard
     assert abs(np.polyfit(np.log(widths), np.log(maximal), 1)[0]) < 0.1, maximal
     assert change_of_one_step(32) == pytest.approx(change_of_one_step(32, base=32), rel=1e-12)
+
+
+# -- (5) the limit of a wide perceptron --------------------------------------------------------------------
+
+SCALARS = "EPqVc"
+RMS = math.sqrt(2)
+#: inputs of this section
+FEW = X[np.random.default_rng(0).integers(0, len(X), 64)]
+LABELS = by_hand.target(FEW, 2, K)
+
+
+def particles(count, seed=0):
+    """Neurons of the limit: the initial law on a net of quasi-random points."""
+    points = 2 * qmc.Sobol(5, rng=np.random.default_rng(seed)).random_base2(count.bit_length() - 1) - 1
+    inner, outer = 2**-0.5, 32**-0.5
+    return {"w": inner * points[:, :2], "b": inner * points[:, 2], "u": outer * points[:, 3:]}
+
+
+def turned(neurons):
+    """The order of axes of the program, neurons last, and back."""
+    return {name: value.T for name, value in neurons.items()}
+
+
+def far_from_singular():
+    """The start, of a hundred, that is farthest from the singular points of both norms."""
+    found = []
+    for seed in range(100):
+        run = by_hand.forward({**start.scalars(seed), **particles(2)}, FEW)
+        sizes = np.linalg.norm(run.ξ, axis=1), np.linalg.norm(run.S.reshape(3, L, 2)[:2].reshape(-1, 2), axis=1)
+        found.append(min(size.min() / np.median(size) for size in sizes))
+    return start.scalars(int(np.argmax(found)))
+
+
+OPTIMIZERS = {"descent": (lambda: by_hand.Descent(0.1), 24), "Adam": (lambda: by_hand.Adam(0.01), 12)}
+
+
+def deviations(scalars, optimizer, widths=(64, 256, 1024), seeds=12, limit=None):
+    """Root mean square differences of E, P, q, V, c from the mean field, by width."""
+    make, steps = OPTIMIZERS[optimizer]
+    if limit is None:
+        *_, limit = by_hand.train({**scalars, **particles(2048)}, FEW, LABELS, make(), steps, 32 / 2048, RMS)
+    found = []
+    for h in widths:
+        squares = []
+        for seed in range(seeds):
+            θ = {**scalars, **turned(start.neurons(h, 100 + seed, base=32))}
+            *_, end = by_hand.train(θ, FEW, LABELS, make(), steps, 32 / h, RMS)
+            squares.append(np.mean([((end[name] - limit[name]) ** 2).mean() for name in SCALARS]))
+        found.append(math.sqrt(np.mean(squares)))
+    return found
+
+
+def power(widths, values):
+    return np.polyfit(np.log(widths), np.log(values), 1)[0]
+
+
+@pytest.mark.sampling
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_networks_approach_the_mean_field_like_the_root_of_the_width(optimizer):
+    found = deviations(far_from_singular(), optimizer)
+    assert abs(power((64, 256, 1024), found) + 0.5) < 0.15, found
+
+
+@pytest.mark.sampling
+def test_a_mean_field_without_the_gradient_through_the_norm_is_not_approached():
+    scalars = far_from_singular()
+    θ = {**scalars, **particles(2048)}
+    for _ in range(OPTIMIZERS["descent"][1]):
+        run = by_hand.forward(θ, FEW, 32 / 2048, RMS)
+        G = run.probabilities - np.eye(3)[LABELS]
+        g = by_hand.backward(θ, run, G / len(FEW), 32 / 2048, RMS)
+        wrong = by_hand.backward({**θ, "w": 0 * θ["w"]}, run, G / len(FEW), 32 / 2048, RMS)  # ξ̄ taken as fixed
+        for name in θ:
+            gradient = wrong[name] if name in "EPqV" else g[name]
+            θ[name] = θ[name] - 0.1 * gradient / (32 / 2048 if name in by_hand.OF_NEURONS else 1)
+    right, found = (deviations(scalars, "descent", (1024,), 6, limit)[0] for limit in (None, θ))
+    assert found > 2 * right, (found, right)
+
+
+def test_the_derived_limit_is_this_mean_field():
+    scalars = far_from_singular()
+    optimizers, rates = recipes.recipe(tp.SGD(), 0.1).values()
+    limit = tp.derive(sparse_modular_addition, tp.MaximalUpdate(optimizers))
+    run = limit.evaluate(
+        FEW, error=tp.cross_entropy(LABELS), lr=rates, steps=4, particles=4096, replicates=4, **scalars
+    )
+    own = by_hand.train({**scalars, **particles(8192)}, FEW, LABELS, by_hand.Descent(0.1), 4, 32 / 8192, RMS)
+    logits = np.array([by_hand.forward(θ, FEW, 32 / 8192, RMS).ζ for θ in own])
+    moved = abs(logits[-1] - logits[0]).max()
+    assert moved > 0.5
+    off = abs(run.f - logits)
+    assert off.max() < 0.03 * moved, (off.max(axis=(1, 2)), run.stderr.max(axis=(1, 2)))
+    assert (off <= 6 * run.stderr + 2e-3).all()
+
+
+# -- (7) the base width ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rms", "radius"), [(True, RMS), (False, 1.0)])
+def test_mup_at_its_base_width_is_the_network_as_published(rms, radius):
+    θ = {**start.scalars(5), **start.neurons(32, 5)}
+    optimizers, rates = recipes.recipe(tp.SGD(), 0.1).values()
+    run = train(transformer(rms=rms), tp.MUP, optimizers, FEW, tp.cross_entropy(LABELS), rates, 5, n=32, given=θ)
+    steps = by_hand.train({**θ, **turned(start.neurons(32, 5))}, FEW, LABELS, by_hand.Descent(0.1), 5, radius=radius)
+    for t, now in enumerate(steps):
+        assert abs(run.f[0, t] - by_hand.forward(now, FEW, radius=radius).ζ).max() < 1e-12
+    # the wrong twin: one rate for all parameters
+    run = train(transformer(rms=rms), tp.MUP, tp.SGD(), FEW, tp.cross_entropy(LABELS), 0.1, 5, n=32, given=θ)
+    assert abs(run.f[0, -1] - by_hand.forward(now, FEW, radius=radius).ζ).max() > 0.1
+
+
+# -- (6) the limit of wide embeddings ----------------------------------------------------------------------
+
+
+def test_wide_embeddings_see_counts_of_tokens_at_any_position():
+    sequences = X[[0, 1234, 4095, 2730]]
+    chosen = np.eye(2)[sequences].transpose(0, 2, 1)
+
+    @tp.program
+    def wide(E: tp.Vector["vocab"], P: tp.Vector["token"], q: tp.Vector, V: tp.Matrix):
+        S = E + P
+        Z = S / tp.sqrt(tp.avg(S * S))
+        z = tp.sum(tp.constant(chosen, axes=("input", "vocab", "token")) * Z, over="vocab")
+        ξ = V @ tp.sum(tp.softmax(tp.avg(q * z), over="token") * z, over="token")
+        return tp.avg(ξ * ξ.rename(input="other"))
+
+    limit = tp.derive(wide)
+    counts = chosen.sum(axis=2)
+    kernel = (counts @ counts.T + L) / (2 * L**2)
+    found = [[float(limit.scalar("return", input=a, other=b)) for b in range(4)] for a in range(4)]
+    assert np.allclose(found, kernel, rtol=1e-14)
+    # networks with d = 4096, 32 draws: one of them is up to 2 % off
+    drawn, rng = [], np.random.default_rng(0)
+    for _ in range(32):
+        E, P, q = (rng.standard_normal((rows, 4096)) for rows in (2, L, 1))
+        z = E[sequences] + P
+        z = z / np.sqrt((z**2).mean(axis=-1, keepdims=True))
+        s = np.exp((z * q).mean(axis=-1, keepdims=True))
+        mixed = ((s / s.sum(axis=1, keepdims=True)) * z).sum(axis=1)
+        # given these, entries of V mixed are independent with their Gram matrix: no V of 4096² entries is needed
+        ξ = np.linalg.cholesky(mixed @ mixed.T / 4096) @ rng.standard_normal((4, 4096))
+        drawn.append(ξ @ ξ.T / 4096)
+    size = np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))
+    assert (abs(np.mean(drawn, axis=0) - kernel) / size).max() < 0.01
+    first = chosen[:, :, :K].sum(axis=2)  # the wrong twin: the first five alone
+    assert (abs(np.mean(drawn, axis=0) - (first @ first.T + K) / (2 * K**2)) / size).max() > 0.1

@@ -92,6 +92,6 @@ class SparseModularAddition:
             raise EvaluationError(
                 f"sequences have shape {found.shape} and type {found.dtype}; give integers (N, {self.length})."
             )
-        if found.size and not (0 <= found.min() and found.max() < self.modulus):
+        if found.size and not (found.min() >= 0 and found.max() < self.modulus):
             raise EvaluationError(f"tokens go from {found.min()} to {found.max()}; they are 0 … {self.modulus - 1}.")
         return found.astype(numpy.int64)

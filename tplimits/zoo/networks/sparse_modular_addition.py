@@ -6,12 +6,13 @@ them; at the start ψ = ξ + c
 Symbols: x are tokens; z = √d (E + P)/|E + P| a table over tokens and positions; s = softmax(q·z/√d); ξ = V Σ s z;
 ξ̄ = √d ξ/|ξ|; logits E·ψ.  32 is the base width: there the network in μP is the one that was published.
 
-Reference: Odonnat, Bouaziz & Cabannes 2024, Clustering Head: A Visual Case Study of the Training Dynamics in Transformers
+Reference: Odonnat, Bouaziz & Cabannes 2024, Clustering Head: A Visual Case Study of the Training Dynamics in
+Transformers
 """
 
-from sympy import Rational
+from sympy import Integer, Rational
 
-from tplimits.program.language.annotations import Input, Scalar, Vector, init
+from tplimits.program.language.annotations import Input, Scalar, Vector
 from tplimits.program.language.operations import avg, exp, gelu, maximum, minimum, size, sqrt, sum
 from tplimits.program.network.network import network
 from tplimits.program.nodes.program import Program
@@ -26,6 +27,8 @@ def transformer(
     rms: x/√(mean of x²), as it was run; otherwise x/|x|, as it is printed.  smooth: x (3 − |x|²/τ²)/2τ for |x| < τ
     instead of x/|x|, which has no singular point.
     """
+    inner, outer = 1 / Integer(d) ** Rational(1, 2), 1 / Integer(base) ** Rational(1, 2)
+
     def normed(x):
         radius = sqrt(size("d")) if rms else 1
         square = sum(x * x, over="d")
@@ -37,14 +40,14 @@ def transformer(
     @network
     def sparse_modular_addition(
         x: Input["token"].of("vocab"),
-        E: Scalar["vocab", "d"],
-        P: Scalar["token", "d"],
-        q: Scalar["d"],
-        V: Scalar["out", "d"],
-        c: Scalar["d"],
-        w: Vector["d"] = init(std=sqrt(Rational(1, 3 * d))),
-        b: Vector = init(std=sqrt(Rational(1, 3 * d))),
-        u: Vector["d"] = init(std=sqrt(Rational(1, 3 * base))),
+        E: Scalar["vocab", "d"].normal(0, 1),
+        P: Scalar["token", "d"].normal(0, 1),
+        q: Scalar["d"].uniform(-inner, inner),
+        V: Scalar["out", "d"].uniform(-inner, inner),
+        c: Scalar["d"].uniform(-outer, outer),
+        w: Vector["d"].uniform(-inner, inner),
+        b: Vector.uniform(-inner, inner),
+        u: Vector["d"].uniform(-outer, outer),
     ):
         S = E + P  # tables over tokens and positions: computed once, and looked up
         Z = normed(S)
@@ -56,10 +59,8 @@ def transformer(
         ξ_bar = normed(ξ)
         act = gelu(sum(w * ξ_bar, over="d") + b)
         mlp = base * avg(u * act)
-        ψ = ξ + c + mlp
+        (ξ + c + mlp).named("ψ")  # looked at; the output is the same mean, taken last
         label = E.rename(vocab="label")
-        ζ = sum(label * ψ, over="d")
-        p = exp(ζ) / sum(exp(ζ), over="label")  # looked at, and not part of the output
         return sum(label * (ξ + c + base * u * act), over="d")
 
     return sparse_modular_addition.bind(d=d, out=d, vocab=vocab, token=length, label=vocab)
