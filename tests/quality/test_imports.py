@@ -13,7 +13,7 @@ from source import MODULES, ROOT
 #: a stage may import itself and what stands before it
 ORDER = (
     *("version", "errors", "progress", "pictures", "program", "law", "numbers", "sampling", "report"),
-    *("regimes", "derive", "check", "zoo", "terminal", "commands", "cli"),
+    *("regimes", "derive", "check", "watch", "zoo", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
 ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program")}
