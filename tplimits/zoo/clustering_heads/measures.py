@@ -22,7 +22,7 @@ SUCCESS = 0.9
 
 
 def clusters(ξ: Any, apart: float = 0.02) -> int:
-    """How many groups the points ξ (N, d) form: chains whose links are shorter than `apart` × their spread.
+    """How many groups the points ξ (N, d) form: chains whose links are shorter than about `apart` × their spread.
 
     The spread is the root mean square distance from the mean.
 
@@ -31,8 +31,9 @@ def clusters(ξ: Any, apart: float = 0.02) -> int:
     """
     points = _rows("ξ", ξ)
     spread = numpy.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean())
-    # equal points first: thousands of inputs make few different ξ, and pairs grow like the square
-    points = numpy.unique(numpy.round(points / max(spread, 1e-300), 6), axis=0)
+    # one point for each cell of an eighth of a link: thousands of inputs make few, and links grow like the square
+    cell = apart / 8
+    points = numpy.unique(numpy.round(points / (max(spread, 1e-300) * cell)), axis=0) * cell
     links = cKDTree(points).sparse_distance_matrix(cKDTree(points), apart)
     return int(connected_components(links, directed=False)[0])
 
