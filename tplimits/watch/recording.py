@@ -70,6 +70,8 @@ class Recording:
 
     def _frame(self, run: Run, frame: Any) -> int:
         number = whole_number(frame)
+        if not run.frames:
+            raise EvaluationError(f"frame={frame!r}: {run.title} has no frame yet.")
         if number is None or not -run.frames <= number < run.frames:
             raise EvaluationError(
                 f"frame={frame!r}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
@@ -117,7 +119,7 @@ class Recording:
         at = self._frame(run, frame)
         position = self.program.position(name)
         if not run.parameters:
-            return self._recorded(run, name, at, X)
+            return self._recorded(run, position, at, X)
         return self._forward.value(position, self._held(run, at), self._inputs(X))
 
     def outputs(self, frame: int = -1, width: Any = None, seed: Any = None, X: Any = None) -> Array:
@@ -136,13 +138,16 @@ class Recording:
     def _inputs(self, X: Any) -> dict[str, Array]:
         return dict(self.probes) if X is None else inputs_of(self.program, X, "X")
 
-    def _recorded(self, run: Run, name: str, at: int, X: Any) -> Array:
+    def _recorded(self, run: Run, position: int, at: int, X: Any) -> Array:
         if X is not None:
             raise EvaluationError(f"X=…: {run.title} is known on the probes alone; give other probes= to tp.watch.")
-        if name not in run.values:
-            known = ", ".join(run.values) or "none but its outputs"
-            raise EvaluationError(f"`{name}` of {run.title} was not recorded; the values are {known}.")
-        return numpy.array(run.values[name][at], dtype=numpy.float64)
+        for name, values in run.values.items():  # a value may have other names
+            if self.program.position(name) == position:
+                return numpy.array(values[at], dtype=numpy.float64)
+        known = ", ".join(run.values) or "none but its outputs"
+        raise EvaluationError(
+            f"`{self.program[position].name}` of {run.title} was not recorded; the values are {known}."
+        )
 
     # -- files --------------------------------------------------------------------------------
 

@@ -39,7 +39,9 @@ class Run:
     @property
     def frames(self) -> int:
         """How many frames there are; fewer than those of the recording while it is being made."""
-        return len(next(iter(self.curves.values()))) if self.curves else 0
+        outputs = () if self.outputs is None else (self.outputs,)
+        every = (*self.curves.values(), *self.parameters.values(), *self.values.values(), *outputs)
+        return len(every[0]) if every else 0
 
     @property
     def title(self) -> str:

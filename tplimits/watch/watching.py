@@ -77,15 +77,16 @@ def watch(
     parametrization: `tp.MUP` adjusted to the optimizer if left out.  The limit is that of feature learning in it, in
         `tp.NTP` that of the operator regime, whose outputs alone move; others have none here.
     start: parameters by name, a recording, or (recording, frame): its runs go on from there, with fresh optimizers.
-    sharpness: record λ, the largest eigenvalue of the Hessian of the loss (η λ < 2 where plain descent is stable).
+    sharpness: record λ, the largest eigenvalue of the Hessian (lr λ < 2 where plain gradient descent is stable).
     particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
     path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.
     Constants, sizes and initial values of parameters go by name, or in `constants`.
 
-    Curves are "loss" and "accuracy" on the training inputs, "held-out loss" and "held-out accuracy", "gradient W" for
-    every parameter: the norm of ∂loss/∂W, times √n for vectors, so that widths can be compared; "sharpness", and in
-    limits with matrices "error of f", the standard error of the outputs.
+    Curves are "loss" and "accuracy" on the training inputs, "held-out loss" and "held-out accuracy"; "gradient W" for
+    every parameter, √p ‖∂loss/∂W‖ where plain gradient descent moves W by lr p ∂loss/∂W (p = n for vectors and 1 for
+    matrices and scalars in μP, 1/n for matrices and 1 for vectors in NTP), so that widths can be compared; "sharpness";
+    in limits with matrices "error of f", the standard error of the outputs.
 
     >>> import tplimits as tp
     >>> @tp.network

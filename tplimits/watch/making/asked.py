@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +17,18 @@ from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.samples import dependent
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.parametrization.table import MUP
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers.checkpoint import fingerprint
+from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.watch.making.limits import LimitOf
 from tplimits.watch.making.signal import Signal
 
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
     from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.table import Parametrization
     from tplimits.regimes.training.finite.recipe import Recipe
 
 Array = NDArray[Any]
@@ -63,6 +67,9 @@ class Asked:
     ratios: Mapping[str, float]
     detail: Detail = field(repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # trainers are made again elsewhere
+
     # -- data ---------------------------------------------------------------------------------
 
     @property
@@ -80,10 +87,21 @@ class Asked:
         """The number of inputs."""
         return len(next(iter(self.X.values())))
 
-    @property
+    @cached_property
+    def probe_rows(self) -> NDArray[numpy.int64]:
+        """Where the probes stand in `with_probes`: at an input that is the same, or after all inputs."""
+        known: dict[bytes, int] = {}
+        for number, row in enumerate(_rows(self.X)):
+            known.setdefault(row, number)
+        found = [known.get(row) for row in _rows(self.probes)]
+        fresh = itertools.count(self.count)
+        return numpy.array([next(fresh) if number is None else number for number in found])
+
+    @cached_property
     def with_probes(self) -> dict[str, Array]:
-        """The inputs, then the probes."""
-        return {name: numpy.concatenate([x, self.probes[name]]) for name, x in self.X.items()}
+        """The inputs, then the probes that are none of them."""
+        new = self.probe_rows >= self.count
+        return {name: numpy.concatenate([x, self.probes[name][new]]) for name, x in self.X.items()}
 
     @property
     def signal(self) -> Signal:
@@ -101,6 +119,29 @@ class Asked:
     def limit(self) -> LimitOf:
         """The limit of wide networks."""
         return LimitOf(self.recipe)
+
+    @cached_property
+    def trainer(self) -> Trainer:
+        """What trains networks; parameters that are not trained are frozen."""
+        return self._trainer(self.recipe.parametrization)
+
+    @cached_property
+    def limit_trainer(self) -> Trainer:
+        """What trains samples of kets, in the table of exponents that the own one is equivalent to."""
+        return self._trainer(MUP.adjusted(self.net, self.limit.optimizers))
+
+    def _trainer(self, table: Parametrization) -> Trainer:
+        rates = {**dict.fromkeys(self.limit.optimizers, 0.0), **self.recipe.rates}
+        decays = dict(self.recipe.decays)
+        return Trainer(self.net, self.error, self.limit.optimizers, rates, table, decays, self.batches)
+
+    def scalars(self, width: float, seed: int) -> dict[str, Array]:
+        """The scalar parameters that all runs of a seed start at."""
+        net = self.net
+        names = [s.name for p, s in enumerate(net) if isinstance(s, InitialScalar) and p not in net.inputs]
+        given = {name: w for name, w in self.given_to(width, seed).items() if name in names}
+        run = self.trainer.start(self.X, width=1, seed=seed, parameters=given, ratios=self.ratios)
+        return {name: run.parameters[name] for name in names}
 
     def given_to(self, width: float, seed: int) -> Mapping[str, Array]:
         """Parameters that a run starts at."""
@@ -124,12 +165,13 @@ class Asked:
         """n₀."""
         return self.widths_at(n)[self.net[self.net.returns[0]].width or "n"]
 
-    def step_size(self, name: str, n: int) -> float:
-        """p of a step W ← W − η p ∂L/∂W of plain gradient descent at width n."""
-        e, widths = self.recipe.exponents[name], self.widths_at(n)
+    def speed(self, name: str, n: int) -> float:
+        """p of a step W ← W − η p ∂L/∂W of plain gradient descent at width n; norms that divide are left out."""
+        e, widths, optimizer = self.recipe.exponents[name], self.widths_at(n), self.recipe.optimizers[name]
+        c = e.c + optimizer.extra_power(self.recipe.kinds[name], e)
         s = self.net[self.net.initial_names[name]]
         columns = self.readout_width(n) / widths[s.columns] if isinstance(s, InitialMatrix) else 1.0
-        return float(self.readout_width(n)) ** float(e.d - e.c - 2 * e.a) * columns
+        return float(self.readout_width(n)) ** float(e.d - c - 2 * e.a) * columns
 
     # -- what is kept -------------------------------------------------------------------------
 
@@ -186,3 +228,8 @@ class Asked:
         axes = tuple(dict.fromkeys(a for p in self.net.returns for a in self.net[p].axes))
         shape = (self.count, *(size_of(self.net, a) for a in axes))
         return fingerprint(parts, arrays, self.error, shape, self.steps)
+
+
+def _rows(X: Mapping[str, Array]) -> list[bytes]:
+    """Each input as bytes."""
+    return [b"".join(x[i].tobytes() for x in X.values()) for i in range(len(next(iter(X.values()))))]

@@ -89,11 +89,10 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
 
 
 def _detail(net: Program, looked: Looked) -> Detail:
-    taken = {
-        p: name
-        for name, p in net.names.items()
-        if not isinstance(net[p], InitialMatrix) and p not in net.inputs and not re.fullmatch(r"_\d+", name)
-    }
+    taken: dict[int, str] = {}
+    for name, p in net.names.items():  # the first name of each; those of the tracer are numbers
+        if not isinstance(net[p], InitialMatrix) and p not in net.inputs and not re.fullmatch(r"_\d+", name):
+            taken.setdefault(p, name)
     asked_for = (looked.record,) if isinstance(looked.record, str) else looked.record
     names = tuple(taken[p] for p in sorted(taken)) if asked_for is None else tuple(asked_for)
     for name in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
@@ -19,7 +20,6 @@ from tplimits.regimes.training.numbers import gates
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate
 from tplimits.regimes.training.numbers.request import request
-from tplimits.watch.making.drawing import scalars
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
@@ -42,7 +42,7 @@ class Kets:
             asked.signal,
             {**dict.fromkeys(asked.limit.optimizers, 0.0), **asked.recipe.rates},
             asked.steps,
-            scalars(asked, seed),
+            asked.scalars(width, seed),
             asked.ratios,
             asked.detail.particles,
             asked.detail.replicates,
@@ -54,7 +54,8 @@ class Kets:
             raise EvaluationError(
                 "start=…: the limit of a network with matrices goes on from its own start alone; leave tp.inf out."
             )
-        refuse_too_few(self.request)
+        # the gradients of the last frame are looked at, too
+        refuse_too_few(replace(self.request, steps=asked.steps + 1))
         self.replicates = [Replicate(self.request, number) for number in range(self.request.replicates)]
 
     def advance(self, step: int) -> None:
@@ -76,7 +77,7 @@ class Kets:
 
     def on_probes(self) -> Array:
         """f on the probes."""
-        return self._f()[self.asked.count :]
+        return self._f()[self.asked.probe_rows]
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients, in the first replicate; the standard error of f."""
@@ -106,7 +107,7 @@ class Kets:
     def _value(self, execution: TrainingExecution, position: int) -> Array:
         array = execution.arrays[position][0]
         if execution.total.on_data[position]:
-            array = array[self.asked.count :]
+            array = array[self.asked.probe_rows]
         vector = self.asked.net[position].width is not None
         return numpy.array(array[..., : self.asked.samples] if vector else array)
 

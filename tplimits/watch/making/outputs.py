@@ -57,7 +57,7 @@ class Outputs:
 
     def on_probes(self) -> Array:
         """f on the probes."""
-        return self._path[self.step, self.asked.count :]
+        return self._path[self.step, self.asked.probe_rows]
 
     def norms(self) -> dict[str, float]:
         """None: parameters do not move at infinite width."""

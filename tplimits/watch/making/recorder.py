@@ -106,7 +106,7 @@ def _frames(
 def _restore(run: Engine, state: Mapping[str, Array]) -> None:
     try:
         run.restore(state)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError):
+    except (EvaluationError, KeyError, ValueError, TypeError, IndexError, AttributeError):
         raise EvaluationError("the file does not hold what is needed to go on; give another path=.") from None
 
 

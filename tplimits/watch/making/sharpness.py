@@ -1,8 +1,8 @@
 """The largest eigenvalue of the Hessian of the loss, by Lanczos on differences of gradients.
 
 In a parametrization by widths a step of plain gradient descent moves each parameter W by η p ∂L/∂W, p a power of the
-width.  The Hessian is that of the coordinates W/√p, in which all parameters move by η: its largest eigenvalue λ tells
-at every width the same, gradient descent with the rate η being stable as long as η λ < 2.
+width.  The Hessian is that of the coordinates W/√p, in which it moves all parameters by η ∂L: its largest eigenvalue λ
+means the same at every width, gradient descent being stable as long as η λ < 2.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _FEW = 24
 def sharpness(
     gradients: Callable[[Mapping[str, Array]], Mapping[str, Array]],
     parameters: Mapping[str, Array],
-    steps: Mapping[str, float],
+    speeds: Mapping[str, float],
     where: str,
 ) -> float:
-    """λ at some parameters; `steps` are the powers p of each, `where` is said in the EvaluationError of Lanczos."""
-    roots = {name: math.sqrt(steps[name]) for name in parameters}
+    """λ at some parameters; `speeds` are the powers p of each, `where` is said in the EvaluationError of Lanczos."""
+    roots = {name: math.sqrt(speeds[name]) for name in parameters}
     center = numpy.concatenate([(w / roots[name]).ravel() for name, w in parameters.items()])
     length = _STEP * (1 + float(numpy.linalg.norm(center)))
 
