@@ -117,11 +117,11 @@ norm = np.sqrt(sum(run.curves[f"gradient {name}"] ** 2 for name in "EPqVcwbu"))
 at = spikes.spikes(run.curves["loss"], 1.5)
 table = {t: measured.spike(t) for t in at}
 for t, spike in table.items():
+    before, after = run.curves["loss"][t - 1 : t + 1]
     shares = ", ".join(f"{name} {share:+.3f}" for name, share in spike.shares.items())
-    print(
-        f"  epoch {t}: loss {run.curves['loss'][t - 1]:.4f} to {run.curves['loss'][t]:.4f}, gradient {norm[t - 1]:.2f} to "
-        f"{norm[t]:.2f}; {shares}; tokens turn by {spike.turn_of_tokens:.2f}, ξ by {spike.turn_of_sequences:.2f}: {spike.kind}"
-    )
+    turns = f"tokens turn by {spike.turn_of_tokens:.2f}, ξ by {spike.turn_of_sequences:.2f}"
+    print(f"  epoch {t}: loss {before:.4f} to {after:.4f}, gradient {norm[t - 1]:.2f} to {norm[t]:.2f}")
+    print(f"    {shares}; {turns}: {spike.kind}")
 rising = [norm[t] > norm[t - 1] for t in at]
 work.holds(f"{sum(rising)} of {len(at)} spikes come with a larger gradient", len(at) > 0 and np.mean(rising) > 0.9)
 rank = np.corrcoef(np.argsort(np.argsort(run.curves["loss"])), np.argsort(np.argsort(norm)))[0, 1]

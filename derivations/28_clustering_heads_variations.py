@@ -8,7 +8,7 @@ proposes and does not try: a norm without a singular point, and a smaller rate f
 """
 
 import numpy as np
-from clustering import EPOCH, Measured, Setting
+from clustering import Measured, Setting
 from pictures import Pictures
 from worked import Worked
 

@@ -12,7 +12,7 @@ up to 2048 and 500 epochs (an hour).
 """
 
 import numpy as np
-from clustering import EPOCH, Setting
+from clustering import Setting
 from pictures import Pictures
 from worked import Worked
 
@@ -56,14 +56,15 @@ far = {h: np.sqrt(np.mean([one[0][h] ** 2 for one in results], axis=(0, 1))) for
 for epoch in (1, 2, 10, 30, 60, EPOCHS):
     i = int(np.argmin(abs(at - epoch)))
     listed = ", ".join(f"{far[h][i]:.4f} at h = {h}" for h in WIDTHS)
+    again = np.sqrt(np.mean([one[0][tp.inf][1, i] ** 2 for one in results]))
     slope = np.polyfit(np.log(WIDTHS), np.log([far[h][i] for h in WIDTHS]), 1)[0]
-    print(f"  epoch {at[i]}: {listed}; slope {slope:.2f}")
+    print(f"  epoch {at[i]}: {listed}; slope {slope:.2f}; the limit on other particles {again:.4f}")
 i = int(np.argmin(abs(at - 1)))
 early = np.polyfit(np.log(WIDTHS), np.log([far[h][i] for h in WIDTHS]), 1)[0]
 work.holds(f"after one epoch it falls with slope {early:.2f}", -0.8 < early < -0.2)
 
 print("\nWhat was learned at the end")
-for number, (_, losses, accuracies) in enumerate(results):
+for number, (_, _, accuracies) in enumerate(results):
     ends = "; ".join(
         f"{'limit' if h == tp.inf else f'h = {h}'}: " + ", ".join(f"{a:.2f}" for a in accuracies[h][:, -1])
         for h in every
