@@ -153,10 +153,11 @@ def loss_gradient(θ: Parameters, x: Array, y: Array, m: float = 1.0, radius: fl
 
 @dataclass
 class Adam:
-    """PyTorch's: ε outside of the root, after the bias corrections."""
+    """PyTorch's: ε outside of the root, after the bias corrections; `inside`: √(v + ε²) instead."""
 
     lr: float
     eps: float = 1e-8
+    inside: bool = False
     means: Parameters = field(default_factory=dict)
     squares: Parameters = field(default_factory=dict)
     steps: int = 0
@@ -167,7 +168,8 @@ class Adam:
         for name, gradient in g.items():
             mean = self.means[name] = 0.9 * self.means.get(name, 0.0) + 0.1 * gradient
             square = self.squares[name] = 0.999 * self.squares.get(name, 0.0) + 0.001 * gradient**2
-            θ[name] = θ[name] - self.lr * (mean / one) / (np.sqrt(square / two) + self.eps)
+            size = np.sqrt(square / two + self.eps**2) if self.inside else np.sqrt(square / two) + self.eps
+            θ[name] = θ[name] - self.lr * (mean / one) / size
 
 
 @dataclass

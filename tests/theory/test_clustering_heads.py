@@ -12,6 +12,7 @@ from scipy.stats import qmc
 
 import tplimits as tp
 from tplimits.regimes.training.finite.networks import train
+from tplimits.regimes.training.trainer import Trainer
 from tplimits.zoo.clustering_heads import recipes, start
 from tplimits.zoo.networks.sparse_modular_addition import sparse_modular_addition, transformer
 
@@ -315,6 +316,37 @@ def test_the_derived_limit_is_this_mean_field():
     off = abs(run.f - logits)
     assert off.max() < 0.03 * moved, (off.max(axis=(1, 2)), run.stderr.max(axis=(1, 2)))
     assert (off <= 6 * run.stderr + 2e-3).all()
+
+
+@pytest.mark.parametrize("optimizer", ["descent", "Adam"])
+@pytest.mark.parametrize("neurons", [32, 128, "particles"])
+def test_the_trainer_takes_the_steps_of_the_oracle(optimizer, neurons):
+    """Networks of two widths and the limit on given particles, on batches of a quarter."""
+    scalars, batches = start.scalars(3), tp.batches(16, seed=1)
+    if neurons == "particles":
+        own, how = particles(256), {"particles": 256}
+    else:
+        own, how = turned(start.neurons(neurons, 3, base=32)), {"width": neurons}
+    count = len(own["b"])
+    package, by = {
+        "descent": (recipes.recipe(tp.SGD(), 0.1), by_hand.Descent(0.1)),
+        "Adam": (recipes.recipe(tp.Adam(eps=1e-4), 0.01), by_hand.Adam(0.01, 1e-4, inside=True)),
+    }[optimizer]
+    trainer = Trainer(
+        sparse_modular_addition, tp.cross_entropy(LABELS), package["optimizer"], package["lr"], batches=batches
+    )
+    run = trainer.start(FEW, **how, parameters={**scalars, **turned(own)})
+    steps = by_hand.train(
+        {**scalars, **own}, FEW, LABELS, by, 12, 32 / count, RMS, batches=lambda t: batches.indices(t, len(FEW))
+    )
+    first = next(steps)
+    for t, θ in enumerate(steps):
+        run.advance(1)
+        for name, value in run.parameters.items():
+            wanted = θ[name].T if name in by_hand.OF_NEURONS else θ[name]
+            assert abs(value - wanted).max() < 1e-10, (t, name)
+    assert max(abs(θ[name] - first[name]).max() for name in "Vw") > 0.05
+    assert abs(run.outputs() - by_hand.forward(θ, FEW, 32 / count, RMS).ζ).max() < 1e-9
 
 
 # -- (7) the base width ------------------------------------------------------------------------------------
