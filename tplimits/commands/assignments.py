@@ -60,6 +60,21 @@ def wholes(option: str, text: str | None) -> tuple[int, ...] | None:
         raise TyperException(f"{option} {text}: write whole numbers with commas between.") from None
 
 
+def widths_named(text: str) -> tuple[float, ...]:
+    """Whole numbers and inf, with commas between.
+
+    >>> widths_named("32,128,inf")
+    (32, 128, inf)
+    """
+    listed = text.replace("∞", "inf").split(",")
+    try:
+        return tuple(math.inf if part.strip() == "inf" else int(part) for part in listed)
+    except ValueError:
+        raise TyperException(
+            f"--widths {text}: write whole numbers, and inf for the limit, with commas between."
+        ) from None
+
+
 def optimizer_named(text: str) -> Optimizer:
     """NAME or NAME:KEY=VALUE,KEY=VALUE.
 

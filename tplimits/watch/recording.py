@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.nodes.given import whole_number
-from tplimits.watch import file
+from tplimits.watch import file, page
 from tplimits.watch.forward import Forward, rows_of
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from tplimits.program.nodes.program import Program
+    from tplimits.watch.page.views import View
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]
@@ -155,6 +156,23 @@ class Recording:
         """Write one compressed .npz file, whole or not at all; `tp.load_recording` reads it."""
         parts = (self.program, self.steps, self.runs, self.probes, self.labels, self.settings)
         file.save(file.Contents(*parts, states={}), path)
+
+    def page(
+        self,
+        path: str | PathLike[str],
+        views: Iterable[View] | None = None,
+        seeds: int | Sequence[int] = 1,
+        size: float = 2.6e6,
+    ) -> None:
+        """Write one HTML file that opens offline and computes every value again from the recorded parameters.
+
+        views: the panels, of `tp.views`; those that follow from the shapes of the values where they are left out.
+        seeds: the runs whose parameters the page holds, by seed or how many of each width; others are curves.  size:
+        about the bytes of these parameters; where there are more, frames are left out.
+
+        Raises EvaluationError for views that the values do not have.
+        """
+        page.document.write(self, path, views, seeds, size)
 
     # -- showing ------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -197,6 +198,6 @@ def _settings(asked: Asked) -> dict[str, Any]:
         "batches": None if asked.batches is None else str(asked.batches),
         "ratios": dict(asked.ratios),
         "particles": detail.particles,
-        "version": VERSION,
+        "versions": {"tplimits": VERSION, **{name: importlib.metadata.version(name) for name in ("numpy", "numba")}},
         "fingerprint": asked.fingerprint,
     }

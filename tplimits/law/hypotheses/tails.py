@@ -52,9 +52,10 @@ def of_sum(tails: Sequence[Tail]) -> Tail:
     """Of a sum: the largest degree, the least power; two infinite terms may cancel."""
     if not tails:
         return Tail(Growth.BOUNDED)
+    several, tails = tails, list({id(t): t for t in tails}.values())
     worst = max(tails, key=lambda t: (t.unreal, t.kind.value))
     kind = worst.kind
-    if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in tails) > 1:
+    if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in several) > 1:
         kind = Growth.UNKNOWN
     return Tail(kind, max(t.degree for t in tails), worst.reason, min(t.power for t in tails), worst.unreal)
 

@@ -21,8 +21,8 @@ from tplimits.errors import EvaluationError
 
 #: what an archive may hold in all when it is unpacked, and how many arrays
 MAX_BYTES, MAX_ARRAYS = 1 << 32, 1_000_000
-#: kinds of entries: truth, whole numbers, real numbers, text
-_KINDS = "biufU"
+#: kinds of entries: truth, whole, real and complex numbers, text
+_KINDS = "biufcU"
 _HEADERS = {
     (1, 0): numpy.lib.format.read_array_header_1_0,
     (2, 0): numpy.lib.format.read_array_header_2_0,
@@ -38,6 +38,18 @@ def pack(file: BinaryIO, arrays: Mapping[str, Any], compressed: bool = False) ->
     save(file, **{name: numpy.asarray(array) for name, array in arrays.items()})
 
 
+def read(path: Path) -> numpy.ndarray | dict[str, numpy.ndarray]:
+    """The array of a .npy file, or those of an archive by name; raises what `unpack` does."""
+    with open(path, "rb") as file:
+        if file.read(len(numpy.lib.format.MAGIC_PREFIX)) != numpy.lib.format.MAGIC_PREFIX:
+            return unpack(path)
+        file.seek(0)
+        try:
+            return _checked(file.read())
+        except (*_DAMAGE, *_MORE_DAMAGE) as problem:
+            raise EvaluationError(f"it is damaged or no file of arrays ({_said(problem)})") from None
+
+
 def unpack(path: Path) -> dict[str, numpy.ndarray]:
     """The arrays of a file by name.
 
@@ -47,7 +59,7 @@ def unpack(path: Path) -> dict[str, numpy.ndarray]:
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                return {name: _array(archive, info) for name, info in _members(archive).items()}
+                return {name: _checked(archive.read(info)) for name, info in _members(archive).items()}
         except (*_DAMAGE, *_MORE_DAMAGE) as problem:
             raise EvaluationError(f"it is damaged or no file of arrays ({_said(problem)})") from None
 
@@ -73,9 +85,9 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return found
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> numpy.ndarray:
+def _checked(written: bytes) -> numpy.ndarray:
     """One array, whose bytes are as many as its shape and type say."""
-    content = io.BytesIO(archive.read(info))
+    content = io.BytesIO(written)
     header = _HEADERS.get(numpy.lib.format.read_magic(content))
     if header is None:
         raise ValueError("an array in a version that is not read")
