@@ -56,7 +56,7 @@ class Expectations(Combinations):
         if scope is None:
             if expr.is_Symbol and self.gaussians.is_random(expr):
                 return self._atom_mean(expr, None)
-            factors = two_factors(expr)
+            factors = two_factors(expr, self._random)
             if factors is not None:
                 return self.inner(*factors)
             split = self.terms(expr)
