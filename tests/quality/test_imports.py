@@ -62,7 +62,7 @@ def stage_of_wing(name: str) -> str:
 
 
 def test_no_module_stands_on_more_layers_than_a_reader_can_hold():
-    """The longest chain of modules that import one another when they run; put lower what is shared, and it is shorter."""
+    """The longest chain of modules that import one another when they run; put what is shared lower to shorten it."""
     edges = [(m.name, i) for m in MODULES for i, typing_only in m.imports() if not typing_only and i != m.name]
     graph = networkx.DiGraph(edge for edge in edges if edge[1].startswith("tplimits"))
     assert list(networkx.simple_cycles(graph)) == []
