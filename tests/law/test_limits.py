@@ -255,7 +255,7 @@ def test_deep_programs_neither_recurse_nor_swell():
 
 
 def test_normalised_layers_ask_of_every_deviation_whether_it_vanishes_and_do_not_write_it_out():
-    """Each divides by a deviation that is closed in terms of the one before: written out it doubles with every layer."""
+    """Each divides by a deviation that is closed in terms of the last: written out it doubles with every layer."""
 
     @tp.program
     def program(W: tp.Matrix["n", "n", "layer"], x: tp.Vector):
