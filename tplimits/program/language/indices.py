@@ -55,8 +55,12 @@ class IndexValue(NoNumber):
         fail(f".named on {self.describe()}", "data are called like their argument")
 
     def _no_arithmetic(self, *_: object) -> NoReturn:
+        self.refuse_as_number("arithmetic")
+
+    def refuse_as_number(self, action: str) -> NoReturn:
+        """ProgramError for an action that takes numbers."""
         fail(
-            f"arithmetic with {self.describe()}",
+            f"{action} of {self.describe()}",
             f"they look values up, Z.sel({self.of}=x); annotate the argument tp.Input without .of for numbers",
         )
 

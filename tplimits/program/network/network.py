@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.program.language.refusals import Refusals
+from tplimits.program.language.render import number_text
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.trace import definition, returned_values, traced
 from tplimits.program.language.tracing import fail
@@ -122,8 +123,8 @@ def refuse_laws_of_biases(network: Program, where: Iterable[int]) -> None:
         s = network[position]
         if isinstance(s, InitialScalar) and s.law != NORMAL:
             raise NoLimitError(
-                f"{network.where(position)}: `{s.name}` is drawn, {s.law.described()}, and added to the output: here "
-                "outputs at the start are a Gaussian process with kernel K (hypothesis: scalars added to the output "
+                f"{network.where(position)}: `{s.name}` is drawn, {s.law.described(number_text)}, and added to the "
+                "output: here outputs at the start are a Gaussian process with kernel K (hypothesis: scalars added to the output "
                 f"are N(0, 1)). Write a multiple of it, 0.1 * {s.name}, without a law, or give it a value."
             )
 
