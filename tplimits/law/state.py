@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.expanding import times
 from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
 from tplimits.law.kets import Ket, Key, Reference, Step
@@ -99,6 +100,7 @@ class Derivation:
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)
         self._hat_covariances: dict[tuple[HatSource, HatSource], Expr] = {}
+        self._labels: dict[Key, str] = {}
         self._open: dict[Symbol, bool] = {}
         self.gaussians.hat_covariance = self._hat_covariance
 
@@ -174,7 +176,7 @@ class Derivation:
         """Σ coefficient · ket, with its tail judged from those of the kets."""
         total = self.engine.combination(parts)
         if any(ket in self.judged for _, ket in parts):
-            self.judged[total] = sympy.Add(*(c * self.judged.get(ket, ket) for c, ket in parts))
+            self.judged[total] = sympy.Add(*(times(c, self.judged.get(ket, ket)) for c, ket in parts))
         return total
 
     def rests_on_open_means(self, expr: Expr) -> bool:
@@ -217,9 +219,10 @@ class Derivation:
 
     def label(self, key: Key) -> str:
         """The printed name of one entry of an instruction."""
-        position, index = key
-        instruction = self.program[position]
-        return label(instruction.name, instruction.axes, index)
+        if key not in self._labels:
+            instruction = self.program[key[0]]
+            self._labels[key] = label(instruction.name, instruction.axes, key[1])
+        return self._labels[key]
 
     def text(self, expr: Expr) -> str:
         """An expression with its moments written out, the long ones by name, as text."""

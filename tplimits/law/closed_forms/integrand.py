@@ -16,6 +16,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.functions import step
+from tplimits.program.parts import holds
 
 
 class NotClosed(Exception):
@@ -213,7 +214,7 @@ def step_products(expr: Expr) -> Expr:
     >>> step_products(step(a * b)), step_products(step(-a))
     ((1 - step(a))*(1 - step(b)) + step(a)*step(b), 1 - step(a))
     """
-    if not expr.has(step, sympy.sinh, sympy.cosh):
+    if not holds(expr, step, sympy.sinh, sympy.cosh):
         return expr
     if not expr.args:
         return expr

@@ -52,13 +52,15 @@ _LINEAR_HEADS = (
     functions.maximum,
     functions.minimum,
 )
+#: what most terms are
+_BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
 
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
     growth = _Analysis(gaussians).growth(_with_single_abs(expr))
-    if growth.established and growth.power <= 2:
+    if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         return replace(growth, kind=Growth.UNKNOWN, reason=f"{expr} is seen to be in L^q only for q < {growth.power}")
     return growth
 
@@ -109,7 +111,7 @@ class _Analysis:
 
     def growth(self, expr: Expr) -> Tail:
         if not self.random(expr):
-            return Tail(Growth.BOUNDED)
+            return _BOUNDED
         if expr.is_Symbol:
             return self._symbol(expr)
         if isinstance(expr, sympy.Add):
@@ -121,7 +123,7 @@ class _Analysis:
         if isinstance(expr, _BOUNDED_HEADS):
             if expr not in self.gaussians.growths:
                 inner = self._arguments(expr)
-                self.gaussians.growths[expr] = inner if inner.unreal else Tail(Growth.BOUNDED)
+                self.gaussians.growths[expr] = inner if inner.unreal else _BOUNDED
             return self.gaussians.growths[expr]
         if isinstance(expr, _LINEAR_HEADS):
             return self._arguments(expr)
@@ -142,7 +144,7 @@ class _Analysis:
     def _symbol(self, symbol: Symbol) -> Tail:
         definition = self.gaussians.definition(symbol)
         if definition is None:
-            return Tail(Growth.POLYNOMIAL, S.One)
+            return _LINEAR
         if symbol not in self.gaussians.growths:
             self.gaussians.growths[symbol] = self.growth(definition)
         return self.gaussians.growths[symbol]
