@@ -11,6 +11,7 @@ from sympy import Expr, S
 
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 from tplimits.program.parts import heads, holds, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
@@ -19,7 +20,7 @@ _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
 _LONG = 160
 #: heads that no row of the table of closed forms takes
 OPEN_HEADS = (
-    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, functions.truncated),
+    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, truncated),
     *(sympy.log, sympy.atan, sympy.asinh),
 )
 

@@ -10,8 +10,8 @@ from sympy import Rational, S
 import tplimits as tp
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.laws import NORMAL, Law, truncated_normal, uniform
+from tplimits.program.nodes.truncation import truncated
 
 LAWS = {
     "uniform": (uniform(S(-1), S(3)), scipy.stats.uniform(-1, 4)),

@@ -27,6 +27,7 @@ from tplimits.law.hypotheses.vanishing import integrable, locus, order, vanishin
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.moments import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 from tplimits.program.parts import found
 
 _BOUNDED_HEADS = (
@@ -40,7 +41,7 @@ _BOUNDED_HEADS = (
     sympy.sign,
     functions.step,
     functions.sigmoid,
-    functions.truncated,
+    truncated,
 )
 _LINEAR_HEADS = (
     sympy.Abs,

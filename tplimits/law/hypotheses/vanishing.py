@@ -26,6 +26,7 @@ from sympy import Expr, S, Symbol
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 #: a Gram determinant above this is certainly not zero
 _REGULAR = 1e-9
 #: c|x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it
-_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, functions.truncated)
+_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, truncated)
 #: |f(x)| ≤ C |x|
 _VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
 #: positive everywhere
@@ -41,7 +42,7 @@ _POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.sof
 #: real analytic, as sums, products and powers of such are
 _ANALYTIC = (
     *_POSITIVE,
-    *(sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sin, sympy.cos, functions.truncated),
+    *(sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sin, sympy.cos, truncated),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from sympy import Expr, Integer
+from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.axes import index_swap, need_axis, renamed_axes, selected
 from tplimits.program.language.refusals import NoNumber
@@ -69,6 +69,11 @@ class IndexValue(NoNumber):
 
     def __repr__(self) -> str:
         return f"<{self.describe()} under construction>"
+
+
+def is_running(index: Expr) -> bool:
+    """Whether an index is a running one or a number, not one that is read somewhere."""
+    return isinstance(index, (Symbol, Integer))
 
 
 def looked_up(trace: Trace, axes: tuple[str, ...], selection: Mapping[str, IndexValue], what: str) -> dict[Expr, Expr]:

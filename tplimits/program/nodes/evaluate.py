@@ -16,6 +16,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
+from tplimits.program.nodes.truncation import truncated
 
 Array = NDArray[numpy.float64]
 
@@ -30,7 +31,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.sigmoid: lambda x: scipy.special.expit(x),
     functions.softplus: lambda x: numpy.logaddexp(0.0, x),
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
-    functions.truncated: lambda x, c: _truncated(x, c),
+    truncated: lambda x, c: _truncated(x, c),
     sympy.Abs: numpy.abs,
     sympy.sign: numpy.sign,
     sympy.exp: numpy.exp,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sympy import Expr, S
 
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.functions import truncated
+from tplimits.program.nodes.truncation import truncated
 
 SHAPES = ("normal", "uniform", "truncated")
 _g = sympy.Symbol("g", real=True)
