@@ -24,8 +24,8 @@ from tplimits.program.language.tracing import Trace, fail
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.bind import bind
 from tplimits.program.nodes.fuse import instructions_of
-from tplimits.program.nodes.kinds import Line
 from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.stated import Line
 
 #: what Python or SymPy says when a value or a symbol is taken for a number: (its words, what was found, the repair)
 _MISUSE = (

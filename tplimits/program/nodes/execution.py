@@ -21,7 +21,14 @@ from tplimits.program.nodes.entries import (
     Entry,
     Kron,
 )
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean, with_differences
+from tplimits.program.nodes.evaluate import (
+    ARRAY_FUNCTIONS,
+    Array,
+    drawn,
+    evaluate,
+    standard_normal_mean,
+    with_differences,
+)
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -126,8 +133,7 @@ class Execution(Setting, Walker[Array]):
     def _drawn(self, s: InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
         """Entries by their law."""
         full = (self.draws, *shape)
-        drawn = s.law.drawn(lambda: self.rng.standard_normal(full), self.leaves)
-        return numpy.full(full, drawn) if numpy.ndim(drawn) == 0 else drawn
+        return drawn(s.law, full, lambda: self.rng.standard_normal(full), self.leaves)
 
     # -- instructions -------------------------------------------------------------------------
 
