@@ -60,6 +60,21 @@ def wholes(option: str, text: str | None) -> tuple[int, ...] | None:
         raise TyperException(f"{option} {text}: write whole numbers with commas between.") from None
 
 
+def widths_named(text: str) -> tuple[float, ...]:
+    """Whole numbers and inf, with commas between.
+
+    >>> widths_named("32,128,inf")
+    (32, 128, inf)
+    """
+    listed = text.replace("∞", "inf").split(",")
+    try:
+        return tuple(math.inf if part.strip() == "inf" else int(part) for part in listed)
+    except ValueError:
+        raise TyperException(
+            f"--widths {text}: write whole numbers, and inf for the limit, with commas between."
+        ) from None
+
+
 def optimizer_named(text: str) -> Optimizer:
     """NAME or NAME:KEY=VALUE,KEY=VALUE.
 
@@ -70,7 +85,10 @@ def optimizer_named(text: str) -> Optimizer:
     kind = OPTIMIZERS.get(name.lower())
     if kind is None:
         raise TyperException(f"--optimizer {text}: the optimizers are {', '.join(OPTIMIZERS)}.")
-    given = assigned("--optimizer", written.split(",") if written else ())
+    parts = written.split(",") if written else []
+    named = [p for p in parts if p.startswith("convention=")]
+    given = assigned("--optimizer", [p for p in parts if p not in named])
+    given |= {key: text for key, _, text in (p.partition("=") for p in named)}
     given = {_PLAIN.get(key, key): value for key, value in given.items()}
     known = [f.name for f in fields(kind) if f.init]
     for key in given:

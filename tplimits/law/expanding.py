@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import sympy
 from sympy import Expr, S
 
 from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
+from tplimits.program.parts import found, heads, holds, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
 _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
+#: powers that may have no mean near a zero of their base
+_POLE = -S.Half
 #: a random factor with more nodes than this gets a name
 _LONG = 160
 #: heads that no row of the table of closed forms takes
@@ -21,6 +25,9 @@ OPEN_HEADS = (
     *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, functions.truncated),
     *(sympy.log, sympy.atan, sympy.asinh),
 )
+
+#: of these heads alone are sums of products of names
+_SUMS = frozenset((sympy.Add, sympy.Mul, sympy.Symbol))
 
 #: heads that are straight between kinks: one inside another is still a product of steps and polynomials
 PIECEWISE_LINEAR = (
@@ -40,13 +47,22 @@ def is_flat(expr: Expr) -> bool:
     return all(f.is_Symbol or f.is_Integer or _is_power(f) for f in factors)
 
 
+def multiplied_out(expr: Expr) -> Expr:
+    """What `sympy.expand` gives, looked for only where there is something to multiply out."""
+    if is_flat(expr):
+        return expr
+    if heads(expr) <= _SUMS:
+        return sympy.expand_mul(expr)
+    return sympy.expand(expr)
+
+
 def _is_power(factor: Expr) -> bool:
     return bool(factor.is_Pow and factor.base.is_Symbol and factor.exp.is_Integer)
 
 
 def with_sech(expr: Expr) -> Expr:
     """1 − tanh² as sech²: one factor instead of two terms."""
-    if not expr.has(sympy.tanh):
+    if expr.is_Symbol or not holds(expr, sympy.tanh):
         return expr
     if isinstance(expr, sympy.Add) and len(expr.args) == 2 and S.One in expr.args:
         (other,) = (a for a in expr.args if a != 1)
@@ -55,20 +71,41 @@ def with_sech(expr: Expr) -> Expr:
     return expr.func(*(with_sech(a) for a in expr.args)) if expr.args else expr
 
 
-def times(c: Expr, d: Expr, mean: Expr) -> Expr:
+def times(c: Expr, d: Expr, mean: Expr = S.One) -> Expr:
     """c·d·mean without building products with 1."""
     if mean == 0:
         return S.Zero
-    coefficient = d if c == 1 else c if d == 1 else c * d
-    return mean if coefficient == 1 else coefficient * mean
+    coefficient = d if c == 1 else c if d == 1 else product(c, d)
+    return mean if coefficient == 1 else product(coefficient, mean) if mean != 1 else coefficient
 
 
-def two_factors(expr: Expr) -> tuple[Expr, Expr] | None:
+def total(terms: Sequence[Expr]) -> Expr:
+    """The sum of some terms; one alone is not looked at."""
+    return terms[0] if len(terms) == 1 else sympy.Add(*terms)
+
+
+def needed_by_poles(factors: Sequence[Expr], random: Callable[[Expr], bool]) -> list[Expr]:
+    """Sums beside a pole at the same variables: (1 − cos x)/x² has a mean, and neither 1/x² nor cos(x)/x² has one."""
+    poles = [
+        f for f in factors if f.is_Pow and f.exp.is_number and f.exp <= _POLE and random(f.base) and _vanishes(f.base)
+    ]
+    if not poles:
+        return []
+    reads = set().union(*(found(p, sympy.Symbol) for p in poles))
+    return [f for f in factors if f.as_base_exp()[0].is_Add and f not in poles and reads & found(f, sympy.Symbol)]
+
+
+def _vanishes(base: Expr) -> bool:
+    low, high = bounds(base)
+    return bool(low <= 0 <= high)
+
+
+def two_factors(expr: Expr, random: Callable[[Expr], bool]) -> tuple[Expr, Expr] | None:
     """The two factors of a product of sums, which is better left unexpanded."""
     if isinstance(expr, sympy.Pow) and expr.exp == 2 and expr.base.is_Add:
         return expr.base, expr.base
     if isinstance(expr, sympy.Mul) and len(expr.args) == 2 and any(a.is_Add for a in expr.args):
-        return expr.args
+        return None if needed_by_poles(expr.args, random) else expr.args
     return None
 
 
@@ -79,7 +116,7 @@ def expanded(expr: Expr, random: Callable[[Expr], bool]) -> Expr:
     """
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow)):
         return expr
-    terms = _distributed(expr, random, _MOST_OPEN_TERMS if expr.has(*OPEN_HEADS) else _MOST_TERMS)
+    terms = _distributed(expr, random, _MOST_OPEN_TERMS if holds(expr, *OPEN_HEADS) else _MOST_TERMS)
     return expr if terms is None or len(terms) == 1 else sympy.Add(*terms)
 
 
@@ -98,7 +135,8 @@ def _distributed(expr: Expr, random: Callable[[Expr], bool], most: int) -> list[
             terms = list(sympy.Add.make_args(sympy.Add(*(a * b for a in terms for b in base))))
         return terms
     if isinstance(expr, sympy.Mul):
-        lists = [_distributed(a, random, most) or [a] for a in expr.args]
+        whole = needed_by_poles(expr.args, random)
+        lists = [[a] if a in whole else _distributed(a, random, most) or [a] for a in expr.args]
         if math.prod(len(part) for part in lists) > most:
             return None
         return [sympy.Mul(*chosen) for chosen in itertools.product(*lists)]

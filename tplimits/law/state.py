@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import networkx
@@ -11,6 +12,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.expanding import times
 from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
 from tplimits.law.kets import Ket, Key, Reference, Step
@@ -18,6 +20,7 @@ from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.rounding import has_rounded
 
 if TYPE_CHECKING:
     from tplimits.law.expectation import Expectations
@@ -99,6 +102,7 @@ class Derivation:
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)
         self._hat_covariances: dict[tuple[HatSource, HatSource], Expr] = {}
+        self._labels: dict[Key, str] = {}
         self._open: dict[Symbol, bool] = {}
         self.gaussians.hat_covariance = self._hat_covariance
 
@@ -106,6 +110,11 @@ class Derivation:
     def tolerance(self) -> float:
         """What counts as zero: exact zeros, and 1e-12 where array constants (data) take part."""
         return DATA_TOLERANCE if self.program.arrays else 0.0
+
+    @cached_property
+    def rounded(self) -> float:
+        """What counts as zero beside a jump, a pole or a root: 1e-12 where decimals, arrays or constants decide."""
+        return DATA_TOLERANCE if has_rounded(self.program) else 0.0
 
     @property
     def gaussians(self) -> Gaussians:
@@ -174,7 +183,7 @@ class Derivation:
         """Σ coefficient · ket, with its tail judged from those of the kets."""
         total = self.engine.combination(parts)
         if any(ket in self.judged for _, ket in parts):
-            self.judged[total] = sympy.Add(*(c * self.judged.get(ket, ket) for c, ket in parts))
+            self.judged[total] = sympy.Add(*(times(c, self.judged.get(ket, ket)) for c, ket in parts))
         return total
 
     def rests_on_open_means(self, expr: Expr) -> bool:
@@ -217,9 +226,10 @@ class Derivation:
 
     def label(self, key: Key) -> str:
         """The printed name of one entry of an instruction."""
-        position, index = key
-        instruction = self.program[position]
-        return label(instruction.name, instruction.axes, index)
+        if key not in self._labels:
+            instruction = self.program[key[0]]
+            self._labels[key] = label(instruction.name, instruction.axes, key[1])
+        return self._labels[key]
 
     def text(self, expr: Expr) -> str:
         """An expression with its moments written out, the long ones by name, as text."""

@@ -11,7 +11,7 @@ from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
-from tplimits.program.parts import rebuilt
+from tplimits.program.parts import holds, rebuilt
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -70,11 +70,11 @@ class Unroller:
         if isinstance(expr, ArrayEntry):
             place = [self.index(i, given) for i in expr.indices]
             return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
-        if not expr.args or not expr.has(Entry, ArrayEntry, AxisSum):
+        if not expr.args or not holds(expr, Entry, ArrayEntry, AxisSum):
             return expr
         return (
             self._shared(expr, given)
-            if expr.has(AxisSum)
+            if holds(expr, AxisSum)
             else rebuilt(expr, [self._resolve(a, given) for a in expr.args])
         )
 

@@ -36,6 +36,13 @@ def bounds(expr: Expr) -> tuple[Expr, Expr]:
     return _bounds(expr)
 
 
+@functools.lru_cache(1 << 12)
+def _times(low: Expr, high: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """Of a product, by the corners."""
+    corners = {S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)}
+    return min(corners), max(corners)
+
+
 @functools.lru_cache(1 << 14)
 def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_Symbol:
@@ -47,9 +54,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, sympy.Mul):
         low, high = bounds(expr.args[0])
         for a in expr.args[1:]:
-            x, y = bounds(a)
-            corners = [S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)]
-            low, high = min(corners), max(corners)
+            low, high = _times(low, high, *bounds(a))
         return low, high
     if isinstance(expr, sympy.exp):
         low, high = bounds(expr.args[0])

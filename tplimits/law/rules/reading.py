@@ -47,8 +47,8 @@ class BodyReader:
 
     @property
     def tolerance(self) -> float:
-        """1e-12 where array constants take part."""
-        return self.state.tolerance
+        """1e-12 where rounded numbers take part."""
+        return self.state.rounded
 
     def limit(self, expr: Expr) -> Expr:
         """The value of a part of the body."""
@@ -86,7 +86,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width."""
-        return bounds(put_in(expr, self._least, self.state.least))
+        return bounds(put_in(expr, self._least, self.state.least) if self._least else expr)
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""

@@ -1,0 +1,415 @@
+// Panels of matrices, maps of the plane, and what is drawn over training.
+
+class MatrixPanel extends Panel {
+  paint(pen, frame, w, h) {
+    const view = this.view, machine = this.side.machine, meta = this.meta(), value = machine.get(meta.id);
+    if (!value) return this.nothing(pen, w, h, "not recorded for this run");
+    const points = this.layout(view.value, "", machine), key = (axis) => (meta.dims.find((d) => d.axis === axis) || { key: "" }).key;
+    const [rows, columns] = [key(view.rows), key(view.columns)];
+    const fixed = Object.keys(points.keys).filter((k) => k !== rows && k !== columns);
+    const chosen = where(points, fixed.map((k) => [k, this.app.picked[k] || 0])).filter((p) => this.wanted(points, p));
+    const shown = rows ? [...new Set(chosen.map((p) => points.keys[rows][p]))] : [0], place = new Map(shown.map((r, i) => [r, i]));
+    const count = 1 + chosen.reduce((m, p) => Math.max(m, points.keys[columns][p]), 0);
+    let [low, high] = view.range || [Infinity, -Infinity];
+    if (!view.range) for (const p of chosen) (low = Math.min(low, value[points.base[p]])), (high = Math.max(high, value[points.base[p]]));
+    if (!view.range && low < 0 && high > 0) [low, high] = [-Math.max(-low, high), Math.max(-low, high)];
+    const cw = (frame.right - frame.left) / count, ch = (frame.bottom - frame.top) / Math.max(1, shown.length);
+    const hits = { x: [], y: [], points, order: [] };
+    for (const p of chosen) {
+      const r = rows ? place.get(points.keys[rows][p]) : 0, c = points.keys[columns][p], t = (value[points.base[p]] - low) / (high - low || 1);
+      pen.fillStyle = low < 0 && !view.range ? diverging(t) : shade(t);
+      const [x, y] = [frame.left + c * cw, frame.top + r * ch];
+      pen.fillRect(x, y, cw + 0.5, ch + 0.5);
+      hits.x.push(x + cw / 2);
+      hits.y.push(y + ch / 2);
+      hits.order.push(p);
+    }
+    this.cell = [cw, ch];
+    this.hits.push(hits);
+    this.labels(pen, frame, { rows, columns, shown, count, cw, ch, range: [low, high] }, w);
+    if (view.line) line(pen, [[frame.left + view.line * cw, frame.top], [frame.left + view.line * cw, frame.bottom]], theme.accent, 2);
+    this.outlined(pen, hits);
+  }
+
+  get choices() {
+    return this.meta().dims.filter((d) => d.kind === "axis" && d.axis !== this.view.rows && d.axis !== this.view.columns);
+  }
+
+  wanted(points, p) {
+    const { classes } = this.app.data.probes, probe = points.keys.probe ? points.keys.probe[p] : 0;
+    return this.view.label === null || !points.keys.probe || !classes || probe >= classes.length || classes[probe] === this.view.label;
+  }
+
+  labels(pen, frame, { rows, columns, shown, count, cw, ch, range }, w) {
+    pen.fillStyle = theme.faint;
+    pen.font = "9px system-ui, sans-serif";
+    pen.textAlign = "right";
+    pen.fillText(`${short(range[0])} … ${short(range[1])}`, w - 6, 14);
+    pen.textAlign = "center";
+    for (let c = 0; c < count; c += Math.ceil(14 / cw)) pen.fillText(String(c), frame.left + (c + 0.5) * cw, frame.bottom + 10);
+    pen.textAlign = "right";
+    for (let r = 0; r < shown.length; r += Math.max(1, Math.ceil(10 / ch))) pen.fillText(String(shown[r]), frame.left - 3, frame.top + (r + 0.5) * ch + 3);
+  }
+
+  hit(x, y) {
+    const [group] = this.hits;
+    if (!group) return null;
+    const i = group.x.findIndex((cx, k) => Math.abs(cx - x) <= this.cell[0] / 2 && Math.abs(group.y[k] - y) <= this.cell[1] / 2);
+    if (i < 0) return null;
+    return Object.fromEntries(Object.entries(group.points.keys).map(([key, of]) => [key, of[group.order[i]]]));
+  }
+
+  outlined(pen, { x, y, points, order }) {
+    const over = this.app.over, shared = over ? Object.keys(over).filter((key) => points.keys[key]) : [];
+    if (!shared.length) return;
+    pen.strokeStyle = theme.accent;
+    pen.lineWidth = 1.5;
+    for (let i = 0; i < x.length; i++) {
+      if (shared.every((key) => points.keys[key][order[i]] === over[key])) {
+        pen.strokeRect(x[i] - this.cell[0] / 2, y[i] - this.cell[1] / 2, this.cell[0], this.cell[1]);
+      }
+    }
+  }
+}
+
+const diverging = (t) => (t < 0.5 ? mixed("#b2182b", theme.ground, 2 * t) : mixed(theme.ground, "#2166ac", Math.min(1, 2 * t - 1)));
+
+// the map from one value to a later one over the plane of the first
+class LevelsPanel extends PlanePanel {
+  constructor(view, app, side) {
+    const dim = app.data.values[view.start].dims.find((d) => d.kind === "axis");
+    super({ beside: [], arrows: [], limit: false, colour: "probe", ...view, value: view.start, axis: dim.axis }, app, side);
+  }
+
+  get title() {
+    const { title, start, end, table } = this.view;
+    return title || (table ? `${start} ↦ softmax ${table}·${start}` : `${start} ↦ ${end}`);
+  }
+
+  paint(pen, frame, w, h) {
+    const own = this.read(this.view.value, this.side.machine);
+    if (!own) return this.nothing(pen, w, h, "not recorded for this run");
+    const range = (of) => snapped(of.reduce((m, v) => Math.min(m, v), Infinity), of.reduce((m, v) => Math.max(m, v), -Infinity));
+    frame.square(range(own.x), range(own.y));
+    const cells = Math.max(...this.side.machine.width) > 300 ? 14 : 24, map = this.map(frame, cells);
+    if (map) this.coloured(pen, frame, map, cells);
+    frame.axes();
+    frame.clipped(() => this.dots(pen, frame, own, 3.2, 1, this.side.machine, true));
+    this.highlight(pen);
+  }
+
+  // the map at the centres of cells: (cells × cells, classes)
+  map(frame, cells) {
+    const count = cells * cells, grid = new Float64Array(2 * count);
+    for (let i = 0; i < count; i++) {
+      grid[i] = frame.x[0] + ((frame.x[1] - frame.x[0]) * ((i % cells) + 0.5)) / cells;
+      grid[count + i] = frame.y[1] - ((frame.y[1] - frame.y[0]) * (Math.floor(i / cells) + 0.5)) / cells;
+    }
+    return this.view.table ? this.softmax(grid, count) : this.later(grid, count);
+  }
+
+  // the softmax of a table times x
+  softmax(grid, count) {
+    const table = this.side.machine.get(this.meta(this.view.table).id);
+    if (!table) return null;
+    const classes = table.length / 2, value = new Float64Array(count * classes);
+    for (let i = 0; i < count; i++) {
+      const logits = Array.from({ length: classes }, (_, k) => table[2 * k] * grid[i] + table[2 * k + 1] * grid[count + i]);
+      const most = Math.max(...logits), total = logits.reduce((s, l) => s + Math.exp(l - most), 0);
+      logits.forEach((l, k) => (value[i * classes + k] = Math.exp(l - most) / total));
+    }
+    return { value, points: { base: Int32Array.from({ length: count }, (_, i) => i * classes), stride: 1, size: classes } };
+  }
+
+  // a later value of the network, with these numbers in place of those of the probes
+  later(grid, count) {
+    const { machine } = this.side, end = this.meta(this.view.end);
+    if (machine.run.recordedOnly) return null;
+    const other = this.other && this.other.run === machine.run ? this.other : (this.other = new Machine(machine.run, this.app.data));
+    other.keep = machine.keep;
+    other.at(machine.frame, this.app.inputs.copies(this.app.picked.probe || 0, count)).forget();
+    other.set.clear();
+    other.set.set(this.meta().id, grid);
+    const value = other.get(end.id), axis = end.dims.find((d) => d.kind === "axis");
+    return value && { value, points: this.layout(this.view.end, axis ? axis.axis : "", other) };
+  }
+
+  coloured(pen, frame, { value, points }, cells) {
+    const w = (frame.right - frame.left) / cells, h = (frame.bottom - frame.top) / cells, many = points.size;
+    const at = (i, k) => value[points.base[i] + k * points.stride], share = new Float64Array(cells * cells);
+    for (let i = 0; i < cells * cells; i++) {
+      if (many <= 2) {
+        share[i] = at(i, many - 1);
+        pen.fillStyle = diverging(Math.round(32 * Math.max(0, Math.min(1, share[i]))) / 32);
+      } else {
+        const total = [0, 0, 0];
+        for (let k = 0; k < many; k++) rgb(HUES[k % 10]).forEach((c, j) => (total[j] += c * Math.max(0, at(i, k))));
+        pen.fillStyle = `rgb(${total.map((c) => Math.min(255, Math.round(c))).join(",")})`;
+      }
+      pen.globalAlpha = 0.75;
+      pen.fillRect(frame.left + (i % cells) * w, frame.top + Math.floor(i / cells) * h, w + 0.5, h + 0.5);
+    }
+    pen.globalAlpha = 1;
+    if (many <= 2) for (const level of [0.25, 0.5, 0.75]) this.contour(pen, frame, share, cells, level, w, h);
+  }
+
+  // where a map crosses a level, cell by cell
+  contour(pen, frame, map, cells, level, w, h) {
+    pen.strokeStyle = theme.ink;
+    pen.lineWidth = level === 0.5 ? 1.5 : 0.6;
+    pen.beginPath();
+    for (let r = 0; r < cells - 1; r++) {
+      for (let c = 0; c < cells - 1; c++) {
+        const ends = [], corners = [[0, 0], [0, 1], [1, 1], [1, 0]];
+        for (let k = 0; k < 4; k++) {
+          const [a, b] = [corners[k], corners[(k + 1) % 4]];
+          const [u, v] = [a, b].map(([dr, dc]) => map[(r + dr) * cells + c + dc] - level);
+          if (u > 0 === v > 0) continue;
+          const t = u / (u - v);
+          ends.push([frame.left + (c + 0.5 + a[1] + t * (b[1] - a[1])) * w, frame.top + (r + 0.5 + a[0] + t * (b[0] - a[0])) * h]);
+        }
+        for (let k = 0; k + 1 < ends.length; k += 2) {
+          pen.moveTo(...ends[k]);
+          pen.lineTo(...ends[k + 1]);
+        }
+      }
+    }
+    pen.stroke();
+  }
+}
+
+// what is drawn over training: the lines once, on a layer of their own, and the frame in front of them
+class TimePanel extends Panel {
+  draw(pen, w, h) {
+    if (!(pen instanceof SvgPen)) {
+      const key = [w, h, theme.dark, this.side.machine.run.title, this.fresh()].join("|"), ratio = devicePixelRatio || 1;
+      if (this.layerKey !== key) {
+        this.layerKey = key;
+        this.layer = document.createElement("canvas");
+        [this.layer.width, this.layer.height] = [Math.max(1, w * ratio), Math.max(1, h * ratio)];
+        const own = this.layer.getContext("2d");
+        own.scale(ratio, ratio);
+        this.box = this.frame(own, w, h);
+        this.lines(own, this.box, w, h);
+      }
+      pen.drawImage(this.layer, 0, 0, w, h);
+    } else {
+      this.box = this.frame(pen, w, h);
+      this.lines(pen, this.box, w, h);
+    }
+    const box = this.box, steps = this.app.data.steps;
+    if (!box.x) return;
+    const at = box.px(steps[this.app.frame]);
+    line(pen, [[at, box.top], [at, box.bottom]], theme.accent, 1);
+  }
+
+  hit() {
+    return null;
+  }
+
+  // the frame at a place, for a click
+  frameAt(x) {
+    const box = this.box, steps = this.app.data.steps;
+    if (!box || !box.x || x < box.left - 4 || x > box.right + 4) return null;
+    const step = box.x[0] + ((x - box.left) / (box.right - box.left)) * (box.x[1] - box.x[0]);
+    let best = 0;
+    for (let f = 0; f < steps.length; f++) if (Math.abs(steps[f] - step) < Math.abs(steps[best] - step)) best = f;
+    return best;
+  }
+
+  fresh() {
+    return 0;
+  }
+
+  // scales for curves, each an array over the first frames of the recording
+  scaled(box, curves, logarithmic) {
+    const steps = this.app.data.steps;
+    let [low, high] = [Infinity, -Infinity];
+    for (const curve of curves) {
+      for (const v of curve) {
+        if (!Number.isFinite(v) || (logarithmic && v <= 0)) continue;
+        low = Math.min(low, v);
+        high = Math.max(high, v);
+      }
+    }
+    if (!(low <= high)) return false;
+    const [a, b] = [low, high].map((v) => Math.log10(Math.max(v, high * 1e-12))), margin = 0.04 * Math.max(0.2, b - a);
+    const y = logarithmic ? [a - margin, b + margin] : snapped(low, high);
+    box.scales([steps[0], steps[steps.length - 1] > steps[0] ? steps[steps.length - 1] : steps[0] + 1], y, logarithmic).axes();
+    return true;
+  }
+
+  // at most two points for every pixel: the smallest and the largest of what falls into it
+  path(box, curve, frames) {
+    const steps = this.app.data.steps, per = Math.max(1, Math.floor(curve.length / (2 * (box.right - box.left)))), found = [];
+    for (let f = 0; f < curve.length; f += per) {
+      let [low, high] = [f, f];
+      for (let g = f; g < Math.min(curve.length, f + per); g++) {
+        if (curve[g] < curve[low]) low = g;
+        if (curve[g] > curve[high]) high = g;
+      }
+      for (const g of low === high ? [low] : [Math.min(low, high), Math.max(low, high)]) {
+        const y = box.py(curve[g]);
+        found.push([box.px(steps[frames ? frames[g] : g]), y === -Infinity || Number.isNaN(y) ? NaN : y]);
+      }
+    }
+    return found;
+  }
+
+  legend(pen, w, entries) {
+    pen.font = "9px system-ui, sans-serif";
+    pen.textAlign = "right";
+    let x = w - 6;
+    for (const [text, colour] of entries.slice().reverse()) {
+      if (x < 90) break;
+      pen.fillStyle = colour;
+      pen.fillText(text, x, 14);
+      x -= 6 + 5.2 * text.length;
+    }
+  }
+}
+
+class CurvesPanel extends TimePanel {
+  get title() {
+    return this.view.title || this.view.names.join(", ");
+  }
+
+  lines(pen, box, w, h) {
+    const { names, log } = this.view, runs = this.app.data.runs, many = names.length > 2;
+    const shown = many ? [this.side.machine.run] : runs;
+    const curves = shown.flatMap((run) => names.map((name) => run.curves[name]).filter(Boolean));
+    if (!this.scaled(box, curves, log)) return this.nothing(pen, w, h, "not recorded for this run");
+    box.clipped(() => {
+      if (many) names.forEach((name, k) => runs.length && this.one(pen, box, shown[0].curves[name], hue(k, names.length)));
+      else names.forEach((name, k) => this.bands(pen, box, name, k));
+    });
+    if (many) this.legend(pen, w, names.map((name, k) => [name.split(" ").pop(), hue(k, names.length)]));
+    else if (names.length > 1) this.legend(pen, w, [[`${names[1]} dashed`, theme.faint]]);
+  }
+
+  one(pen, box, curve, colour, width = 1.2) {
+    if (curve) line(pen, this.path(box, curve), colour, width);
+  }
+
+  // the seeds of every width: the band between the smallest and the largest, and their mean; the limit in front
+  bands(pen, box, name, k) {
+    for (const width of this.app.data.widths) {
+      const curves = this.app.data.runs.filter((run) => run.width === width.width && run.curves[name]).map((run) => run.curves[name]);
+      if (!curves.length) continue;
+      const length = Math.min(...curves.map((c) => c.length)), of = (f) => curves.map((c) => c[f]);
+      const mean = Float64Array.from({ length }, (_, f) => of(f).reduce((a, b) => a + b, 0) / curves.length);
+      if (curves.length > 1) {
+        const low = Float64Array.from({ length }, (_, f) => Math.min(...of(f))), high = Float64Array.from({ length }, (_, f) => Math.max(...of(f)));
+        band(pen, this.path(box, low), this.path(box, high), width.colour);
+      }
+      pen.setLineDash(k ? [4, 3] : []);
+      this.one(pen, box, mean, width.colour, width.width === null ? 2 : 1.2);
+      pen.setLineDash([]);
+    }
+  }
+}
+
+// a number over training, a line for every run and a band for every width; of several entries those of this run, and
+// of its limit dashed
+class TracePanel extends TimePanel {
+  fresh() {
+    const own = this.side.machine.run, limit = this.limit(), app = this.app;
+    const entries = this.meta().dims.reduce((n, d) => n * (d.kind === "probe" ? 1 : d.size), 1);
+    const known = app.data.runs.filter((run) => Object.keys(run.arrays).length);
+    this.single = entries === 1;
+    this.runs = this.single ? known : [own, ...(limit ? [limit.run] : [])];
+    this.histories = this.runs.map((run) => app.history(run, this.view.value));
+    return [...this.histories.map((h) => h.done), app.picked.probe || 0, app.inputs.version].join();
+  }
+
+  get title() {
+    const probe = this.meta().dims.some((d) => d.kind === "probe");
+    return (this.view.title || this.view.value) + (probe ? ` · ${this.app.nameOf({ probe: this.app.picked.probe || 0 }, ["probe"])}` : "");
+  }
+
+  lines(pen, box, w, h) {
+    if (pen instanceof SvgPen) this.fresh();
+    const parts = this.histories.map((history) => this.entries(history));
+    if (!this.scaled(box, parts.flatMap((p) => p.map((e) => e.curve)), false)) return this.nothing(pen, w, h, "being computed, or not recorded");
+    box.clipped(() => (this.single ? this.byWidth(pen, box, parts) : this.byEntry(pen, box, parts)));
+  }
+
+  byEntry(pen, box, parts) {
+    parts.forEach((part, k) => {
+      pen.setLineDash(k ? [4, 3] : []);
+      part.forEach(({ curve, frames }, i) => line(pen, this.path(box, curve, frames), k ? theme.ink : hue(i, part.length), 1.2));
+      pen.setLineDash([]);
+    });
+  }
+
+  byWidth(pen, box, parts) {
+    for (const { width, colour } of this.app.data.widths) {
+      const own = parts.filter((part, k) => part.length && this.runs[k].width === width).map((part) => part[0]);
+      if (own.length > 1 && own.every((e) => e.frames.length === own[0].frames.length)) {
+        const of = own[0].frames.map((_, f) => own.map((e) => e.curve[f])), frames = own[0].frames;
+        band(pen, this.path(box, of.map((v) => Math.min(...v)), frames), this.path(box, of.map((v) => Math.max(...v)), frames), colour);
+      }
+      own.forEach(({ curve, frames }) => line(pen, this.path(box, curve, frames), colour, width === null ? 2 : 1.2));
+    }
+  }
+
+  entries(history) {
+    const meta = this.meta(), frames = [...history.values.keys()].sort((a, b) => a - b);
+    if (!frames.length) return [];
+    const points = layout(meta, "", history.machine), probe = Math.min(this.app.picked.probe || 0, history.machine.samples - 1);
+    const chosen = where(points, points.keys.probe ? [["probe", probe]] : []).slice(0, 24);
+    return chosen.map((p) => ({ frames, curve: Float64Array.from(frames, (f) => history.values.get(f)[points.base[p]]) }));
+  }
+}
+
+function band(pen, low, high, colour) {
+  pen.fillStyle = colour;
+  pen.globalAlpha = 0.18;
+  pen.beginPath();
+  [...low, ...high.reverse()].filter(([, y]) => Number.isFinite(y)).forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.fill();
+  pen.globalAlpha = 1;
+}
+
+class ErrorsPanel extends Panel {
+  get title() {
+    return this.view.title || "error against width";
+  }
+
+  paint(pen, frame, w, h) {
+    const { frames, rows } = this.app.data.errors, at = frames.reduce((b, f, i) => (Math.abs(f - this.app.frame) < Math.abs(frames[b] - this.app.frame) ? i : b), 0);
+    const points = rows.map((row) => [Math.log10(row.width), Math.log10(row.values[at])]).filter(([, y]) => Number.isFinite(y));
+    if (!points.length) return this.nothing(pen, w, h, "no error at this frame");
+    const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])], all = rows.flatMap((row) => row.values).filter((v) => v > 0).map(Math.log10);
+    const y = [Math.min(...all) - 0.1, Math.max(...all) + 0.1];
+    frame.scales([Math.min(...xs) - 0.2, Math.max(...xs) + 0.2], y, true).axes(false);
+    pen.textAlign = "center";
+    for (const width of new Set(rows.map((row) => row.width))) pen.fillText(String(width), frame.px(Math.log10(width)), frame.bottom + 10);
+    const first = Math.min(...xs), level = together(points, first);
+    pen.setLineDash([4, 3]);
+    const height = (v) => frame.py(10 ** v);
+    line(pen, [first, Math.max(...xs)].map((x) => [frame.px(x), height(level - (x - first) / 2)]), theme.faint);
+    pen.setLineDash([]);
+    const means = [...new Set(xs)].sort((a, b) => a - b).map((x) => [frame.px(x), height(together(points, x))]);
+    line(pen, means, theme.ink, 1.2);
+    pen.fillStyle = theme.accent;
+    pen.beginPath();
+    for (const [x, v] of points) mark(pen, frame.px(x), height(v), 3, 0);
+    pen.fill();
+    pen.fillStyle = theme.faint;
+    pen.textAlign = "right";
+    pen.fillText("dashed: slope −1/2", w - 6, 14);
+  }
+
+  hit() {
+    return null;
+  }
+}
+
+// the root of the mean square over the seeds of a width, as a logarithm
+function together(points, x) {
+  const squares = points.filter((p) => p[0] === x).map((p) => 10 ** (2 * p[1]));
+  return Math.log10(squares.reduce((a, b) => a + b, 0) / squares.length) / 2;
+}
+
+const PANELS = { plane: PlanePanel, triangle: TrianglePanel, matrix: MatrixPanel, density: DensityPanel, levels: LevelsPanel, curves: CurvesPanel, trace: TracePanel, errors: ErrorsPanel };
