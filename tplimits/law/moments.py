@@ -151,9 +151,8 @@ class NamedMoments:
 
         Dot-kets of dot-kets have a number of products that is cubic in the depth, and few of the sums are looked at.
         """
-        key = frozenset(pairs)
-        if len(key) < len(pairs):
-            key = frozenset(Counter(pairs).items())
+        counts = Counter(pairs)
+        key: frozenset[Any] = frozenset(pairs if len(counts) == len(pairs) else counts.items())
         if key not in self._by_products:
             symbol = self._by_products[key] = self._name("v")
             self.moments[symbol] = NamedValue(symbol, lambda: sympy.Add(*(c * d for c, d in products)))
@@ -239,7 +238,7 @@ def _plain_operations(value: Expr) -> int | None:
 
     >>> x, y, z = sympy.symbols("x y z")
     >>> _plain_operations(x**2 + (x + y * z) * y), _plain_operations(x - y)
-    (6, None)
+    (5, None)
     """
     if value.is_Symbol:
         return 0

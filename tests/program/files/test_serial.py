@@ -16,8 +16,9 @@ from tplimits.errors import ProgramError
 from tplimits.program.files import fields, postfix, serial
 from tplimits.program.files.serial import from_json, to_json
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.kinds import IndexTable, Instruction
+from tplimits.program.nodes.kinds import Instruction
 from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.stated import IndexTable
 
 
 @tp.program
@@ -41,6 +42,17 @@ def everything(
     third = tp.avg(tp.relu(k[β] * h - h[δ]) * g[tp.neuron("ε")], over=(β, δ, tp.neuron("ε")))
     mean = tp.expect(lambda z: tp.relu(γ * z) ** 2 * tp.expect(lambda w: sympy.pi * w * z))
     return tp.sum(c * patches, over=("tap", "pos")) * mean, third * s + b / tp.size("token"), tp.avg(k) * tp.width("k")
+
+
+@tp.network
+def discrete(
+    x: tp.Input["token"].of("vocab"),
+    E: tp.Vector["vocab"].uniform(-0.1, 0.3),
+    w: tp.Vector["vocab"].truncated(0.5, 1),
+    q: tp.Scalar["token"].normal(1, 2),
+    r: tp.Scalar.truncated(1, 2),
+):
+    return tp.readout(tp.sum(q * (w * tp.tanh(E)).sel(vocab=x), over="token")) + r
 
 
 @tp.program
@@ -143,7 +155,8 @@ def test_a_returned_number_and_a_program_without_arguments():
 
 
 def test_every_field_of_every_instruction_is_written():
-    written = {key for s in json.loads(to_json(everything))["instructions"] for key in s}
+    programs = (everything, discrete)
+    written = {key for program in programs for s in json.loads(to_json(program))["instructions"] for key in s}
     renamed = {"law": "mean", "matrix_indices": "indices", "slots": "slot_widths"}
     for cls in Instruction.__subclasses__():
         for field in dataclasses.fields(cls):

@@ -9,7 +9,7 @@ import pytest
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.watch.run import Run
 
@@ -66,7 +66,8 @@ def test_values_are_those_of_numpy(browser, tmp_path, program):
         browser.run(
             """page.then((app) => { app.draw(); const m = app.sides[0].machine, found = {};
             for (const [name, { id, dims }] of Object.entries(app.data.values)) {
-              found[name] = [dims.map((d) => [d.kind, d.kind === "probe" ? m.samples : d.size || m.width[0]]), Array.from(m.get(id))];
+              const size = (d) => (d.kind === "probe" ? m.samples : d.size || m.width[0]);
+              found[name] = [dims.map((d) => [d.kind, size(d)]), Array.from(m.get(id))];
             } return JSON.stringify(found) })"""
         )
     )

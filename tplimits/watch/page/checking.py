@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tplimits.watch.page.shown import Shown
 
 
-def checked(page: Shown, views: Any) -> list[View]:
+def checked(page: Shown, views: Any, labelled: bool) -> list[View]:
     """The panels, with what they leave open filled in; EvaluationError for a name or an axis that is not there."""
     listed = list(views) if isinstance(views, Iterable) else [views]
     found = []
@@ -23,6 +23,8 @@ def checked(page: Shown, views: Any) -> list[View]:
             raise EvaluationError(f"views=…: {view!r:.60} is no view; give tp.views.Plane, Matrix, Density, …")
         for name in view.reads:
             _known(page, name)
+        if isinstance(view, Matrix) and view.label is not None and not labelled:
+            raise EvaluationError(f"Matrix({view.value!r}, label={view.label!r}): the probes have no labels.")
         found.append(_filled(page, view))
     if all(isinstance(view, Probes) for view in found):
         raise EvaluationError("views=…: there is no panel in it; leave it out for those that follow from shapes.")
@@ -44,18 +46,33 @@ def _filled(page: Shown, view: View) -> View:
         return _matrix(page, view)
     if isinstance(view, Density):
         if page.width(view.value) is None:
-            raise EvaluationError(f"Density({view.value!r}): it has no neurons, and no law; show it as a Plane or Trace.")
+            raise EvaluationError(
+                f"Density({view.value!r}): it has no neurons, and no law; show it as a Plane or Trace."
+            )
         if view.axis is not None:
             _axis(page, view.value, view.axis)
     if isinstance(view, Levels):
-        if page.sizes(view.start) != (2,) or page.width(view.start) is not None or not page.on_data(view.start):
-            raise EvaluationError(
-                f"Levels({view.start!r}): the plane is that of two numbers for each probe; this has the axes "
-                f"{', '.join(page.axes(view.start)) or 'of nothing'}."
-            )
-        if len(page.axes(view.end)) > 1 or page.width(view.end) is not None or not page.on_data(view.end):
-            raise EvaluationError(f"Levels(end={view.end!r}): it is no list of numbers for each probe.")
+        _refuse_levels(page, view)
     return view
+
+
+def _refuse_levels(page: Shown, view: Levels) -> None:
+    """EvaluationError unless a map of the plane is one: two coordinates, and numbers that depend on them."""
+    if page.sizes(view.start) != (2,) or page.width(view.start) is not None or not page.on_data(view.start):
+        axes = ", ".join(page.axes(view.start)) or "none"
+        raise EvaluationError(
+            f"Levels({view.start!r}): a map of the plane starts from two numbers for each probe; the axes are {axes}."
+        )
+    if view.table is not None:
+        sizes = page.sizes(view.table)
+        if len(sizes) != 2 or sizes[-1] != 2 or page.width(view.table) is not None or page.on_data(view.table):
+            raise EvaluationError(f"Levels(table={view.table!r}): it is no table of two numbers for each class.")
+    elif len(page.axes(view.end)) > 1 or page.width(view.end) is not None or not page.on_data(view.end):
+        raise EvaluationError(f"Levels(end={view.end!r}): it is no list of numbers for each probe.")
+    elif not page.reaches(view.start, view.end):
+        raise EvaluationError(
+            f"Levels({view.start!r}, {view.end!r}): `{view.end}` is not computed from `{view.start}`."
+        )
 
 
 def _axis(page: Shown, name: str, axis: str) -> str:
@@ -81,7 +98,9 @@ def _matrix(page: Shown, view: Matrix) -> Matrix:
     axes = [*(["probe"] if page.on_data(view.value) else []), *page.axes(view.value)]
     for axis in (view.rows, view.columns):
         if axis is not None and axis not in axes:
-            raise EvaluationError(f"the axes of `{view.value}` are {', '.join(axes) or 'none'}; a view asks for `{axis}`.")
+            raise EvaluationError(
+                f"the axes of `{view.value}` are {', '.join(axes) or 'none'}; a view asks for `{axis}`."
+            )
     if not axes:
         raise EvaluationError(f"Matrix({view.value!r}): it is one number; show it as a Trace.")
     columns = view.columns or [a for a in axes if a != view.rows][-1]

@@ -92,7 +92,7 @@ def _colour(axes: tuple[str, ...], coordinate: str, on_data: bool) -> str | None
 
 
 def _are_shares(values: Array | None) -> bool:
-    """Whether numbers are shares of one along their last axis: not negative, with sum one, and more than one of them."""
+    """Whether numbers are shares of one along their last axis: not negative, with sum one, two of them or more."""
     if values is None or values.ndim == 0 or values.shape[-1] < 2:
         return False
     return bool((values >= 0).all() and numpy.abs(values.sum(axis=-1) - 1).max() < 1e-4)

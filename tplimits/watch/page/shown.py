@@ -12,13 +12,13 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.tracing import exact
-from tplimits.program.loops.form import Loops
 from tplimits.program.loops.lowering import forward
 from tplimits.program.network.samples import dependent
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, axis_symbol, bound_axis_symbol, width_symbol
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, Instruction, ScalarNonlin
 
 if TYPE_CHECKING:
+    from tplimits.program.loops.form import Loops
     from tplimits.program.nodes.program import Program
 
 #: what a page calls f and the softmax of f; a program's own value of that name goes before it
@@ -63,12 +63,17 @@ class Shown:
         of = {name: self.position(name) for name in self.names}
         return tuple(n for n, p in of.items() if p not in given and not isinstance(self.program[p], InitialMatrix))
 
+    def reaches(self, start: str, end: str) -> bool:
+        """Whether a later value is computed from another one."""
+        source, target = self.position(start), self.position(end)
+        return source != target and networkx.has_path(self.program.graph, source, target)
+
     def separates(self, start: str, end: str) -> bool:
         """Whether a later value depends on the input through another one alone."""
+        if not self.reaches(start, end):
+            return False
         graph = self.program.graph.copy()
         source, target = self.position(start), self.position(end)
-        if source == target or not networkx.has_path(graph, source, target):
-            return False
         graph.remove_node(source)
         return not networkx.ancestors(graph, target) & set(self.program.inputs)
 

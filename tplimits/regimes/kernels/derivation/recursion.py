@@ -14,6 +14,8 @@ from tplimits.law.rules.powers import scaled_out
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
+    AxisSum,
+    DataIndex,
     N,
     axis_symbol,
     canonical_bound_axes,
@@ -37,10 +39,10 @@ from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.judging import Judgements
-from tplimits.regimes.kernels.derivation.leaves import Data, Given, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
-from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, settled, terms
+from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -219,22 +221,23 @@ class Recursion(Brackets):
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
-        found = settled(self.substituted(expr))
+        found = self.substituted(expr)
         return self._boxed(found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
 
     def substituted(self, expr: Expr) -> Expr:
         """An expression with leaves for its entries; kets in boxes have sides of their own."""
         expr = in_widths_of_n(expr, self.program)
         swap: dict[Expr, Expr] = {}
+        data = {d: Datum(d.args[0], ONE_SIDE, *d.indices) for d in expr.atoms(DataIndex)}
         for entry in entries(expr):
-            source = entry.source
+            source, indices = entry.source, [i.xreplace(data) for i in entry.indices]
             axes = self.program[source].axes
             if source in self.scalars:
-                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
+                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), indices, strict=True)))
             else:
                 own = self.program[source].width is None or entry.neuron == OWN
                 side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
-                swap[entry] = Of(Integer(source), side, *entry.indices)
+                swap[entry] = Of(Integer(source), side, *indices)
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
         return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
 
@@ -256,7 +259,7 @@ class Recursion(Brackets):
             own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
             part = value * sympy.Mul(*own)
             for index, axis in reversed(term.bounds):
-                part = sympy.Function("AxisSum")(part, index, axis)
+                part = AxisSum(part, index, axis)
             parts.append(part)
         return sympy.Add(*parts)
 

@@ -17,7 +17,8 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.evaluate import drawn as from_law
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
                 normal = (
                     numpy.moveaxis(rng.standard_normal((*width, *axes)), 0, -1) if width else rng.standard_normal(axes)
                 )
-            found[name] = numpy.array(
-                numpy.broadcast_to(s.law.drawn(partial(numpy.asarray, normal), run.leaves), (*axes, *width))
-            )
+            found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)
         natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
         found[name] = found[name] * float(n0) ** (natural - float(e.a + e.b))
     return found

@@ -72,6 +72,11 @@ class Panel {
     return new Frame(pen, w, h, this.margin);
   }
 
+  // axes of which one index is shown, the one that a reader picks
+  get choices() {
+    return [];
+  }
+
   nothing(pen, w, h, text) {
     pen.fillStyle = theme.faint;
     pen.font = theme.font;
@@ -329,6 +334,10 @@ class DensityPanel extends PlanePanel {
   fixed(meta) {
     const rest = meta.dims.filter((d) => d.kind !== "neuron" && !(this.planar && d.axis === this.view.axis));
     return rest.map((d) => [d.key, Math.min(this.app.picked[d.key] || 0, (d.size || this.side.machine.samples) - 1)]);
+  }
+
+  get choices() {
+    return this.meta().dims.filter((d) => d.kind === "axis" && !(this.planar && d.axis === this.view.axis));
   }
 
   samples(name, machine) {
