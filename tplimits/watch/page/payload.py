@@ -15,10 +15,10 @@ from tplimits.program.loops.form import CONSTANT, DATA, PARAMETER
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.version import VERSION
 from tplimits.watch.page.packing import Pack
-from tplimits.watch.page.shown import OUTPUT, Shown
 from tplimits.watch.page.views import Probes, View
 
 if TYPE_CHECKING:
+    from tplimits.watch.page.shown import Shown
     from tplimits.watch.recording import Recording
     from tplimits.watch.run import Run
 
@@ -170,7 +170,7 @@ def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) ->
     if run in kept.strides:
         for name, array in run.parameters.items():
             arrays[_array(page, name)] = _moving(pack, array, stride, False)
-        for name, array in _recorded(recording, run).items():
+        for name, array in _recorded(page, run).items():
             if name in page.values:
                 arrays[_array(page, name)] = _moving(pack, _stored(page, name, array), stride, True)
     return {
@@ -185,11 +185,10 @@ def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) ->
     }
 
 
-def _recorded(recording: Recording, run: Run) -> Mapping[str, Array]:
-    """What was recorded of the probes because no parameters tell it."""
-    if run.parameters:
-        return {}
-    return {**run.values, **({} if run.outputs is None else {OUTPUT: run.outputs})}
+def _recorded(page: Shown, run: Run) -> Mapping[str, Array]:
+    """What was recorded of the probes: values without parameters, outputs where samples tell them roughly."""
+    values = {} if run.parameters else dict(run.values)
+    return values if run.outputs is None else {**values, page.output: run.outputs}
 
 
 def _moving(pack: Pack, array: Array, stride: int, probes: bool) -> dict[str, Any]:
