@@ -165,6 +165,17 @@ def test_limits_with_matrices_start_where_they_do():
             tp.watch(deep, X[:4], **how, widths=tp.inf, parametrization=table, start={"U": np.ones((3, 4))})
 
 
+def test_training_that_lands_on_a_jump_of_an_average_has_no_limit():
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        h = tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * h + tp.relu(tp.avg(v * h)) * h * h
+
+    how = {"optimizer": tp.SGD(), "lr": 0.5, "steps": 2, "widths": tp.inf}
+    with pytest.raises(tp.EvaluationError, match="training lands on a jump of the derivative of"):
+        tp.watch(gated, X, error=LOSS, **how)
+
+
 def test_too_few_particles_are_refused_before_work():
     seen = []
     with pytest.raises(tp.EvaluationError, match="too few particles"):

@@ -105,6 +105,16 @@ def test_a_recording_is_gone_on_from_on_other_data():
         assert all(np.array_equal(run.parameters[name][0], before[name][4]) for name in before)
     with pytest.raises(tp.EvaluationError, match=r"no parameters of width 16 and seed 0"):
         watched(start=rec, widths=16)
+    with pytest.raises(tp.EvaluationError, match=r"record it with samples= as large as particles="):
+        watched(start=watched(samples=32), widths=tp.inf)
+
+
+def test_a_run_goes_on_from_a_frame_as_it_would_have():
+    """Plain descent has no memory: from a frame on, in single precision, it takes the same way."""
+    rec = watched(optimizer=tp.SGD(), lr=0.3, steps=8, widths=(8, tp.inf))
+    more = watched(optimizer=tp.SGD(), lr=0.3, steps=3, start=(rec, 5), widths=(8, tp.inf))
+    for run in more.runs:
+        assert np.allclose(run.curves["loss"], rec.run(run.width, run.seed).curves["loss"][5:], rtol=1e-5)
 
 
 def test_functions_that_are_no_loss_have_no_loss():
@@ -156,7 +166,8 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"record": "nothing"}, "has nothing named"),
         ({"executor": 3}, "executor=3"),
         ({"path": "no such folder/run.npz"}, "No such file"),
-        ({"lr": 1e200, "optimizer": tp.SGD()}, "width 8, seed 0: .*training diverges|not finite"),
+        ({"lr": 1e200, "optimizer": tp.SGD()}, "width 8, seed 0: .*(overflow|not finite)"),
+        ({"lr": 1e20, "optimizer": tp.SGD()}, "width 8, seed 0: .*(overflow|not finite|beyond 1e38)"),
     ],
 )
 def test_what_makes_no_sense_is_refused(other, said):

@@ -59,7 +59,7 @@ class Expectations(Combinations):
                 return self._atom_mean(expr, None)
             if not self._random(expr):
                 return expr
-            factors = two_factors(expr)
+            factors = two_factors(expr, self._random)
             if factors is not None:
                 return self.inner(*factors)
             split = self.terms(expr)

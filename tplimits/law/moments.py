@@ -238,7 +238,7 @@ def _plain_operations(value: Expr) -> int | None:
 
     >>> x, y, z = sympy.symbols("x y z")
     >>> _plain_operations(x**2 + (x + y * z) * y), _plain_operations(x - y)
-    (6, None)
+    (5, None)
     """
     if value.is_Symbol:
         return 0

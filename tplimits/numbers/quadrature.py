@@ -41,16 +41,17 @@ _STEADY = 1e-2
 #: an integral with more than this part of it at the outermost nodes is not seen as a whole; which nodes these are: in
 #: one dimension beyond this part of the radius, in more by their weight (lighter ones are left out)
 _OUTSIDE, _FAR, _LEAST = 1e-6, 0.95, 1e-18
-#: relative rounding of a sum over nodes
-_ROUNDING = 2e-15
+#: relative rounding of a sum over nodes, and how much of it a covariance that is left over may be
+_ROUNDING, _MANY_ROUNDINGS = 2e-15, 50
 
 
 @dataclass(frozen=True)
 class Integral:
-    """A mean with the part of its error that is known without a second resolution."""
+    """A mean with the part of its error that is known without a second resolution, and the mean of |f|."""
 
     value: float
     error: float
+    size: float
 
 
 class Quadrature:
@@ -72,7 +73,7 @@ class Quadrature:
         cutting = self._cutting(layout)
         if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
             value, size, far = self._product(layout, cutting, 1, self.level)
-            return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]))
+            return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]), float(size[0]))
         with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
             (coarse, coarse_size, _), (fine, size, far) = (
                 self._product(layout, cutting, 1, self.level + i) for i in (0, 1)
@@ -80,7 +81,7 @@ class Quadrature:
             steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
             if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
-                return Integral(float(fine[0]), _ROUNDING * float(size[0]) + float(far[0]))
+                return Integral(float(fine[0]), _ROUNDING * float(size[0]) + float(far[0]), float(size[0]))
             spend = functools.partial(self._spend, integrand)
             adapted, error, magnitude = adaptive(
                 cutting, functools.partial(self._integrated, layout), self.level, spend
@@ -88,7 +89,7 @@ class Quadrature:
         unseen = (
             float(far[0]) if layout.rank == 1 else 0.0
         )  # the cells reach further than the kept nodes of two coordinates
-        return Integral(adapted, error + _ROUNDING * magnitude + unseen)
+        return Integral(adapted, error + _ROUNDING * magnitude + unseen, magnitude)
 
     def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> Array:
         """E over the integrand's own variables for every outer node; `given` holds outer forms, (outer, 1)."""
@@ -204,7 +205,11 @@ class Quadrature:
             cross = layout.basis.gram[chosen] @ layout.basis.slopes.T @ numpy.linalg.pinv(factor).T
         else:
             cross = numpy.zeros((len(chosen), 0))
-        residual = layout.basis.gram[numpy.ix_(chosen, chosen)] - cross @ cross.T
+        own = layout.basis.gram[numpy.ix_(chosen, chosen)]
+        residual = own - cross @ cross.T
+        deviations = numpy.sqrt(numpy.clip(numpy.diag(own), 0, None))
+        seen = abs(residual) <= _ROUNDING * numpy.outer(deviations, deviations) * _MANY_ROUNDINGS
+        residual = numpy.where(seen, 0.0, residual)  # beside a pole rounding would count
         means = [u @ cross[i] for i in range(len(chosen))]
         return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial))
 

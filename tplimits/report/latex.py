@@ -142,7 +142,6 @@ def _rows(program: Program, state: Derivation, printer: Printer, written: Writer
     if key in state.scalars:
         return [Formula(name(label), r"\to", printer.addends(shown(written(state.scalars[key]))))]
     if isinstance(instruction, InitialVector):
-        law = instruction.law
         return [Formula(_named_ket(label), r"\sim", (_law(printer, instruction.law),))]
     if state.kets[key].hat is not None:
         return _image(printer, state, written, state.kets[key])

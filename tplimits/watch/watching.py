@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -77,7 +78,8 @@ def watch(
     parametrization: `tp.MUP` adjusted to the optimizer if left out.  The limit is that of feature learning in it, in
         `tp.NTP` that of the operator regime, whose outputs alone move; others have none here.
     start: parameters by name, a recording, or (recording, frame): its runs go on from there, with fresh optimizers.
-    sharpness: record λ, the largest eigenvalue of the Hessian (lr λ < 2 where plain gradient descent is stable).
+    sharpness: record λ, the largest eigenvalue of the Hessian (lr λ < 2 where plain gradient descent is stable), of
+        networks and of limits without matrices.
     particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
     path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.
@@ -197,6 +199,6 @@ def _settings(asked: Asked) -> dict[str, Any]:
         "batches": None if asked.batches is None else str(asked.batches),
         "ratios": dict(asked.ratios),
         "particles": detail.particles,
-        "version": VERSION,
+        "versions": {"tplimits": VERSION, **{name: importlib.metadata.version(name) for name in ("numpy", "numba")}},
         "fingerprint": asked.fingerprint,
     }

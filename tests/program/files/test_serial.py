@@ -16,8 +16,9 @@ from tplimits.errors import ProgramError
 from tplimits.program.files import fields, postfix, serial
 from tplimits.program.files.serial import from_json, to_json
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.kinds import IndexTable, Instruction
+from tplimits.program.nodes.kinds import Instruction
 from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.stated import IndexTable
 
 
 @tp.program

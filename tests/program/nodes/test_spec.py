@@ -24,9 +24,9 @@ from tplimits.program.nodes.entries import (
     slot_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.kinds import IndexTable
 from tplimits.program.nodes.laws import Law
 from tplimits.program.nodes.spec import SPEC, WHOLE, verify
+from tplimits.program.nodes.stated import IndexTable
 
 
 @tp.program

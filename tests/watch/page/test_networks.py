@@ -9,7 +9,7 @@ import pytest
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.watch.run import Run
 

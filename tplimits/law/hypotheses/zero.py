@@ -67,6 +67,8 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         return Zero(Kind.ZERO)
     if limit.is_number:
         return _of_number(limit, reader.tolerance)
+    if reader.tolerance and all(_is_rounding(t, reader.tolerance) for t in sympy.Add.make_args(limit)):
+        return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
     try:
@@ -89,6 +91,12 @@ def _positive(expr: Expr) -> bool:
 
 def _of_number(limit: Expr, tolerance: float) -> Zero:
     value = limit.evalf(_DIGITS)
-    if not value.is_comparable:
+    if not value.is_comparable or abs(value) > max(_NOTHING, tolerance):
         return Zero(Kind.NEVER)
-    return Zero(Kind.ZERO if abs(value) <= max(_NOTHING, tolerance) else Kind.NEVER)
+    return Zero(Kind.ZERO, Value(float(value), tolerance) if abs(value) > _NOTHING else None)
+
+
+def _is_rounding(term: Expr, tolerance: float) -> bool:
+    """Whether the number before a product is rounding."""
+    number, rest = term.as_independent(*term.free_symbols, as_Add=False)
+    return rest != 1 and bool(number.is_comparable) and abs(number.evalf()) <= tolerance

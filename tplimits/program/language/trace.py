@@ -25,9 +25,9 @@ from tplimits.program.language.values import Origin, Value
 from tplimits.program.nodes.bind import bind
 from tplimits.program.nodes.entries import constant_symbol
 from tplimits.program.nodes.fuse import instructions_of
-from tplimits.program.nodes.kinds import Line
 from tplimits.program.nodes.laws import NORMAL, Law
 from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.stated import Line
 
 #: what Python or SymPy says when a value or a symbol is taken for a number: (its words, what was found, the repair)
 _MISUSE = (

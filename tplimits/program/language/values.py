@@ -27,8 +27,8 @@ from tplimits.program.nodes.entries import (
     bound_axis_symbol,
     neuron_symbol,
 )
-from tplimits.program.nodes.kinds import IndexTable, Line
 from tplimits.program.nodes.normalise import refuse_unreal
+from tplimits.program.nodes.stated import IndexTable, Line
 
 
 @dataclass(frozen=True)

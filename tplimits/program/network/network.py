@@ -8,18 +8,16 @@ program leaves it open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from tplimits.errors import NoLimitError, ProgramError
+from tplimits.errors import ProgramError
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.trace import definition, returned_values, traced
 from tplimits.program.language.tracing import fail
 from tplimits.program.language.values import Value
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.laws import NORMAL
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -79,8 +77,8 @@ def network(function: Callable[..., Any]) -> Program:
     >>> @tp.network
     ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
     ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
-    >>> [shallow[p].name for p in shallow.inputs], parameters(shallow)
-    (['ξ'], ('U', 'v'))
+    >>> [shallow[p].name for p in shallow.inputs], len(shallow.arguments)
+    (['ξ'], 3)
 
     Raises ProgramError where the function is no network.
     """
@@ -111,24 +109,3 @@ def _parts(result: Any) -> dict[str, Any]:
     if not isinstance(result, Readout):
         return returned_values(result)
     return {"return": result.vector, **({} if result.shift is None else {"shift": result.shift})}
-
-
-def refuse_laws_of_biases(network: Program, where: Iterable[int]) -> None:
-    """NoLimitError unless the scalars that are added to an output and drawn have entries N(0, 1).
-
-    The output is a Gaussian process with them alone.
-    """
-    for position in where:
-        s = network[position]
-        if isinstance(s, InitialScalar) and s.law != NORMAL:
-            raise NoLimitError(
-                f"{network.where(position)}: `{s.name}` is drawn, {s.law.described()}, and added to the output: here "
-                "outputs at the start are a Gaussian process with kernel K (hypothesis: scalars added to the output "
-                f"are N(0, 1)). Write a multiple of it, 0.1 * {s.name}, without a law, or give it a value."
-            )
-
-
-def parameters(program: Program) -> tuple[str, ...]:
-    """The names of the trainable parameters of a network, in order."""
-    kinds = (InitialMatrix, InitialVector, InitialScalar)
-    return tuple(s.name for p, s in enumerate(program) if isinstance(s, kinds) and p not in program.inputs)

@@ -168,7 +168,14 @@ class Kron(_Leaf):
 
 
 class AxisSum(_Leaf):
-    """A sum over a finite axis: (summand, bound index, axis name as a Symbol)."""
+    """A sum over a finite axis: (summand, bound index, axis name as a Symbol); a sum of zeros is 0, whatever its size.
+
+    >>> AxisSum(sympy.S.Zero, axis_symbol("i"), Symbol("head"))
+    0
+    """
+
+    def __new__(cls, summand: Expr, bound: Symbol, axis: Symbol) -> Expr:
+        return sympy.S.Zero if summand == 0 else super().__new__(cls, summand, bound, axis)
 
     @property
     def summand(self) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import scipy
@@ -17,7 +17,11 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
 
+if TYPE_CHECKING:
+    from tplimits.program.nodes.laws import Law
+
 Array = NDArray[numpy.float64]
+_g = Symbol("g", real=True)
 
 #: how NumPy evaluates each head
 ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
@@ -211,3 +215,12 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     if any(k.has(variable) and k.has(*others) for k in functions.kinks(integrand)):  # kinks that move
         return numpy.vectorize(one, otypes=[float])(*values)
     return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
+
+
+def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapping[Expr, Any]) -> Array:
+    """Entries of a law from standard normal draws of a shape; `g` is not asked for them where the law is a constant."""
+    mean, std = (float(evaluate(v, leaves)) for v in (law.mean, law.std))
+    if std == 0:
+        return numpy.full(shape, mean)
+    entries: Array = mean + std * evaluate(law.shaped(_g), {_g: g()})
+    return entries

@@ -26,7 +26,14 @@ from tplimits.program.nodes.entries import (
     size_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean, with_differences
+from tplimits.program.nodes.evaluate import (
+    ARRAY_FUNCTIONS,
+    Array,
+    drawn,
+    evaluate,
+    standard_normal_mean,
+    with_differences,
+)
 from tplimits.program.nodes.given import index_array, real_array, seed_number, whole_number, width_ratios
 from tplimits.program.nodes.grid import Grid
 from tplimits.program.nodes.kinds import (
@@ -212,8 +219,7 @@ class Execution(Walker[Array]):
     def _drawn(self, s: InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
         """Entries by their law."""
         full = (self.draws, *shape)
-        drawn = s.law.drawn(lambda: self.rng.standard_normal(full), self.leaves)
-        return numpy.full(full, drawn) if numpy.ndim(drawn) == 0 else drawn
+        return drawn(s.law, full, lambda: self.rng.standard_normal(full), self.leaves)
 
     # -- instructions -------------------------------------------------------------------------
 

@@ -29,7 +29,6 @@ from tplimits.program.language.names import is_notation
 from tplimits.program.nodes.entries import OWN, axis_symbol, slot_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
@@ -43,6 +42,7 @@ from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable
 
 Predicate = Callable[["Program", int, Instruction], bool]
 

@@ -22,6 +22,7 @@ from tplimits.program.parametrization.table import MUP
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers.checkpoint import fingerprint
 from tplimits.regimes.training.trainer.trainer import Trainer
+from tplimits.version import VERSION
 from tplimits.watch.making.limits import LimitOf
 from tplimits.watch.making.signal import Signal
 
@@ -215,9 +216,10 @@ class Asked:
         recipe, detail = self.recipe, self.detail
         rates = hashlib.sha256()
         for name, rate in recipe.rates.items():
-            rates.update(repr((name, [rate(t) for t in range(self.steps)])).encode())
+            known = [rate(t) for t in range(self.steps)] if callable(rate.value) else rate.value
+            rates.update(repr((name, known)).encode())
         parts: list[object] = [
-            to_json(self.net),
+            *(VERSION, to_json(self.net)),
             *(recipe.parametrization.a_out, recipe.exponents, recipe.optimizers, recipe.decays, rates.hexdigest()),
             *(self.batches, self.frames, sorted(self.ratios.items()), detail),
         ]

@@ -25,6 +25,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.regimes.depth.derivation.activations import CONSTANT, LINEAR, Basis, U, components
 from tplimits.regimes.depth.derivation.algebra import (
+    EPS,
     OPEN,
     SPAN,
     Dimension,
@@ -40,7 +41,7 @@ from tplimits.regimes.depth.derivation.algebra import (
 )
 from tplimits.regimes.depth.derivation.arrays import Arrays, without_background
 from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.coefficients import EPS, Splitter
+from tplimits.regimes.depth.derivation.coefficients import Splitter
 from tplimits.regimes.depth.derivation.data import Data
 from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
 from tplimits.regimes.depth.derivation.kinks import bent

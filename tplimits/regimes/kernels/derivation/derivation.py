@@ -14,7 +14,7 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.freshness import readout
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.program.network.network import parameters, refuse_laws_of_biases
+from tplimits.program.network.parameters import parameters, refuse_laws_of_biases
 from tplimits.program.network.preactivations import with_preactivations
 from tplimits.program.network.tangent import tangent
 from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import networkx
@@ -17,10 +18,13 @@ from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.pole import poles
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
+from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.law.state import DATA_TOLERANCE
 from tplimits.program.nodes.entries import Entry, GaussMean, N
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.randomness import Kets
@@ -67,6 +71,11 @@ class Judgements:
     infinite: dict[int, str] = field(default_factory=dict)
     numbers: Numbers = _no_data
     _nonnegative: dict[int, bool] = field(default_factory=dict)
+
+    @cached_property
+    def rounded(self) -> float:
+        """What counts as zero: 1e-12 where decimal numbers, arrays or constants decide."""
+        return DATA_TOLERANCE if has_rounded(self.state.program) else 0.0
 
     def is_nonnegative(self, position: int) -> bool:
         """Whether a scalar or a vector is negative at no width."""
@@ -121,12 +130,14 @@ class Judgements:
         if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
             self.tame.add(position)
             return
-        found = self._tail(s, limit, Kets(self.state))
+        kets = Kets(self.state)
+        found = self._tail(s, limit, kets)
         if found.established:
             return
         is_tangent, where, message = self.state.degree_of(position), self.state.program.where(position), ""
-        if found.kind is Growth.INFINITE:
-            message = infinite_moment(where, f"{s.name}⟩", found.reason)
+        why = found.reason if found.kind is Growth.INFINITE else diverging_pole(kets.written(limit), kets)
+        if why:
+            message = infinite_moment(where, f"{s.name}⟩", why)
         elif is_tangent and not self.is_square_integrable(limit):
             message = unestablished_moment(where, s.name, found.reason)
         if not is_tangent:

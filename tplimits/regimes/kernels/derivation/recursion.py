@@ -14,6 +14,7 @@ from tplimits.law.rules.powers import scaled_out
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
+    AxisSum,
     DataIndex,
     N,
     axis_symbol,
@@ -41,7 +42,7 @@ from tplimits.regimes.kernels.derivation.judging import Judgements
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
-from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, settled, terms
+from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -220,7 +221,7 @@ class Recursion(Brackets):
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
-        found = settled(self.substituted(expr))
+        found = self.substituted(expr)
         return self._boxed(found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
 
     def substituted(self, expr: Expr) -> Expr:
@@ -258,7 +259,7 @@ class Recursion(Brackets):
             own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
             part = value * sympy.Mul(*own)
             for index, axis in reversed(term.bounds):
-                part = sympy.Function("AxisSum")(part, index, axis)
+                part = AxisSum(part, index, axis)
             parts.append(part)
         return sympy.Add(*parts)
 

@@ -33,7 +33,7 @@ import networkx
 from tplimits.errors import NoLimitError
 from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.decayed import Decayed, decayed
-from tplimits.program.network.network import refuse_laws_of_biases
+from tplimits.program.network.parameters import refuse_laws_of_biases
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar

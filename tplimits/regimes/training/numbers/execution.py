@@ -19,6 +19,7 @@ from tplimits.numbers.columns import Array, Population, State, rng_state, set_rn
 from tplimits.numbers.particles import ParticleExecution
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs
 from tplimits.program.nodes.entries import width_symbol
+from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.regimes.training.numbers import gates
@@ -125,8 +126,7 @@ class TrainingExecution(ParticleExecution):
             return numpy.array(super()._initial(s)[0])
         population = self.columns[s.over]
         full = (*shape, population.size)
-        drawn = s.law.drawn(lambda: population.fresh(math.prod(shape)).reshape(full), self.leaves)
-        return numpy.full(full, drawn) if numpy.ndim(drawn) == 0 else drawn
+        return drawn(s.law, full, lambda: population.fresh(math.prod(shape)).reshape(full), self.leaves)
 
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
         if isinstance(s, InitialMatrix):

@@ -82,5 +82,5 @@ def _scalars_given(asked: TrainingRequest) -> None:
         if isinstance(s, InitialScalar) and s.value is None and name not in asked.given:
             drawn = "" if s.law == NORMAL else f" (drawn, {s.law.described()})"
             raise EvaluationError(
-                f"the scalar parameter `{name}`{drawn} has no initial value, and the limit depends on it: give {name}=…."
+                f"the scalar parameter `{name}`{drawn} has no initial value; the limit depends on it: give {name}=…."
             )
