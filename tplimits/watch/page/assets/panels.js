@@ -110,9 +110,7 @@ class Panel {
   highlight(pen) {
     const over = this.app.over;
     if (!over) return;
-    pen.strokeStyle = theme.accent;
     pen.fillStyle = theme.ink;
-    pen.lineWidth = 2;
     pen.font = theme.font;
     pen.textAlign = "left";
     for (const { x, y, points, order } of this.hits) {
@@ -127,6 +125,9 @@ class Panel {
           many++;
         }
       }
+      [pen.strokeStyle, pen.lineWidth] = [theme.ground, 5];
+      pen.stroke();
+      [pen.strokeStyle, pen.lineWidth] = [theme.accent, 2];
       pen.stroke();
       if (many === 1) pen.fillText(this.app.nameOf(over, shared), x[last] + 8, y[last] - 5);
     }
@@ -290,12 +291,13 @@ class TrianglePanel extends PlanePanel {
     this.pair = null;
   }
 
+  // the corners are the first three classes; of two, the second one's share, and probes below one another
   coordinates(value, { base, stride, count }) {
     const x = new Float64Array(count), y = new Float64Array(count);
     for (let p = 0; p < count; p++) {
       const at = (k) => (k < this.size ? value[base[p] + k * stride] : 0);
       x[p] = at(1) + at(2) / 2;
-      y[p] = at(2) * Math.sqrt(0.75);
+      y[p] = this.size > 2 ? at(2) * Math.sqrt(0.75) : 0.85 * (1 - (p + 0.5) / count);
     }
     return [x, y];
   }
@@ -304,12 +306,12 @@ class TrianglePanel extends PlanePanel {
     const machine = this.side.machine, own = this.read(this.view.value, machine);
     if (!own) return this.nothing(pen, w, h, "not recorded for this run");
     frame.square([-0.05, 1.05], [-0.08, 0.93]);
-    const corners = [[0, 0], [1, 0], [0.5, Math.sqrt(0.75)]].map(([x, y]) => [frame.px(x), frame.py(y)]);
+    const corners = [[0, 0], [1, 0], ...(this.size > 2 ? [[0.5, Math.sqrt(0.75)]] : [])].map(([x, y]) => [frame.px(x), frame.py(y)]);
     line(pen, [...corners, corners[0]], theme.grid);
     pen.fillStyle = theme.faint;
     pen.font = theme.font;
     pen.textAlign = "center";
-    corners.slice(0, Math.max(2, this.size)).forEach(([x, y], k) => pen.fillText(String(k), x, k === 2 ? y - 5 : y + 13));
+    corners.forEach(([x, y], k) => pen.fillText(String(k), x, k === 2 ? y - 5 : y + 13));
     const limit = this.limit(), ideal = limit ? this.read(this.view.value, limit) : null;
     if (ideal) this.rings(pen, frame, ideal);
     this.dots(pen, frame, own, 3.2, 1, machine, true);
