@@ -237,6 +237,10 @@ class PlanePanel extends Panel {
       pen.beginPath();
       for (const p of some) mark(pen, frame.px(x[p]), frame.py(y[p]), size, this.shapeOf(points, p));
       pen.fill();
+      if (this.outlines) {
+        [pen.strokeStyle, pen.lineWidth] = [theme.ink, 0.8];
+        pen.stroke();
+      }
     }
     pen.globalAlpha = 1;
     if (touchable) this.hits.push(hits);

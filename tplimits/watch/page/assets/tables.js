@@ -85,6 +85,7 @@ class LevelsPanel extends PlanePanel {
   constructor(view, app, side) {
     const dim = app.data.values[view.start].dims.find((d) => d.kind === "axis");
     super({ beside: [], arrows: [], limit: false, colour: "probe", ...view, value: view.start, axis: dim.axis }, app, side);
+    this.outlines = true;
   }
 
   get title() {
@@ -185,6 +186,11 @@ class LevelsPanel extends PlanePanel {
 
 // what is drawn over training: the lines once, on a layer of their own, and the frame in front of them
 class TimePanel extends Panel {
+  constructor(view, app, side) {
+    super(view, app, side);
+    this.margin = { ...this.margin, right: 16 };
+  }
+
   draw(pen, w, h) {
     if (!(pen instanceof SvgPen)) {
       const key = [w, h, theme.dark, this.side.machine.run.title, this.fresh()].join("|"), ratio = devicePixelRatio || 1;
