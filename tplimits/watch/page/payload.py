@@ -95,17 +95,14 @@ def payload(recording: Recording, page: Shown, views: Iterable[View], kept: Room
 
 def _value(page: Shown, name: str) -> dict[str, Any]:
     """The array of a value, and its dimensions in the order of storage."""
-    loops, s = page.loops, page.program[page.position(name)]
-    roots = [page.program.root_axis(a) for a in s.axes]
-    dims: list[dict[str, Any]] = []
-    for axis, root in zip(s.axes, roots, strict=True):
-        key = root if roots.count(root) == 1 else axis
-        dims.append({"kind": "axis", "axis": axis, "key": f"{key}", "size": int(page.program.size(axis) or 0)})
+    named = zip(page.axes(name), page.links(name), page.sizes(name), strict=True)
+    dims: list[dict[str, Any]] = [{"kind": "axis", "axis": a, "key": key, "size": size} for a, key, size in named]
     if page.on_data(name):
         dims.append({"kind": "probe", "axis": "probe", "key": "probe", "size": None})
-    if s.width is not None:
-        dims.append({"kind": "neuron", "axis": "neuron", "key": "neuron", "width": page.program.widths.index(s.width)})
-    return {"id": _array(page, name), "dims": dims, "size": None, "name": name, "extents": len(loops.extents)}
+    width = page.width(name)
+    if width is not None:
+        dims.append({"kind": "neuron", "axis": "neuron", "key": "neuron", "width": page.program.widths.index(width)})
+    return {"id": _array(page, name), "dims": dims}
 
 
 def _array(page: Shown, name: str) -> str:

@@ -42,12 +42,18 @@ class Shown:
         return self.program.position(name)
 
     def axes(self, name: str) -> tuple[str, ...]:
-        """The finite axes of a value, without that of inputs."""
-        return self.program[self.position(name)].axes
+        """The finite axes of a value, without that of inputs, as views name them."""
+        return tuple(map(axis_name, self.program[self.position(name)].axes))
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """Their sizes."""
-        return tuple(int(self.program.size(a) or 0) for a in self.axes(name))
+        return tuple(int(self.program.size(a) or 0) for a in self.program[self.position(name)].axes)
+
+    def links(self, name: str) -> tuple[str, ...]:
+        """What marks the index of each axis in other values: the axis whose size it has, where that is one alone."""
+        own = self.program[self.position(name)].axes
+        roots = [self.program.root_axis(a) for a in own]
+        return tuple(axis_name(r if roots.count(r) == 1 else a) for a, r in zip(own, roots, strict=True))
 
     def width(self, name: str) -> str | None:
         """The width over which a value has an entry for every neuron."""
@@ -104,6 +110,15 @@ def shown(network: Program, settings: Mapping[str, Any]) -> Shown:
         return Shown(program, (*names, output), output)
     program, probability = _with(program, _softmax(program), PROBABILITY)
     return Shown(program, (*names, output, probability), output, probability)
+
+
+def axis_name(axis: str) -> str:
+    """How views name an axis: "probe" and "neuron" are those of inputs and neurons, whatever a program calls its own.
+
+    >>> axis_name("token"), axis_name("probe")
+    ('token', 'probe′')
+    """
+    return f"{axis}′" if axis in ("probe", "neuron") else axis
 
 
 def _own_names(program: Program) -> tuple[str, ...]:

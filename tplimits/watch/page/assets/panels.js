@@ -5,7 +5,7 @@ function layout(meta, axis, machine) {
   const sizes = meta.dims.map((d) => (d.kind === "probe" ? machine.samples : d.kind === "neuron" ? machine.width[d.width] : d.size));
   const strides = sizes.map((_, i) => sizes.slice(i + 1).reduce((a, b) => a * b, 1));
   const own = meta.dims.findIndex((d) => d.axis === axis), others = meta.dims.map((_, i) => i).filter((i) => i !== own);
-  const count = others.reduce((n, i) => n * sizes[i], 1), base = new Int32Array(count), keys = {};
+  const count = others.reduce((n, i) => n * sizes[i], 1), base = new Int32Array(count), keys = Object.create(null);  // any name is a key
   for (const i of others) keys[meta.dims[i].key] = new Int32Array(count);
   for (let p = 0; p < count; p++) {
     let rest = p;
@@ -101,7 +101,7 @@ class Panel {
       }
     }
     if (!best) return null;
-    const [group, i] = best, keys = {};
+    const [group, i] = best, keys = Object.create(null);
     for (const key in group.points.keys) keys[key] = group.points.keys[key][group.order[i]];
     return keys;
   }
@@ -281,7 +281,7 @@ class PlanePanel extends Panel {
     pen.textAlign = "left";
     pen.globalAlpha = points.count > 40 ? 0.3 : 0.7;
     for (let i = 0; i < Math.min(x.length, 120); i++) {
-      const keys = {};
+      const keys = Object.create(null);
       for (const key in points.keys) keys[key] = points.keys[key][order[i]];
       pen.fillText(this.app.nameOf(keys, Object.keys(keys), true), x[i] + 4, y[i] - 4);
     }

@@ -56,7 +56,9 @@ class MatrixPanel extends Panel {
     if (!group) return null;
     const i = group.x.findIndex((cx, k) => Math.abs(cx - x) <= this.cell[0] / 2 && Math.abs(group.y[k] - y) <= this.cell[1] / 2);
     if (i < 0) return null;
-    return Object.fromEntries(Object.entries(group.points.keys).map(([key, of]) => [key, of[group.order[i]]]));
+    const keys = Object.create(null);
+    for (const key in group.points.keys) keys[key] = group.points.keys[key][group.order[i]];
+    return keys;
   }
 
   outlined(pen, { x, y, points, order }) {
