@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from llvmlite import ir
 from sympy import Expr, Symbol
 
-from tplimits.numbers.loops.functions import Arithmetic
 from tplimits.numbers.loops.machine import LANES
 from tplimits.program.loops.form import Loops, Read
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import Kron
+
+if TYPE_CHECKING:
+    from tplimits.numbers.loops.functions import Arithmetic
 
 DOUBLE, WHOLE = ir.DoubleType(), ir.IntType(64)
 VECTOR, WHOLES = ir.VectorType(DOUBLE, LANES), ir.VectorType(WHOLE, LANES)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from tplimits.numbers.loops.bodies import DOUBLE, POINTER, WHOLE
+from tplimits.numbers.loops.bodies import POINTER, WHOLE
 from tplimits.numbers.loops.machine import LANES, compiled
 from tplimits.numbers.loops.nests import Writer
-from tplimits.program.loops.form import Loops, Statement
+
+if TYPE_CHECKING:
+    from tplimits.program.loops.form import Array, Loops, Statement
 
 
 class Module:
@@ -75,22 +77,34 @@ class Storage:
     """The arrays of some loops in memory, with room for whole vectors along the last extent that is open."""
 
     def __init__(self, loops: Loops, sizes: Mapping[str, int]) -> None:
-        self.loops = loops
         self.room = {e: -(-size // LANES) * LANES for e, size in sizes.items()}
-        self.sizes = dict(sizes)
         self.memory: dict[str, NDArray[Any]] = {}
         self.arrays: dict[str, NDArray[Any]] = {}
         for a in loops.arrays:
-            full = [self.room[e] if loops.extents[e] is None else int(loops.extents[e] or 0) for e in a.extents]
-            kind = numpy.int64 if a.whole or (a.values is not None and a.values.values.dtype.kind == "i") else numpy.float64
-            self.memory[a.name] = numpy.zeros([*full[:-1], *(full[-1:] or [1])], dtype=kind)
-            place = tuple(slice(sizes[e]) if loops.extents[e] is None else slice(None) for e in a.extents)
-            self.arrays[a.name] = self.memory[a.name][place] if place else self.memory[a.name].reshape(())
-            if a.values is not None:
-                self.arrays[a.name][...] = a.values.values
+            self._make(loops, a, sizes)
         self.table = numpy.array([m.ctypes.data for m in self.memory.values()], dtype=numpy.int64)
-        pairs = [(self.sizes[e], self.room[e]) for e, size in loops.extents.items() if size is None]
+        pairs = [(sizes[e], self.room[e]) for e, size in loops.extents.items() if size is None]
         self.counts = numpy.array(pairs, dtype=numpy.int64).reshape(-1)
 
+    def _make(self, loops: Loops, a: Array, sizes: Mapping[str, int]) -> None:
+        known = [(e, loops.extents[e]) for e in a.extents]
+        full = [self.room[e] if size is None else size for e, size in known]
+        memory = self.memory[a.name] = numpy.zeros(full or [1], dtype=numpy.int64 if a.whole else numpy.float64)
+        place = tuple(slice(sizes[e] if size is None else size) for e, size in known)
+        self.arrays[a.name] = memory[place] if place else memory.reshape(())
+        if a.values is not None:
+            self.arrays[a.name][...] = a.values.values
 
-__all__ = ["DOUBLE", "Module", "Storage"]
+
+def run(loops: Loops, sizes: Mapping[str, int], given: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """All arrays of some loops by name, as `tplimits.program.loops.arrays.run` gives them."""
+    storage = Storage(loops, sizes)
+    for name, value in given.items():
+        storage.arrays[name][...] = value
+    module = Module(loops)
+    module.add("run", loops.statements)
+    module.compiled().function("run", 2)(storage.table.ctypes.data, storage.counts.ctypes.data)
+    return storage.arrays
+
+
+__all__ = ["Module", "Storage", "run"]

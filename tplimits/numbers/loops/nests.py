@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import product as pairs
 from typing import Any
 
 import sympy
@@ -18,6 +17,7 @@ from sympy import Expr
 from tplimits.numbers.loops.bodies import DOUBLE, VECTOR, WHOLE, WHOLES, Level, Nest
 from tplimits.numbers.loops.functions import Arithmetic
 from tplimits.numbers.loops.machine import LANES
+from tplimits.numbers.loops.matrices import multiply, product_of
 from tplimits.program.loops.form import Loop, Loops, Read, Statement
 
 #: finite sums of at most so many terms are written out
@@ -77,6 +77,8 @@ class Writer:
     def _joins(self, group: list[Statement], s: Statement) -> bool:
         """Whether a statement can stand in the nest of others."""
         first = group[0]
+        if any(product_of(self.loops, one) is not None for one in (first, s)):
+            return False
         if s.loops != first.loops or self._reduces(s) or self._reduces(first) or s.scatters or first.scatters:
             return False
         if self._vector(s) != self._vector(first) or any(self._stays(one) for one in (*group, s)):
@@ -103,23 +105,6 @@ class Writer:
 
     # -- loops --------------------------------------------------------------------------------
 
-    @contextmanager
-    def loop(self, count: Any, step: int = 1) -> Iterator[Any]:
-        """A loop over 0, step, … below a count."""
-        b = self.builder
-        before = b.block
-        header, body, end = (b.append_basic_block(name) for name in ("header", "body", "end"))
-        b.branch(header)
-        b.position_at_end(header)
-        index = b.phi(WHOLE)
-        index.add_incoming(WHOLE(0), before)
-        b.cbranch(b.icmp_signed("<", index, count), body, end)
-        b.position_at_end(body)
-        yield index
-        index.add_incoming(b.add(index, WHOLE(step)), b.block)
-        b.branch(header)
-        b.position_at_end(end)
-
     def count(self, extent: str) -> Any:
         """The size of an extent."""
         size = self.loops.extents[extent]
@@ -132,7 +117,7 @@ class Writer:
             yield
             return
         loop = order[0]
-        with self.loop(self.count(loop.extent), LANES if loop.index == nest.vector else 1) as index:
+        with looping(self.builder, self.count(loop.extent), LANES if loop.index == nest.vector else 1) as index:
             nest.levels.append(Level(loop.index, self.builder.block, index))
             with self._inside(nest, order[1:]):
                 yield
@@ -142,7 +127,7 @@ class Writer:
     # -- nests --------------------------------------------------------------------------------
 
     def _nest(self, group: list[Statement]) -> None:
-        """One nest of loops."""
+        """One nest of loops, or a product of matrices inside loops."""
         b, first = self.builder, group[0]
         start = b.append_basic_block("nest")
         b.branch(start)
@@ -150,6 +135,12 @@ class Writer:
         vector = self._vector(first)
         nest = Nest(self.loops, b, self.arithmetic, self.base, self.size, self.stride, [Level(None, start)])
         nest.vector = vector.index if vector else None
+        matrices = product_of(self.loops, first)
+        if matrices is not None:
+            nest.vector = None
+            with self._inside(nest, [loop for loop in first.loops if loop.index not in (matrices.row, matrices.column)]):
+                multiply(nest, first, matrices)
+            return
         if self._reduces(first):
             self._reduction(nest, first)
             return
@@ -245,9 +236,26 @@ class Writer:
         return b.extract_element(value, ir.IntType(32)(0))
 
 
+@contextmanager
+def looping(b: ir.IRBuilder, count: Any, step: int = 1) -> Iterator[Any]:
+    """A loop over 0, step, … below a count."""
+    before = b.block
+    header, body, end = (b.append_basic_block(name) for name in ("header", "body", "end"))
+    b.branch(header)
+    b.position_at_end(header)
+    index = b.phi(WHOLE)
+    index.add_incoming(WHOLE(0), before)
+    b.cbranch(b.icmp_signed("<", index, count), body, end)
+    b.position_at_end(body)
+    yield index
+    index.add_incoming(b.add(index, WHOLE(step)), b.block)
+    b.branch(header)
+    b.position_at_end(end)
+
+
 def _reads(key: Any, array: str) -> bool:
     expr = key[1] if isinstance(key, tuple) else key
     return any(r.array == array for r in expr.atoms(Read))
 
 
-__all__ = ["Writer", "pairs"]
+__all__ = ["Writer", "looping"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.program.loops.lowering import forward, training
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
@@ -18,36 +16,15 @@ from tplimits.program.network.samples import with_samples
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_from
 from tplimits.program.parametrization.table import MUP
-from tplimits.regimes.training.finite.recipe import Recipe, recipe
+from tplimits.regimes.training.finite.recipe import recipe
 from tplimits.regimes.training.trainer.drawing import drawn, refuse_no_mean_field
+from tplimits.regimes.training.trainer.engine import Plan
 from tplimits.regimes.training.trainer.running import Running
 
 if TYPE_CHECKING:
-    from tplimits.program.loops.form import Loops
     from tplimits.program.network.batches import Batches
     from tplimits.program.nodes.program import Program
     from tplimits.program.parametrization.table import Parametrization
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A recipe for a network whose sizes are known, and its loops."""
-
-    recipe: Recipe
-
-    @cached_property
-    def training(self) -> Loops:
-        """Outputs and gradients."""
-        return training(self.recipe.net, self.recipe.parametrization.a_out, tuple(self.recipe.optimizers))
-
-    @cached_property
-    def phases(self) -> tuple[Loops, Loops]:
-        """What comes before the error signal, and what after it."""
-        return self.training.split("chi")
-
-    def value(self, name: str) -> Loops:
-        """A named value."""
-        return forward(self.recipe.net, (name,), self.recipe.parametrization.a_out)
 
 
 class Trainer:
@@ -136,5 +113,5 @@ class Trainer:
         bound = bound.bind(**constants) if constants else bound
         key = (tuple(sorted(bound.sizes.items(), key=str)), tuple(sorted(bound.constants.items(), key=str)))
         if key not in self._plans:
-            self._plans[key] = Plan(replace(self.recipe, net=bound))
+            self._plans[key] = Plan(replace(self.recipe, net=bound), self.loss)
         return self._plans[key]
