@@ -22,7 +22,7 @@ UNLIKE = tp.ABCD({"vector": (0, 0, "1/2", 1)}, tp.MUP, "slow")
 
 def engine(net, table, optimizer, x=X[:4], y=None):
     how = Training(tp.squared_error(np.zeros(4) if y is None else y), optimizer, 0.1, 1, 0.0, table, None, None, None)
-    looked = Looked(None, None, None, None, None, False, 64, 2, 16)
+    looked = Looked(None, None, None, None, None, True, False, 64, 2, 16)
     return engine_of(asked(net, x, how, looked, {}, None), tp.inf)
 
 
@@ -163,6 +163,17 @@ def test_limits_with_matrices_start_where_they_do():
     for table, said in ((tp.MUP, "goes on from its own start"), (tp.NTP, "that of fresh networks")):
         with pytest.raises(tp.EvaluationError, match=said):
             tp.watch(deep, X[:4], **how, widths=tp.inf, parametrization=table, start={"U": np.ones((3, 4))})
+
+
+def test_training_that_lands_on_a_jump_of_an_average_has_no_limit():
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        h = tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * h + tp.relu(tp.avg(v * h)) * h * h
+
+    how = {"optimizer": tp.SGD(), "lr": 0.5, "steps": 2, "widths": tp.inf}
+    with pytest.raises(tp.EvaluationError, match="training lands on a jump of the derivative of"):
+        tp.watch(gated, X, error=LOSS, **how)
 
 
 def test_too_few_particles_are_refused_before_work():

@@ -49,6 +49,7 @@ class Detail:
     replicates: int
     block: int
     samples: int | None
+    gradients: bool
     sharpness: bool
     recorded: tuple[str, ...]
 

@@ -16,7 +16,7 @@ from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.network import parameters
 from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number, width_ratios
-from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP
 from tplimits.regimes.training.finite.recipe import recipe
@@ -26,6 +26,7 @@ from tplimits.watch.recording import Recording
 
 if TYPE_CHECKING:
     from tplimits.program.parametrization.table import Parametrization
+    from tplimits.watch.run import Run
 
 Array = NDArray[Any]
 #: frames of a recording, and probes, where nothing else is said
@@ -56,6 +57,7 @@ class Looked:
     every: Any
     record: Any
     samples: Any
+    gradients: Any
     sharpness: Any
     particles: Any
     replicates: Any
@@ -104,6 +106,7 @@ def _detail(net: Program, looked: Looked) -> Detail:
         whole_from("replicates", looked.replicates, 2, EvaluationError),
         whole_from("block", looked.block, 2, EvaluationError),
         samples,
+        bool(looked.gradients),
         bool(looked.sharpness),
         names,
     )
@@ -135,7 +138,7 @@ def _starts(net: Program, start: Any, given: Mapping[str, Array]) -> dict[Pair |
     recording, frame = start if isinstance(start, tuple) and len(start) == 2 else (start, -1)
     if isinstance(recording, Recording):
         for run in recording.runs:
-            if run.parameters:
+            if run.parameters and not _is_thinned(recording, run):
                 held = recording.parameters(frame, run.width, run.seed)
                 found[run.width, run.seed] = _named(net, held)
         return found
@@ -145,6 +148,16 @@ def _starts(net: Program, start: Any, given: Mapping[str, Array]) -> dict[Pair |
         )
     found[None] |= _named(net, start)
     return found
+
+
+def _is_thinned(recording: Recording, run: Run) -> bool:
+    """Whether fewer samples of a limit's kets were kept than it was trained on."""
+    sizes = {s.name: s.over for s in recording.program if isinstance(s, InitialVector)}
+    ratios, particles = recording.settings.get("ratios", {}), recording.settings.get("particles")
+    kept = (
+        run.parameters[name].shape[-1] / ratios.get(over, 1) for name, over in sizes.items() if name in run.parameters
+    )
+    return run.is_limit and any(size < (particles or 0) * 0.999 for size in kept)
 
 
 def _named(net: Program, start: Mapping[Any, Any]) -> dict[str, Array]:
@@ -187,7 +200,11 @@ def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
     for width, seed in pairs:
         if started and (width, seed) not in started:
             what = "tp.inf" if math.isinf(width) else f"{width:g}"
-            raise EvaluationError(f"start=…: the recording has no parameters of width {what} and seed {seed}.")
+            why = " Of a limit all samples of kets are needed: record it with samples= as large as particles="
+            raise EvaluationError(
+                f"start=…: the recording has no parameters of width {what} and seed {seed}."
+                + (f"{why}, or leave tp.inf out." if math.isinf(width) else "")
+            )
     for width in {width for width, _ in pairs if not math.isinf(width)}:
         for name, ratio in found.ratios.items():
             if width * ratio != round(width * ratio) or width * ratio < 1:

@@ -81,19 +81,24 @@ class Kets:
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients, in the first replicate; the standard error of f."""
+        several = numpy.array([replicate.f[-1] for replicate in self.replicates])
+        stderr = several.std(axis=0, ddof=1) / math.sqrt(len(several))
+        return self._gradients() | {"error of f": float(numpy.sqrt((stderr**2).mean()))}
+
+    def _gradients(self) -> dict[str, float]:
+        if not self.asked.detail.gradients:
+            return {}
         first, t = self.replicates[0], self.replicates[0].times() - 1
         execution = first.execution
         χ = self.asked.signal.whole(first.f[-1], t)
         with numpy.errstate(all="ignore"):
             execution.run_some(len(execution.program))
         signal, total = χ.reshape(len(χ), -1), execution.total
-        found = {
-            name: math.sqrt(execution.parameters[name].square(gradient_rows(total, name, execution), signal))
-            for name in self.asked.trained
+        rows = {name: gradient_rows(total, name, execution) for name in self.asked.trained}
+        return {
+            f"gradient {name}": math.sqrt(execution.parameters[name].square(found, signal))
+            for name, found in rows.items()
         }
-        several = numpy.array([replicate.f[-1] for replicate in self.replicates])
-        stderr = several.std(axis=0, ddof=1) / math.sqrt(len(several))
-        return {**{f"gradient {n}": v for n, v in found.items()}, "error of f": float(numpy.sqrt((stderr**2).mean()))}
 
     def parameters(self) -> dict[str, Array]:
         """None: they are among the values."""

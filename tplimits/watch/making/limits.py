@@ -20,6 +20,7 @@ from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.table import MUP, NTP
 from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
 from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
+from tplimits.sampling.corners import has_corner
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -82,10 +83,14 @@ class LimitOf:
         """The limit itself; NoLimitError where a hypothesis fails."""
         return self.regime.derive(self.net)
 
-    @property
+    @cached_property
     def is_neuronwise(self) -> bool:
-        """Whether samples of kets train as neurons do: features move, no matrix mixes them, no power of n stands."""
-        if not isinstance(self.derived, MaximalLimit):
+        """Whether samples of kets train as neurons do: features move, no matrix mixes them, no power of n stands.
+
+        Where kinks of averages are passed it is not said either: replicates of particles judge whether training
+        lands on one.
+        """
+        if not isinstance(self.derived, MaximalLimit) or any(has_corner(self.net, p) for p in range(len(self.net))):
             return False
         powers = {width_symbol(width) for width in self.net.widths}
         bodies = [s.body for s in self.net if isinstance(s, (OuterNonlin, ScalarNonlin))]

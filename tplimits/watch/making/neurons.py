@@ -65,11 +65,11 @@ class Neurons:
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients where plain gradient descent has one rate, √p ‖∂L/∂W‖, and the sharpness there."""
-        gradients = self.run.gradients()
-        found = {
-            f"gradient {name}": math.sqrt(p) * float(numpy.linalg.norm(gradients[name]))
-            for name, p in self._speeds.items()
-        }
+        found: dict[str, float] = {}
+        if self.asked.detail.gradients:
+            gradients = self.run.gradients()
+            for name, p in self._speeds.items():
+                found[f"gradient {name}"] = math.sqrt(p) * float(numpy.linalg.norm(gradients[name]))
         return found | ({"sharpness": self._sharpness()} if self.asked.detail.sharpness else {})
 
     @cached_property

@@ -115,7 +115,7 @@ def _frame(asked: Asked, run: Engine, step: int) -> Frame:
     probes = run.on_probes()
     return {
         "parameters": _single(run.parameters(), step),
-        "curves": curves(asked, run),
+        "curves": curves(asked, run, step),
         "values": _single(run.values(), step),
         "outputs": {} if probes is None else _single({"": probes}, step),
     }
