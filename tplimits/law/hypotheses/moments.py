@@ -21,7 +21,6 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.reader import Doubt, Randomness
-from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.signs import Signs
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
 from tplimits.law.hypotheses.vanishing import integrable, locus, order, vanishing
@@ -77,9 +76,6 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     if growth.established and growth.power <= 2:
         reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
         return replace(growth, kind=Growth.UNKNOWN, reason=reason)
-    if growth.kind is Growth.UNKNOWN and not growth.unreal:
-        diverges = diverging_pole(expr, gaussians)
-        return replace(growth, kind=Growth.INFINITE, reason=diverges) if diverges else growth
     return growth
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import networkx
 import sympy
-from sympy import Expr, Integer, S
+from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.freshness import readout
@@ -86,6 +86,25 @@ _TWO_JUMPS = (
 )
 
 
+_JUMP_OF_LOGIT = (
+    "the tangent kernel holds the derivative of a jump of a scalar that stays random: given that scalar it is 0, or "
+    "infinite. Train only the parameters behind the jump (train=…), or smooth it."
+)
+
+
+def _holds_delta(state: Recursion, kernel: Expr) -> bool:
+    """Whether a delta of a random scalar is left in a kernel, or in a table that it rests on."""
+    stack, seen = [kernel], set()
+    while stack:
+        expr = stack.pop()
+        if expr.has(DiracDelta):
+            return True
+        more = {e.table for e in expr.atoms(TableEntry)} - seen
+        seen |= more
+        stack += [state.tables[number].definition for number in more]
+    return False
+
+
 def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
     infinite = tuple(infinite)
@@ -112,6 +131,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
             refusal = str(error)
         except NotAFunction:
             refusal = _TWO_JUMPS
+        if not refusal and _holds_delta(state, ntk):
+            ntk, refusal = S.Zero, _JUMP_OF_LOGIT
     shift = _shift(network, trained, free)
     state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import networkx
 import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out
+from tplimits.law.rules.removable import continued, is_spread
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
@@ -58,8 +60,14 @@ class Recursion(Brackets):
         self.judged = Judgements(self)
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
-        for position, instruction in enumerate(self.program):
-            self._walk(position, instruction)
+        for position in sorted(self._used()):
+            self._walk(position, self.program[position])
+
+    def _used(self) -> set[int]:
+        """The instructions that the output and its tangent rest on: no hypothesis is asked of others."""
+        output = self.network.returns[0]
+        ends = {output, self.tangent.of.get(output, output)}
+        return ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends))
 
     @property
     def logits(self) -> list[int]:
@@ -82,15 +90,17 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
-            self.judged.body(position, s.body)
-            body = self._limit(position, self.translated(s.body), keep=True)
+            whole = self._continued(s.body)
+            self.judged.body(position, whole)
+            body = self._limit(position, self.translated(whole), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            self.judged.body(position, s.body)
-            limit = self._limit(position, self.translated(s.body, s))
+            whole = self._continued(s.body)
+            self.judged.body(position, whole)
+            limit = self._limit(position, self.translated(whole, s))
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
@@ -217,6 +227,14 @@ class Recursion(Brackets):
             return S.Zero
 
     # -- bodies -------------------------------------------------------------------------------
+
+    def _continued(self, body: Expr) -> Expr:
+        """A body without poles that a numerator takes away at the limit 0 of a scalar."""
+        return continued(body, lambda entry: self._vanishes(entry.source))
+
+    def _vanishes(self, position: int) -> bool:
+        known = position in self.scalars and position not in self.judged.exact and not self.degree_of(position)
+        return known and _at_infinity(self.scalars[position]) == 0 and is_spread(self.program, position)
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
