@@ -87,11 +87,6 @@ def infinite_moment(where: str, ket: str, reason: str) -> str:
     )
 
 
-def unestablished_moment(where: str, vector: str, reason: str) -> str:
-    """The words for a vector whose second moment is not known to be finite."""
-    return f"moment not established: {vector} at {where}: {reason}. Bound the function or keep it away from its pole."
-
-
 def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
     """Judge tp.expect of an integrand, `own` of a variable of its own: NoLimitError, a doubt, or nothing."""
     growth, shown = tail(own, gaussians), f"tp.expect of {integrand}"
@@ -116,7 +111,7 @@ def _with_single_abs(expr: Expr) -> Expr:
 
 
 def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
-    """A function is one of its branches everywhere, so that |f| is at most the sum over them: where nothing else helps."""
+    """|f| is at most the sum over the branches of what it is made of: where nothing else helps."""
     growth = analysis.growth(expr)
     if growth.kind is not Growth.UNKNOWN or not left:
         return growth

@@ -69,7 +69,7 @@ def _one(function: Expr, integrand: Integrand, variables: Sequence[Symbol], row:
     if error > _UNSETTLED * integral.size:
         raise EvaluationError(
             f"moment not established: E[{sympy.sstr(function):.200}] does not settle as the quadrature is refined "
-            f"({integral.value:.4g} ± {error:.1g}), and may be infinite. Keep the function away from its pole, or put a "
-            "matrix between two functions."
+            f"({integral.value:.4g} ± {error:.1g}), and may be infinite. Keep the function away from its pole, or put "
+            "a matrix between two functions."
         )
     return integral.value, error + _ROUNDING * abs(integral.value)

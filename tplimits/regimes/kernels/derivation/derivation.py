@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -105,7 +105,12 @@ def _holds_delta(state: Recursion, kernel: Expr) -> bool:
     return False
 
 
-def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
+def derive_kernels(
+    network: Program,
+    train: Iterable[str] | None = None,
+    infinite: Iterable[str] = (),
+    assumed: Sequence[str] = (),
+) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
     infinite = tuple(infinite)
     network = with_preactivations(network, infinite)
@@ -114,8 +119,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     _refuse_sized(network, infinite)
     trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
     moved = tangent(network, trained)
-    state = Recursion(network, moved, infinite)
     vector = network.returns[0]
+    state = Recursion(network, moved, infinite, (vector,), assumed)
     axes = network[vector].axes
     left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
     right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, axis_symbol, canonical_bound_axes
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Moment, Of, TableEntry, free_indices
 from tplimits.regimes.kernels.derivation.nodes import overlap
@@ -80,6 +81,8 @@ class Kets:
             while symbol in self._leaf:
                 symbol = Symbol(symbol.name + "′", real=True)
             self._symbol[leaf], self._leaf[symbol] = symbol, leaf
+            if self.state.judged.is_assumed(leaf.node):
+                self.growths[symbol] = Tail(Growth.POLYNOMIAL, S.One)
         return self._symbol[leaf]
 
     def _constant(self, expr: Expr, positive: bool | None = None) -> Expr:

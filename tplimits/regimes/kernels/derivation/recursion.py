@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import networkx
@@ -52,22 +52,30 @@ if TYPE_CHECKING:
 class Recursion(Brackets):
     """Instructions of a network and its tangents as nodes, with the tables they need."""
 
-    def __init__(self, network: Program, tangent: Tangent, infinite: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        network: Program,
+        tangent: Tangent,
+        infinite: Iterable[str] = (),
+        outputs: Iterable[int] | None = None,
+        assumed: Sequence[str] = (),
+    ) -> None:
+        """`outputs` are what is asked for: nothing else is looked at, and no hypothesis asked of it."""
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
         self.fluctuations: list[int] = []  # those that stay in some limit
-        self.judged = Judgements(self)
+        self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
-        for position in sorted(self._used()):
+        for position in self._used(outputs):
             self._walk(position, self.program[position])
 
-    def _used(self) -> set[int]:
-        """The instructions that the output and its tangent rest on: no hypothesis is asked of others."""
-        output = self.network.returns[0]
-        ends = {output, self.tangent.of.get(output, output)}
-        return ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends))
+    def _used(self, outputs: Iterable[int] | None) -> list[int]:
+        if outputs is None:
+            return list(range(len(self.program)))
+        ends = {*outputs, *(self.tangent.of[p] for p in outputs if p in self.tangent.of)}
+        return sorted(ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends)))
 
     @property
     def logits(self) -> list[int]:
