@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -61,7 +62,7 @@ _BRANCHES: dict[type, Callable[..., tuple[Expr, ...]]] = {
     functions.where: lambda _, x, y: (x, y),
 }
 #: what is divided by a branch that is zero
-_NOT_NUMBERS = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
+_NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
 
 
 #: shares of a power that a first summand takes, a second one the rest

@@ -50,8 +50,8 @@ def continued(body: Expr, vanishes: Callable[[Entry], bool]) -> Expr:
 def is_spread(program: Program, position: int) -> bool:
     """Whether a scalar is at its limit with probability 0 at every width, as none that counts signs is."""
     above = {position} | networkx.ancestors(program.graph, position)
-    bodies = [program[p] for p in above if isinstance(program[p], (OuterNonlin, ScalarNonlin))]
-    return not any(found(s.body, *JUMPS) for s in bodies)
+    makers = (program[p] for p in above)
+    return not any(found(s.body, *JUMPS) for s in makers if isinstance(s, (OuterNonlin, ScalarNonlin)))
 
 
 def _divisors(body: Expr, vanishes: Callable[[Entry], bool]) -> list[Entry]:

@@ -94,7 +94,8 @@ _JUMP_OF_LOGIT = (
 
 def _holds_delta(state: Recursion, kernel: Expr) -> bool:
     """Whether a delta of a random scalar is left in a kernel, or in a table that it rests on."""
-    stack, seen = [kernel], set()
+    seen: set[int] = set()
+    stack = [kernel]
     while stack:
         expr = stack.pop()
         if expr.has(DiracDelta):
