@@ -22,7 +22,7 @@ from tplimits.program.parts import found
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
     doubts = []
-    for node, argument in _singular(body):
+    for node, argument in singular_places(body):
         if not reader.moves(argument):
             continue
         seen = zero(reader, argument)
@@ -38,7 +38,8 @@ def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     return doubts
 
 
-def _singular(body: Expr) -> list[tuple[Expr, Expr]]:
+def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:
+    """What is not finite where an argument is zero: (part of a body, argument)."""
     places = [(node, node.args[0]) for node in found(body, sympy.log)]
     places += [(node, sympy.cos(node.args[0])) for node in found(body, sympy.tan)]
     powers = found(body, sympy.Pow)

@@ -20,11 +20,14 @@ from tplimits.program.parts import found
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
     doubts = []
-    for what, argument in _ends(reader, body):
+    for node, argument in ends_of_domains(body):
         if not reader.moves(argument) or reader.bounds(argument)[0] >= 0:
             continue
         seen = zero(reader, argument)
         if seen.kind is Kind.ZERO:
+            what = f"the root in `{reader.shown(node)}`"
+            if not node.is_Pow:
+                what = f"the root at the end of the domain of `{type(node).__name__}`"
             raise NoLimitError(
                 f"{where}: what stands under {what} tends to {seen} and is negative at finite width with "
                 "positive probability (hypothesis: ψ is real and continuous near the limits of its scalars). Take the "
@@ -36,9 +39,10 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     return doubts
 
 
-def _ends(reader: Reader, body: Expr) -> list[tuple[str, Expr]]:
+def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:
+    """What is real where an argument is not negative: (part of a body, argument)."""
     powers = [p for p in found(body, sympy.Pow) if p.exp.is_Rational and not p.exp.is_Integer]
-    ends = [(f"the root in `{reader.shown(p)}`", p.base) for p in powers]
+    ends = [(p, p.base) for p in powers]
     for node in found(body, sympy.asin, sympy.acos, sympy.atanh):
-        ends.append((f"the root at the end of the domain of `{type(node).__name__}`", 1 - node.args[0] ** 2))
+        ends.append((node, 1 - node.args[0] ** 2))
     return sorted(ends, key=str)

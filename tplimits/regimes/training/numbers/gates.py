@@ -87,12 +87,13 @@ class Shifted(TotalProgram):
     """A total program in which the argument of one jump is moved, by an array over the axes where it stands."""
 
     gate: Gate = Gate((), sympy.S.Zero)
-    by: IndexTable = IndexTable(numpy.zeros(()), ())
+    by: IndexTable | None = None
 
     @cached_property
     def program(self) -> Program:
         """Everything, on many inputs, with the jump moved."""
         program, node = super().program, self.gate.node
+        assert self.by is not None
         place = ArrayEntry(sympy.Integer(len(program.arrays)), *map(axis_symbol, self.by.axes))
         moved = node.func(self.gate.argument + place, *node.args[1:])
         instructions = list(program)
