@@ -100,6 +100,7 @@ from tplimits.regimes.training.runs import TrainingRun as TrainingRun
 from tplimits.regimes.width.limit import Width as Width
 from tplimits.regimes.width.limit import WidthLimit as WidthLimit
 from tplimits.version import VERSION as __version__
+from tplimits.watch.page import views as views
 from tplimits.watch.recording import Recording as Recording
 from tplimits.watch.recording import load_recording as load_recording
 from tplimits.watch.watching import inf as inf

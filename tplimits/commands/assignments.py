@@ -85,7 +85,10 @@ def optimizer_named(text: str) -> Optimizer:
     kind = OPTIMIZERS.get(name.lower())
     if kind is None:
         raise TyperException(f"--optimizer {text}: the optimizers are {', '.join(OPTIMIZERS)}.")
-    given = assigned("--optimizer", written.split(",") if written else ())
+    parts = written.split(",") if written else []
+    named = [p for p in parts if p.startswith("convention=")]
+    given = assigned("--optimizer", [p for p in parts if p not in named])
+    given |= {key: text for key, _, text in (p.partition("=") for p in named)}
     given = {_PLAIN.get(key, key): value for key, value in given.items()}
     known = [f.name for f in fields(kind) if f.init]
     for key in given:

@@ -66,20 +66,7 @@ def check(
     drawable(plot)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
-    options = limits.Options(
-        infinite=infinite,
-        train=train,
-        optimizer=optimizer,
-        weight_decay=weight_decay,
-        data=data,
-        targets=targets,
-        lr=lr,
-        steps=steps,
-        f0=f0,
-        method=method,
-        particles=particles,
-        replicates=replicates,
-    )
+    options = limits.Options.among(locals())
     kind = limits.with_numbers(regime, options)
     inputs = limits.inputs(kind, options)
     limit = limits.limit(kind, target, limits.bound(target, size), options, constants)

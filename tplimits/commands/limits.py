@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,11 @@ class Options:
     method: str | None = None
     particles: int | None = None
     replicates: int | None = None
+
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> Options:
+        """Those of the arguments of a command that have these names."""
+        return cls(**{f.name: arguments[f.name] for f in fields(cls) if f.name in arguments})
 
     @property
     def given(self) -> dict[str, Any]:

@@ -10,16 +10,20 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
-from tplimits.program.parts import heads, holds, product
+from tplimits.program.nodes.truncation import truncated
+from tplimits.program.parts import found, heads, holds, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
 _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
+#: powers that may have no mean near a zero of their base
+_POLE = -S.Half
 #: a random factor with more nodes than this gets a name
 _LONG = 160
 #: heads that no row of the table of closed forms takes
 OPEN_HEADS = (
-    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, functions.truncated),
+    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, truncated),
     *(sympy.log, sympy.atan, sympy.asinh),
 )
 
@@ -81,12 +85,28 @@ def total(terms: Sequence[Expr]) -> Expr:
     return terms[0] if len(terms) == 1 else sympy.Add(*terms)
 
 
-def two_factors(expr: Expr) -> tuple[Expr, Expr] | None:
+def needed_by_poles(factors: Sequence[Expr], random: Callable[[Expr], bool]) -> list[Expr]:
+    """Sums beside a pole at the same variables: (1 − cos x)/x² has a mean, and neither 1/x² nor cos(x)/x² has one."""
+    poles = [
+        f for f in factors if f.is_Pow and f.exp.is_number and f.exp <= _POLE and random(f.base) and _vanishes(f.base)
+    ]
+    if not poles:
+        return []
+    reads = set().union(*(found(p, sympy.Symbol) for p in poles))
+    return [f for f in factors if f.as_base_exp()[0].is_Add and f not in poles and reads & found(f, sympy.Symbol)]
+
+
+def _vanishes(base: Expr) -> bool:
+    low, high = bounds(base)
+    return bool(low <= 0 <= high)
+
+
+def two_factors(expr: Expr, random: Callable[[Expr], bool]) -> tuple[Expr, Expr] | None:
     """The two factors of a product of sums, which is better left unexpanded."""
     if isinstance(expr, sympy.Pow) and expr.exp == 2 and expr.base.is_Add:
         return expr.base, expr.base
     if isinstance(expr, sympy.Mul) and len(expr.args) == 2 and any(a.is_Add for a in expr.args):
-        return expr.args
+        return None if needed_by_poles(expr.args, random) else expr.args
     return None
 
 
@@ -116,7 +136,8 @@ def _distributed(expr: Expr, random: Callable[[Expr], bool], most: int) -> list[
             terms = list(sympy.Add.make_args(sympy.Add(*(a * b for a in terms for b in base))))
         return terms
     if isinstance(expr, sympy.Mul):
-        lists = [_distributed(a, random, most) or [a] for a in expr.args]
+        whole = needed_by_poles(expr.args, random)
+        lists = [[a] if a in whole else _distributed(a, random, most) or [a] for a in expr.args]
         if math.prod(len(part) for part in lists) > most:
             return None
         return [sympy.Mul(*chosen) for chosen in itertools.product(*lists)]

@@ -20,7 +20,8 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
 from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
-from tplimits.law.moments import BoxMean, Moment, OpenMoment
+from tplimits.law.means import BoxMean
+from tplimits.law.moments import Moment, OpenMoment
 from tplimits.program.nodes.functions import elementary
 from tplimits.program.parts import found, put_in
 
@@ -55,11 +56,11 @@ class Expectations(Combinations):
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
         scope = None if over is None else frozenset(over)
         if scope is None:
-            if expr.is_Symbol and self.gaussians.is_random(expr):
+            if (expr.is_Symbol and self.gaussians.is_random(expr)) or self._is_pair(expr):
                 return self._atom_mean(expr, None)
             if not self._random(expr):
                 return expr
-            factors = two_factors(expr)
+            factors = two_factors(expr, self._random)
             if factors is not None:
                 return self.inner(*factors)
             split = self.terms(expr)
@@ -86,9 +87,7 @@ class Expectations(Combinations):
         """⟨a|b⟩ = E a E b + Σ Cov over the pairs of terms that share a source: few, for long sums."""
         means = {x: self._atom_mean(x, None) for x in (*left, *right)}
         sources = {x: self._sources(x) for x in means}
-        product = sympy.Mul(
-            *(sympy.Add(*(times(c, means[x]) for x, c in side.items())) for side in (left, right))
-        )
+        product = sympy.Mul(*(sympy.Add(*(times(c, means[x]) for x, c in side.items())) for side in (left, right)))
         parts = [product]
         for x, c in left.items():
             for y, d in right.items():

@@ -138,7 +138,9 @@ class Gaussians:
         """Whether a delta stands in an expression, or in the definition of a long factor of it."""
         if expr.is_Symbol:
             return expr in self.long and self.long[expr].has_delta
-        return holds(expr, sympy.DiracDelta, sympy.Derivative) or any(self.long[s].has_delta for s in found(expr, Symbol) if s in self.long)
+        return holds(expr, sympy.DiracDelta, sympy.Derivative) or any(
+            self.long[s].has_delta for s in found(expr, Symbol) if s in self.long
+        )
 
     def copied(self, expr: Expr, box: int) -> tuple[Expr, set[Symbol]]:
         """The expression with its free variables replaced by their copies in a box, and those copies."""

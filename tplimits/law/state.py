@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import networkx
@@ -19,6 +20,7 @@ from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.rounding import has_rounded
 
 if TYPE_CHECKING:
     from tplimits.law.expectation import Expectations
@@ -108,6 +110,11 @@ class Derivation:
     def tolerance(self) -> float:
         """What counts as zero: exact zeros, and 1e-12 where array constants (data) take part."""
         return DATA_TOLERANCE if self.program.arrays else 0.0
+
+    @cached_property
+    def rounded(self) -> float:
+        """What counts as zero beside a jump, a pole or a root: 1e-12 where decimal numbers or data decide."""
+        return DATA_TOLERANCE if has_rounded(self.program) else 0.0
 
     @property
     def gaussians(self) -> Gaussians:

@@ -25,6 +25,7 @@ from tplimits.numbers.matrices import InitialOperator
 from tplimits.numbers.number import Number
 from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
+from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_number, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
@@ -60,7 +61,7 @@ class ParticleExecution(Execution):
         self._normals = {w: Normals(stream, self.width[w]) for w, stream in zip(self.width, streams, strict=True)}
         self.populations = {w: Population(normals, white) for w, normals in self._normals.items()}
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
-        self._unroller = Unroller(program)
+        self._unroller = Unroller(program, self.data)
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""
@@ -82,8 +83,7 @@ class ParticleExecution(Execution):
         def fresh() -> Array:
             return numpy.concatenate([population.fresh(1) for _ in range(math.prod(shape))]).reshape(full)
 
-        drawn = s.law.drawn(fresh, self.leaves)
-        return numpy.full(full, drawn) if numpy.ndim(drawn) == 0 else drawn
+        return drawn(s.law, full, fresh, self.leaves)
 
     def _matrix(self, s: MatMul, index: tuple[int, ...]) -> InitialOperator:
         chosen = tuple(self._unroller.index_at(i, s.axes, index) for i in s.matrix_indices)

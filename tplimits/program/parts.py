@@ -55,7 +55,15 @@ def heads(expr: Expr) -> frozenset[type]:
 
 def holds(expr: Expr, *kinds: type) -> bool:
     """Whether some part is of one of these kinds, as `has` says it of classes."""
-    return isinstance(expr, kinds) or (bool(expr.args) and any(issubclass(head, kinds) for head in heads(expr)))
+    if not expr.args:
+        return isinstance(expr, kinds)
+    return not _lines(heads(expr)).isdisjoint(kinds)
+
+
+@functools.lru_cache(_MOST)
+def _lines(classes: frozenset[type]) -> frozenset[type]:
+    """Some classes and all that they are made from."""
+    return frozenset(line for c in classes for line in c.__mro__)
 
 
 def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
@@ -91,6 +99,8 @@ def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
         return -value if turned else value
     if expr.is_Mul and len(args) == 2:
         return product(*args)
+    if isinstance(expr, sympy.exp) and _is_leaf(args[0], expr.args[0]):
+        return sympy.exp(args[0], evaluate=False)
     return expr.func(*args)
 
 
@@ -104,6 +114,11 @@ def product(a: Expr, b: Expr) -> Expr:
     if _is_bare(a) and _is_bare(b) and a.as_base_exp()[0] != b.as_base_exp()[0]:
         return sympy.Mul(*((a, b) if a.compare(b) < 0 else (b, a)), evaluate=False)
     return a * b
+
+
+def _is_leaf(new: Expr, old: Expr) -> bool:
+    """Whether an argument is a symbol, or an entry for an entry: no exponential of it is simpler."""
+    return bool(new.is_Symbol or (type(new) is type(old) and not (new.is_Add or new.is_Mul or new.is_number)))
 
 
 def _is_bare(factor: Expr) -> bool:

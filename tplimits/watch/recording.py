@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.nodes.given import whole_number
-from tplimits.watch import file, page
+from tplimits.watch import file
+from tplimits.watch import page as page_of
 from tplimits.watch.forward import Forward, rows_of
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from tplimits.program.nodes.program import Program
+    from tplimits.progress import Progress
     from tplimits.watch.page.views import View
     from tplimits.watch.run import Run
 
@@ -172,7 +174,29 @@ class Recording:
 
         Raises EvaluationError for views that the values do not have.
         """
-        page.document.write(self, path, views, seeds, size)
+        page_of.document.write(self, path, views, seeds, size)
+
+    def still(self, path: str | PathLike[str], frame: int = -1, **page: Any) -> None:
+        """Write a picture of the panels at a frame, .svg or .png, as an installed Chromium draws them.
+
+        Other arguments are those of `page`.  Raises EvaluationError where no browser is installed.
+        """
+        page_of.film.still(self, path, frame, **page)
+
+    def film(
+        self,
+        path: str | PathLike[str],
+        frames: Iterable[int] | None = None,
+        rate: float = 20.0,
+        progress: Progress = None,
+        **page: Any,
+    ) -> None:
+        """Write a film of the panels over training, .mp4, .webm or .gif, `rate` frames a second.
+
+        Other arguments are those of `page`.  Raises EvaluationError where no browser is installed, or no encoder:
+        ffmpeg, or Pillow for .gif.
+        """
+        page_of.film.film(self, path, frames, rate, progress=progress, **page)
 
     # -- showing ------------------------------------------------------------------------------
 

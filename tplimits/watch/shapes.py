@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.files.fields import refuse
 from tplimits.program.network.data import inputs_of
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.network.samples import dependent
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 

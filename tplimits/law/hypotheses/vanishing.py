@@ -16,7 +16,7 @@ D^(−p), so tanh(f)/f and f²/(f² + y²) have no pole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,10 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in
+from tplimits.law.hypotheses.taylor import ENTIRE, order_at_zero
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -33,16 +36,21 @@ if TYPE_CHECKING:
 #: a Gram determinant above this is certainly not zero
 _REGULAR = 1e-9
 #: c|x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it
-_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, functions.truncated)
+_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, truncated)
 #: |f(x)| ≤ C |x|
 _VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
 #: positive everywhere
 _POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
-#: real analytic, as sums, products and powers of such are
-_ANALYTIC = (
-    *_POSITIVE,
-    *(sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sin, sympy.cos, functions.truncated),
-)
+#: at most C|x| near a zero of x, with a kink there
+_KINKED = (sympy.Abs, functions.relu, functions.leaky_relu)
+#: strictly increasing with a slope that vanishes nowhere, and where they take a value
+_INCREASING: dict[type, Callable[[Expr], Expr]] = {
+    sympy.exp: sympy.log,
+    functions.sigmoid: lambda value: sympy.log(value / (1 - value)),
+    functions.softplus: lambda value: sympy.log(sympy.exp(value) - 1),
+}
+#: stands for a form in functions of it alone
+_FORM = sympy.Dummy("t", real=True)
 
 
 @dataclass(frozen=True)
@@ -61,16 +69,16 @@ class Locus:
 
 def locus(base: Expr, gaussians: Randomness) -> Locus | None:
     """The zero set of a denominator; None where it is not of this kind."""
-    found = _forms(base, gaussians)
-    forms = [pair for pair in found if _linear(pair[0], gaussians) is not None]
+    zeros = _forms(base, gaussians)
+    forms = [pair for pair in zeros if linear(pair[0], gaussians) is not None]
     return Locus(tuple(_independent(forms, gaussians))) if forms else None
 
 
 def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
     """The same with functions that are no forms; None where the base may vanish with positive probability."""
-    found = _forms(base, gaussians)
-    forms = [pair for pair in found if _linear(pair[0], gaussians) is not None]
-    others = [pair for pair in found if pair not in forms]
+    zeros = _forms(base, gaussians)
+    forms = [pair for pair in zeros if linear(pair[0], gaussians) is not None]
+    others = [pair for pair in zeros if pair not in forms]
     if not forms and not any(almost_never_zero(f, gaussians) for f, _ in others):
         return None
     return Locus(tuple(_independent(forms, gaussians)), tuple(others))
@@ -80,9 +88,11 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
     """Whether a function of Gaussian variables is seen to vanish with probability 0."""
     if not gaussians.of(expr):
         return bool(expr.is_number and expr != 0)
+    if expr.is_Symbol and gaussians.definition(expr) is not None:
+        return almost_never_zero(gaussians.definition(expr), gaussians)
     if isinstance(expr, _POSITIVE) or locus(expr, gaussians) is not None:
         return True
-    if isinstance(expr, (*_SIMPLE_ZERO, functions.leaky_relu)):
+    if isinstance(expr, (*_SIMPLE_ZERO, functions.leaky_relu, sympy.sign)):
         return almost_never_zero(expr.args[0], gaussians)
     if isinstance(expr, functions.where):
         return all(almost_never_zero(a, gaussians) for a in expr.args[1:])
@@ -96,7 +106,7 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
 def _is_analytic(expr: Expr) -> bool:
     if isinstance(expr, sympy.Pow):
         return bool(expr.exp.is_Integer and expr.exp.is_positive) and _is_analytic(expr.base)
-    known = expr.is_number or expr.is_Symbol or isinstance(expr, (sympy.Add, sympy.Mul, *_ANALYTIC))
+    known = expr.is_number or expr.is_Symbol or isinstance(expr, (sympy.Add, sympy.Mul, *ENTIRE))
     return bool(known) and all(_is_analytic(a) for a in expr.args)
 
 
@@ -112,11 +122,11 @@ def _is_seen(expr: Expr, gaussians: Randomness) -> bool:
 
 def integrable(base: Expr, power: Expr, numerator: Sequence[Expr], gaussians: Randomness) -> Expr | None:
     """The q up to which (numerator · base^(−power)) is in L^q near the zeros of the base; None if not known."""
-    found = vanishing(base, gaussians)
-    if found is None:
+    zeros = vanishing(base, gaussians)
+    if zeros is None:
         return None
-    left = power - sympy.Add(*(order(f, found, gaussians) for f in numerator))
-    return sympy.oo if left <= 0 else found.weight / left
+    left = power - sympy.Add(*(order(f, zeros, gaussians) for f in numerator))
+    return sympy.oo if left <= 0 else zeros.weight / left
 
 
 def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
@@ -133,11 +143,49 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     span = _in_span(factor, at, gaussians)
     if span is not None:
         return span
+    smooth = _smooth_order(factor, at, gaussians)
+    if smooth is not None:
+        return smooth
     return min((order(a, at, gaussians) for a in factor.args), default=S.Zero) if factor.is_Add else S.Zero
+
+
+def _smooth_order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
+    """k·μ for a function F(g) = O(g^k) of a form, or of what has a kink at one, that is O(ε^μ); None for others."""
+    kinked = found(factor, *_KINKED) - {factor}
+    for inner in (*(f for f, _ in (*at.forms, *at.others)), *sorted(kinked, key=str)):
+        alone = _function_of(factor, inner, gaussians)
+        k = None if gaussians.of(alone) or not alone.has(_FORM) else order_at_zero(alone, _FORM)
+        if k is not None:
+            return k * order(inner, at, gaussians)
+    return None
+
+
+def _function_of(factor: Expr, inner: Expr, gaussians: Randomness) -> Expr:
+    """A factor with a symbol in the place of an inner function, of an affine one in that of a variable of it."""
+    slopes = linear(inner, gaussians)
+    if not slopes:
+        return factor.xreplace({inner: _FORM})
+    variable, slope = next(iter(slopes.items()))
+    return factor.xreplace({variable: (_FORM - (inner - slope * variable)) / slope})
+
+
+def _without_offset(base: Expr, gaussians: Randomness) -> Expr | None:
+    """f − f₀ for c + k·H(f) with H increasing and k·H(f₀) = −c, which is at least a multiple of it near its zero."""
+    if isinstance(base, sympy.log):
+        return base.args[0] - 1
+    number, moving = base.as_independent(*gaussians.of(base), as_Add=True)
+    slope, head = moving.as_independent(*gaussians.of(base), as_Add=False)
+    if not (number.is_number and slope.is_number and type(head) in _INCREASING):
+        return None
+    place = _INCREASING[type(head)](-number / slope)
+    return head.args[0] - place if place.is_real and place.is_finite else None
 
 
 def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     """(function, exponent) of a denominator that is not zero elsewhere, linear forms where they are; or empty."""
+    low, high = bounds(base)
+    if low > 0 or high < 0:
+        return []
     if isinstance(base, sympy.Pow) and base.exp.is_Rational and base.exp.is_positive:
         return [(f, a * base.exp) for f, a in _forms(base.base, gaussians)]
     if isinstance(base, _SIMPLE_ZERO):
@@ -147,10 +195,13 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
         moving = [f for f in base.args if gaussians.of(f)]
         certain = all((f.is_number and f != 0) or f.is_nonzero for f in fixed)
         return _forms(moving[0], gaussians) if len(moving) == 1 and certain else []
-    if _linear(base, gaussians) is not None:
+    if linear(base, gaussians) is not None:
         return [(base, S.One)]
     if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):
         return [pair for t in base.args for pair in _forms(t, gaussians)]
+    inner = _without_offset(base, gaussians)
+    if inner is not None:
+        return _forms(inner, gaussians)
     return _squares(base, gaussians) or ([(base, S.One)] if gaussians.of(base) else [])
 
 
@@ -165,7 +216,7 @@ def _squares(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     return [(v, sympy.Integer(2)) for v in variables] if is_form else []
 
 
-def _linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
+def linear(expr: Expr, gaussians: Randomness) -> dict[Symbol, Expr] | None:
     """The coefficients of an affine form in the variables, all of them numbers; None where it is not one."""
     variables = variables_in(expr, gaussians)
     if not variables or set(variables) != gaussians.of(expr):
@@ -178,11 +229,18 @@ def _independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[
     """Forms that are certainly linearly independent as random variables, those with small exponents first."""
     kept: list[tuple[Expr, Expr]] = []
     for pair in sorted(forms, key=lambda pair: (pair[1], str(pair[0]))):
-        rows = [_linear(f, gaussians) or {} for f, _ in (*kept, pair)]
-        gram = sympy.Matrix([[_covariance(a, b, gaussians) for b in rows] for a in rows])
-        if len(rows) == 1 or (all(c.is_number for c in gram) and abs(gram.det().evalf()) > _REGULAR):
+        rows = [linear(f, gaussians) or {} for f, _ in (*kept, pair)]
+        if len(rows) == 1 or _is_regular(sympy.Matrix([[_covariance(a, b, gaussians) for b in rows] for a in rows])):
             kept.append(pair)
     return kept
+
+
+def _is_regular(gram: sympy.Matrix) -> bool:
+    """Whether a covariance is seen to have an inverse; on the scale of its variances, where these are numbers."""
+    det = gram.det()
+    if det.is_number:
+        return bool(det.evalf() > _REGULAR * sympy.Mul(*gram.diagonal()).evalf())
+    return bool(det.is_positive)
 
 
 def _covariance(a: dict[Symbol, Expr], b: dict[Symbol, Expr], gaussians: Randomness) -> Expr:
@@ -191,7 +249,7 @@ def _covariance(a: dict[Symbol, Expr], b: dict[Symbol, Expr], gaussians: Randomn
 
 def _in_span(factor: Expr, at: Locus, gaussians: Randomness) -> Expr | None:
     """The order of a linear combination of the forms; None for what is none."""
-    if not at.forms or not gaussians.of(factor) or _linear(factor, gaussians) is None:
+    if not at.forms or not gaussians.of(factor) or linear(factor, gaussians) is None:
         return None
     unknowns = sympy.symbols(f"c:{len(at.forms)}", real=True)
     rest = sympy.expand(factor - sympy.Add(*(c * f for c, (f, _) in zip(unknowns, at.forms, strict=True))))

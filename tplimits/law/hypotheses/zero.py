@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import sympy
 from sympy import Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
-from tplimits.law.hypotheses.reader import Reader, Unreadable, Value
+from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 
 #: heads that may vanish on more than a null set
@@ -67,6 +69,8 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         return Zero(Kind.ZERO)
     if limit.is_number:
         return _of_number(limit, reader.tolerance)
+    if reader.tolerance and all(_is_rounding(t, reader.tolerance) for t in sympy.Add.make_args(limit)):
+        return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
     try:
@@ -75,6 +79,31 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
     hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= reader.tolerance)), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An argument that may not tend to 0: what a doubt is called after, and the words where it does."""
+
+    of: Expr
+    argument: Expr
+    refusal: Callable[[Zero], str]
+    what: str = ""
+
+
+def kept_from_zero(reader: Reader, hypothesis: str, places: Iterable[Place], where: str) -> list[Doubt]:
+    """NoLimitError where an argument that moves tends to 0; the doubts where that cannot be told."""
+    doubts = []
+    for place in places:
+        if not reader.moves(place.argument):
+            continue
+        seen = zero(reader, place.argument)
+        if seen.kind is Kind.ZERO:
+            raise NoLimitError(f"{where}: {place.refusal(seen)}")
+        if seen.kind is Kind.OPEN:
+            reason = f"whether {place.what}`{reader.shown(place.argument)}` tends to 0 is not decided: {seen.reason}"
+            doubts.append(Doubt(hypothesis, reader.shown(place.of), where, reason, seen.later))
+    return doubts
 
 
 @functools.lru_cache(1 << 12)
@@ -89,6 +118,12 @@ def _positive(expr: Expr) -> bool:
 
 def _of_number(limit: Expr, tolerance: float) -> Zero:
     value = limit.evalf(_DIGITS)
-    if not value.is_comparable:
+    if not value.is_comparable or abs(value) > max(_NOTHING, tolerance):
         return Zero(Kind.NEVER)
-    return Zero(Kind.ZERO if abs(value) <= max(_NOTHING, tolerance) else Kind.NEVER)
+    return Zero(Kind.ZERO, Value(float(value), tolerance) if abs(value) > _NOTHING else None)
+
+
+def _is_rounding(term: Expr, tolerance: float) -> bool:
+    """Whether the number before a product is rounding."""
+    number, rest = term.as_independent(*term.free_symbols, as_Add=False)
+    return rest != 1 and bool(number.is_comparable) and abs(number.evalf()) <= tolerance

@@ -47,8 +47,8 @@ class BodyReader:
 
     @property
     def tolerance(self) -> float:
-        """1e-12 where array constants take part."""
-        return self.state.tolerance
+        """1e-12 where rounded numbers take part."""
+        return self.state.rounded
 
     def limit(self, expr: Expr) -> Expr:
         """The value of a part of the body."""

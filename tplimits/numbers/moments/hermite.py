@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ORDERS = (64, 256)
 _SMALL = 1e-13
 _ROUNDING = 4e-16
+#: a doubt above this share of the root of E f² is no number
+_UNSETTLED = 1e-2
 _BLOCK = 4_000_000
 #: bytes of rows that are remembered
 _MEMORY = 1 << 26
@@ -92,6 +94,11 @@ def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
             part = members[start : start + step]
             coefficients[part], square[part] = _integrated(f, edges, deviations[part], order)
         doubt[members] = left
+    if doubt.max(initial=0.0) > _UNSETTLED:
+        raise EvaluationError(
+            f"moment not established: the integral of `{f.function}` over {f.variable} does not settle as panels are "
+            "refined, and may be infinite. Keep the function away from its pole."
+        )
     if not numpy.isfinite(coefficients).all():
         raise EvaluationError(f"`{f.function}` has no finite value at some {f.variable}.")
     if f.parity is not None:

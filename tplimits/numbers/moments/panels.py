@@ -110,7 +110,12 @@ def nodes_between(edges: Array, count: int = NODES) -> tuple[Array, Array]:
 
 
 def with_kinks(edges: Array, kinks: tuple[float, ...], deviations: Array) -> Array:
-    """Edges with the kinks of each deviation: (panels + 1,) becomes (len(deviations), panels + kinks + 1)."""
+    """Edges with the kinks of each deviation: (panels + 1,) becomes (len(deviations), panels + kinks + 1).
+
+    A kink at 0 where 0 is an edge adds none: in a panel without length all nodes would be at the kink, which may be a
+    pole that the other factor makes up for.
+    """
+    kinks = tuple(t for t in kinks if t != 0 or not (edges == 0).any())
     wide = numpy.broadcast_to(edges, (len(deviations), len(edges)))
     moved = [t / numpy.maximum(deviations, 1e-300) for t in kinks]
     extra = numpy.clip(numpy.array(moved).T.reshape(len(deviations), -1), -RADIUS, RADIUS)

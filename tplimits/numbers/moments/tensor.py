@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import numpy
+import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
@@ -18,6 +19,8 @@ from tplimits.program.nodes.evaluate import Array, evaluate
 #: resolutions compared with each other, pair by pair, until two agree
 _LEVELS = (0, 1, 2)
 _AGREED = 1e-10
+#: an error above this share of E|f| is no number
+_UNSETTLED = 3e-2
 _ROUNDING = 1e-14
 
 
@@ -63,4 +66,10 @@ def _one(function: Expr, integrand: Integrand, variables: Sequence[Symbol], row:
         if before is not None and error <= _AGREED * abs(integral.value):
             break
         before = integral.value
+    if error > _UNSETTLED * integral.size:
+        raise EvaluationError(
+            f"moment not established: E[{sympy.sstr(function):.200}] does not settle as the quadrature is refined "
+            f"({integral.value:.4g} ± {error:.1g}), and may be infinite. Keep the function away from its pole, or put "
+            "a matrix between two functions."
+        )
     return integral.value, error + _ROUNDING * abs(integral.value)

@@ -22,7 +22,6 @@ from tplimits.program.files.postfix import words
 from tplimits.program.nodes.entries import slot_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
@@ -34,6 +33,7 @@ from tplimits.program.nodes.kinds import (
 from tplimits.program.nodes.laws import NORMAL, SHAPES, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.spec import verify
+from tplimits.program.nodes.stated import IndexTable
 from tplimits.program.walk import Walker
 
 FORMAT = "tplimits program"

@@ -20,15 +20,16 @@ from tplimits.program.nodes.entries import (
     Lookup,
 )
 from tplimits.program.nodes.functions import HEADS
-from tplimits.program.nodes.kinds import IndexTable, InitialMatrix, InitialScalar, Instruction, MatMul
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, Instruction, MatMul
 from tplimits.program.nodes.normalise import NUMBERS, refuse_unreal
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable
 
 _ARITY = dict(HEADS.values())
-#: what reads arrays, data and earlier instructions
-_LEAVES = (Entry, ArrayEntry, Kron, DataIndex)
+#: what stands for a number: entries of arrays and of earlier instructions, comparisons of indices
+_LEAVES = (Entry, ArrayEntry, Kron)
 
 # -- indices and entries ----------------------------------------------------------------------
 

@@ -19,10 +19,11 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup, axis_symbol
-from tplimits.program.nodes.kinds import IndexTable, Instruction
+from tplimits.program.nodes.stated import IndexTable
 
 if TYPE_CHECKING:
     from tplimits.program.network.growing import Growing
+    from tplimits.program.nodes.kinds import Instruction
 
 
 @dataclass(frozen=True)

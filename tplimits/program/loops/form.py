@@ -26,7 +26,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.frozen import FrozenDict
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import IndexTable
+    from tplimits.program.nodes.stated import IndexTable
 
 #: what an array is: given from outside (data, a parameter, an error signal), a constant of the program, or computed
 DATA, PARAMETER, CONSTANT, VALUE, OUTPUT, GRADIENT = "data", "parameter", "constant", "value", "output", "gradient"

@@ -52,7 +52,6 @@ from tplimits.program.nodes.entries import (
 )
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
@@ -65,6 +64,7 @@ from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable
 
 _INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 

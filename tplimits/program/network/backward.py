@@ -29,7 +29,7 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.placing import Place, gathered, placed, sum_over
 from tplimits.program.network.differentiate import partials
 from tplimits.program.network.growing import Growing
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -47,7 +47,6 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     Instruction,
-    Line,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -55,6 +54,7 @@ from tplimits.program.nodes.kinds import (
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import Line
 
 _DATA = (InitialMatrix, InitialVector, InitialScalar)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.differentiate import almost_everywhere
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 

@@ -146,12 +146,12 @@ class DataIndex(Expr):
 
 
 class Kron(_Leaf):
-    """1 where two indices agree, 0 elsewhere."""
+    """1 where two indices agree, 0 elsewhere, and where an index read from a table says that there is no entry."""
 
     @classmethod
     def eval(cls, i: Expr, j: Expr) -> Expr | None:
         if i == j:
-            return sympy.S.One
+            return None if i.has(Lookup) else sympy.S.One
         if i.is_Integer and j.is_Integer:
             return sympy.S.Zero
         if i.is_Integer or (not j.is_Integer and sympy.default_sort_key(i) > sympy.default_sort_key(j)):
@@ -168,7 +168,14 @@ class Kron(_Leaf):
 
 
 class AxisSum(_Leaf):
-    """A sum over a finite axis: (summand, bound index, axis name as a Symbol)."""
+    """A sum over a finite axis: (summand, bound index, axis name as a Symbol); a sum of zeros is 0, whatever its size.
+
+    >>> AxisSum(sympy.S.Zero, axis_symbol("i"), Symbol("head"))
+    0
+    """
+
+    def __new__(cls, summand: Expr, bound: Symbol, axis: Symbol) -> Expr:
+        return sympy.S.Zero if summand == 0 else super().__new__(cls, summand, bound, axis)
 
     @property
     def summand(self) -> Expr:

@@ -10,20 +10,15 @@ and `std`; what samples, or takes functions, reads the `image`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy
 import sympy
-from numpy.typing import NDArray
 from sympy import Expr, S
 
-from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.functions import truncated
+from tplimits.program.nodes.truncation import truncated
 
 SHAPES = ("normal", "uniform", "truncated")
-_g = sympy.Symbol("g", real=True)
 
 
 @dataclass(frozen=True)
@@ -40,21 +35,15 @@ class Law:
 
     def image(self, g: Expr) -> Expr:
         """An entry as a function of a standard normal variable."""
-        return self.mean + self.std * self._shaped(g)
+        return self.mean + self.std * self.shaped(g)
 
-    def _shaped(self, g: Expr) -> Expr:
+    def shaped(self, g: Expr) -> Expr:
+        """ζ: the entry without mean and standard deviation."""
         if self.shape == "uniform":
             return sympy.sqrt(3) * sympy.erf(g / sympy.sqrt(2))
         if self.cut is not None:
             return truncated(g, self.cut) / _spread(self.cut)
         return g
-
-    def drawn(self, g: Callable[[], NDArray[numpy.float64]], leaves: Mapping[Expr, Any]) -> Any:
-        """Entries from standard normal draws, which are asked for unless the law is a constant; then a number."""
-        mean, std = (float(evaluate(v, leaves)) for v in (self.mean, self.std))
-        if std == 0:
-            return mean
-        return mean + std * evaluate(self._shaped(_g), {_g: g()})
 
     def changed(self, change: Callable[[Expr], Expr]) -> Law:
         """The law with something done to its numbers."""
@@ -66,6 +55,14 @@ class Law:
         half = sympy.sqrt(3) * self.std
         return sympy.expand(self.mean - half), sympy.expand(self.mean + half)
 
+    @property
+    def bound(self) -> tuple[Expr, Expr] | None:
+        """The standard deviation of the normal law that is truncated, and where; None for other laws."""
+        if self.cut is None:
+            return None
+        std = self.std / _spread(self.cut)
+        return std, self.cut * std
+
     def described(self, write: Callable[[Expr], str] = str) -> str:
         """The law in words; `write` prints numbers.
 
@@ -76,9 +73,9 @@ class Law:
             return write(self.mean)
         if self.shape == "uniform":
             return "uniform in [{}, {}]".format(*map(write, self.ends))
-        if self.cut is not None:
-            std = self.std / _spread(self.cut)
-            return f"N({write(self.mean)}, {write(std**2)}) within ±{write(self.cut * std)}"
+        if self.bound is not None:
+            std, end = self.bound
+            return f"N({write(self.mean)}, {write(std**2)}) within ±{write(end)}"
         return f"N({write(self.mean)}, {write(self.std**2)})"
 
 

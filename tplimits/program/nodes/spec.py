@@ -29,7 +29,6 @@ from tplimits.program.language.names import is_notation
 from tplimits.program.nodes.entries import OWN, axis_symbol, slot_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
@@ -38,11 +37,12 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.laws import NORMAL, SHAPES, Law
+from tplimits.program.nodes.laws import NORMAL, SHAPES
 from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable
 
 Predicate = Callable[["Program", int, Instruction], bool]
 
@@ -117,29 +117,28 @@ def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
 
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialVector)
-    return _law_known(program, s.law)
-
-
-def _law_known(program: Program, law: Law) -> bool:
-    """Whether a law has a shape and finite numbers; a width or a constant may stand in them."""
-    truncated = law.shape == "truncated"
-    numbers = all(number_legal(program, v) for v in (law.mean, law.std, law.cut))
+    assert isinstance(s, (InitialVector, InitialScalar))
+    law = s.law
+    given = (law.mean, law.std) if law.cut is None else (law.mean, law.std, law.cut)
+    if not all(v is not None and number_legal(program, v) for v in given) or law.std.is_negative:
+        return False
     cut = law.cut is None or not (law.cut.is_negative or law.cut.is_zero)
-    return law.shape in SHAPES and truncated == (law.cut is not None) and numbers and cut and not law.std.is_negative
+    return law.shape in SHAPES and cut and (law.shape == "truncated") == (law.cut is not None)
 
 
 def _value_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
-    drawn = s.law != NORMAL
-    return number_legal(program, s.value) and _law_known(program, s.law) and not (drawn and s.value is not None)
+    return number_legal(program, s.value)
+
+
+def _drawn_legal(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialScalar)
+    return s.law == NORMAL or (s.value is None and position not in program.inputs)
 
 
 def _index_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
-    if position in program.inputs and s.law != NORMAL:
-        return False
-    return s.of is None or (position in program.inputs and s.of in program.known.axes)
+    return s.of is None or position in program.inputs
 
 
 _BODY: tuple[tuple[Predicate, str], ...] = (
@@ -154,9 +153,11 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (Instruction, _axes_distinct, "its axes differ from one another"),
     (InitialMatrix, _widths_known, "its rows and columns are widths of the program"),
     (InitialVector, _widths_known, "it lives on a width of the program"),
-    (InitialVector, _law_legal, "its law is known, with a finite mean and a finite, non-negative standard deviation"),
-    (InitialScalar, _value_legal, "its value is a finite real number, or it is drawn by a law"),
-    (InitialScalar, _index_legal, "data are given, and only those of a network are indices of one of its axes"),
+    (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
+    (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
+    (InitialScalar, _value_legal, "its value is a finite real number"),
+    (InitialScalar, _drawn_legal, "data, and what has a value, have no law"),
+    (InitialScalar, _index_legal, "indices are data of a network"),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, OuterNonlin, ScalarNonlin
 from tplimits.program.optimizers.linear import Frozen

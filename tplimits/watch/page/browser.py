@@ -48,7 +48,13 @@ class Browser:
         theirs, self.out = _pipe()
         self.into, their_out = _pipe()
         self.buffer = b""
-        arguments = [program, *_FLAGS, f"--user-data-dir={self.folder}", f"--window-size={width},{height}", "about:blank"]
+        arguments = [
+            program,
+            *_FLAGS,
+            f"--user-data-dir={self.folder}",
+            f"--window-size={width},{height}",
+            "about:blank",
+        ]
         quiet = os.open(os.devnull, os.O_RDWR)
         places = {0: quiet, 1: quiet, 2: quiet, 3: theirs, 4: their_out}
         actions = [(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in places.items()]

@@ -106,7 +106,8 @@ class _Function:
         sizes = [f"{name} = {self._open(extent)}" for extent, name in self.sizes.items()]
         heading = [f"const {', '.join([*reads, *sizes])};"] if reads or sizes else []
         body = [line for lines in nests for line in lines]
-        return "(m) => {\n" + "\n".join([*heading, f"const out = new Float64Array({total});", *body, "return out;"]) + "\n}"
+        lines = [*heading, f"const out = new Float64Array({total});", *body, "return out;"]
+        return "(m) => {\n" + "\n".join(lines) + "\n}"
 
 
 class _Nest:

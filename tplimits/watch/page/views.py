@@ -54,7 +54,7 @@ class Plane(View):
 
 @dataclass(frozen=True)
 class Triangle(View):
-    """Three numbers that sum to one along `axis`, as points of a triangle; of two numbers, points of its lower side."""
+    """Three numbers that sum to one along `axis`, as points of a triangle; of two, the share of the second one."""
 
     value: str
     axis: str | None = None
@@ -115,18 +115,20 @@ class Density(View):
 class Levels(View):
     """The map from one value to a later one, over the plane of the first: level lines, and the probes in front.
 
-    start: a value with one finite axis of two entries; end: a value with one finite axis that depends on the input
-    through it, such as "probability".  What else `end` reads of the input is that of the chosen probe.
+    start: a value with one finite axis of two entries; end: a value with at most one finite axis that depends on the
+    input through it, such as "probability".  What else `end` reads of the input is that of the chosen probe.  table:
+    instead of `end`, a value of two axes, (classes, those of `start`); the map is then the softmax of table·x.
     """
 
     start: str
     end: str = "probability"
+    table: str | None = None
     title: str | None = None
     kind: ClassVar[str] = "levels"
 
     @property
     def reads(self) -> tuple[str, ...]:
-        return (self.start, self.end)
+        return (self.start, self.end if self.table is None else self.table)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from tplimits.errors import NoLimitError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector
 from tplimits.program.nodes.laws import Law
 

@@ -63,6 +63,27 @@ class Data(_Leaf):
         return self.args[2:]
 
 
+class Datum(Expr):
+    """An index that is data of one of the inputs: (instruction, side, *indices)."""
+
+    is_commutative = True
+    is_integer = True
+    is_nonnegative = True
+    is_number = False
+
+    @property
+    def source(self) -> int:
+        return int(self.args[0])
+
+    @property
+    def side(self) -> int:
+        return int(self.args[1])
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return self.args[2:]
+
+
 class TableEntry(_Leaf):
     """An entry of a table between inputs `left` and `right`: (table, left, right, *indices)."""
 
@@ -148,7 +169,7 @@ def on_second(expr: Expr) -> Expr:
     """A quantity of input 1 written for input 2."""
     if isinstance(expr, Of):
         return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
-    if isinstance(expr, Data):
+    if isinstance(expr, (Data, Datum)):
         return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
     if isinstance(expr, TableEntry):
         return TableEntry(expr.args[0], Integer(2), Integer(2), *map(on_second, expr.indices))
@@ -174,7 +195,7 @@ def on_second(expr: Expr) -> Expr:
 @functools.lru_cache(maxsize=1 << 14)
 def on_first(expr: Expr) -> Expr:
     """A quantity of input 2 written for input 1."""
-    if isinstance(expr, (Of, Data)):
+    if isinstance(expr, (Of, Data, Datum)):
         return type(expr)(expr.args[0], Integer(1), *map(on_first, expr.indices))
     if isinstance(expr, TableEntry):
         return TableEntry(expr.args[0], Integer(1), Integer(1), *map(on_first, expr.indices))
@@ -201,6 +222,6 @@ def free_indices(expr: Expr) -> set[Symbol]:
         return {expr}
     if isinstance(expr, Moment):
         return set().union(*map(free_indices, (*expr.covariances, *expr.values)), set())
-    if isinstance(expr, (Of, Data, TableEntry, Kron, ArrayEntry, Lookup)):
+    if isinstance(expr, (Of, Data, Datum, TableEntry, Kron, ArrayEntry, Lookup)):
         return set().union(*map(free_indices, expr.indices), set())
     return set().union(*map(free_indices, expr.args), set()) if expr.args else set()

@@ -11,7 +11,6 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.zero import has_flat
-from tplimits.law.state import DATA_TOLERANCE
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Moment, Of, TableEntry
@@ -34,8 +33,8 @@ class BodyReader:
 
     @property
     def tolerance(self) -> float:
-        """1e-12 where array constants take part; the rounding of inputs is in the intervals."""
-        return DATA_TOLERANCE if self.state.program.arrays else 0.0
+        """1e-12 where rounded numbers take part; the rounding of inputs is in the intervals."""
+        return self.state.judged.rounded
 
     def limit(self, expr: Expr) -> Expr:
         """The part in leaves, at n = ∞, where kets that are zero are seen to be."""

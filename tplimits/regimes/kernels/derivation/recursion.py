@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import networkx
 import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out
+from tplimits.law.rules.removable import continued, is_spread
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
+    AxisSum,
+    DataIndex,
     N,
     axis_symbol,
     canonical_bound_axes,
@@ -37,10 +41,10 @@ from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.judging import Judgements
-from tplimits.regimes.kernels.derivation.leaves import Data, Given, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
-from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, settled, terms
+from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -50,16 +54,30 @@ if TYPE_CHECKING:
 class Recursion(Brackets):
     """Instructions of a network and its tangents as nodes, with the tables they need."""
 
-    def __init__(self, network: Program, tangent: Tangent, infinite: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        network: Program,
+        tangent: Tangent,
+        infinite: Iterable[str] = (),
+        outputs: Iterable[int] | None = None,
+        assumed: Sequence[str] = (),
+    ) -> None:
+        """`outputs` are what is asked for: nothing else is looked at, and no hypothesis asked of it."""
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
         self.fluctuations: list[int] = []  # those that stay in some limit
-        self.judged = Judgements(self)
+        self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
-        for position, instruction in enumerate(self.program):
-            self._walk(position, instruction)
+        for position in self._used(outputs):
+            self._walk(position, self.program[position])
+
+    def _used(self, outputs: Iterable[int] | None) -> list[int]:
+        if outputs is None:
+            return list(range(len(self.program)))
+        ends = {*outputs, *(self.tangent.of[p] for p in outputs if p in self.tangent.of)}
+        return sorted(ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends)))
 
     @property
     def logits(self) -> list[int]:
@@ -82,15 +100,17 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
-            self.judged.body(position, s.body)
-            body = self._limit(position, self.translated(s.body), keep=True)
+            whole = self._continued(s.body)
+            self.judged.body(position, whole)
+            body = self._limit(position, self.translated(whole), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            self.judged.body(position, s.body)
-            limit = self._limit(position, self.translated(s.body, s))
+            whole = self._continued(s.body)
+            self.judged.body(position, whole)
+            limit = self._limit(position, self.translated(whole, s))
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
@@ -217,24 +237,33 @@ class Recursion(Brackets):
 
     # -- bodies -------------------------------------------------------------------------------
 
+    def _continued(self, body: Expr) -> Expr:
+        """A body without poles that a numerator takes away at the limit 0 of a scalar."""
+        return continued(body, lambda entry: self._vanishes(entry.source))
+
+    def _vanishes(self, position: int) -> bool:
+        known = position in self.scalars and position not in self.judged.exact and not self.degree_of(position)
+        return known and _at_infinity(self.scalars[position]) == 0 and is_spread(self.program, position)
+
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""
-        found = settled(self.substituted(expr))
+        found = self.substituted(expr)
         return self._boxed(found, s) if any(leaf.side > 2 for leaf in self.leaves(found)) else found
 
     def substituted(self, expr: Expr) -> Expr:
         """An expression with leaves for its entries; kets in boxes have sides of their own."""
         expr = in_widths_of_n(expr, self.program)
         swap: dict[Expr, Expr] = {}
+        data = {d: Datum(d.args[0], ONE_SIDE, *d.indices) for d in expr.atoms(DataIndex)}
         for entry in entries(expr):
-            source = entry.source
+            source, indices = entry.source, [i.xreplace(data) for i in entry.indices]
             axes = self.program[source].axes
             if source in self.scalars:
-                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
+                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), indices, strict=True)))
             else:
                 own = self.program[source].width is None or entry.neuron == OWN
                 side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
-                swap[entry] = Of(Integer(source), side, *entry.indices)
+                swap[entry] = Of(Integer(source), side, *indices)
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
         return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
 
@@ -256,7 +285,7 @@ class Recursion(Brackets):
             own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
             part = value * sympy.Mul(*own)
             for index, axis in reversed(term.bounds):
-                part = sympy.Function("AxisSum")(part, index, axis)
+                part = AxisSum(part, index, axis)
             parts.append(part)
         return sympy.Add(*parts)
 

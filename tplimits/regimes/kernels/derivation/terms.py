@@ -153,11 +153,3 @@ def axis_sum(value: Expr, index: Symbol, axis: Symbol) -> Expr:
     if value == 0:
         return S.Zero
     return sympy.Mul(*outside, AxisSum(sympy.Mul(*inside), index, axis))
-
-
-def settled(expr: Expr) -> Expr:
-    """The expression without sums of zeros."""
-    if not expr.args or not expr.has(AxisSum):
-        return expr
-    rebuilt = expr.func(*map(settled, expr.args))
-    return S.Zero if isinstance(rebuilt, AxisSum) and rebuilt.summand == 0 else rebuilt

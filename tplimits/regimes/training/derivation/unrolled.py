@@ -38,7 +38,6 @@ from tplimits.program.nodes.entries import (
 from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
@@ -47,6 +46,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.stated import IndexTable
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use

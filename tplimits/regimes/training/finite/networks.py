@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector

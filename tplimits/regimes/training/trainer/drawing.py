@@ -17,7 +17,8 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.evaluate import drawn as from_law
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
                 normal = (
                     numpy.moveaxis(rng.standard_normal((*width, *axes)), 0, -1) if width else rng.standard_normal(axes)
                 )
-            found[name] = numpy.array(
-                numpy.broadcast_to(s.law.drawn(partial(numpy.asarray, normal), run.leaves), (*axes, *width))
-            )
+            found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)
         natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
         found[name] = found[name] * float(n0) ** (natural - float(e.a + e.b))
     return found
@@ -111,7 +110,7 @@ def refuse_no_mean_field(recipe: Recipe) -> None:
         wanted = (e.a + e.b == 0) and (e.d - e.a == int(vector)) and (e.c + e.a + power == 0)
         if recipe.a_out != 1 or not wanted:
             raise EvaluationError(
-                f"{recipe.parametrization}: the limit of `{net.name}` is one of means over neurons in the maximal "
+                f"{recipe.parametrization.name}: the limit of `{net.name}` is one of means over neurons in the maximal "
                 f"update parametrization alone, and `{name}` has the exponents {e} with a_out = {recipe.a_out:g}; "
                 "give parametrization=tp.MUP, or a finite width=."
             )

@@ -19,7 +19,7 @@ class App {
     this.playing = false;
     this.over = null;
     this.pinned = null;
-    this.picked = {};
+    this.picked = Object.create(null);
     this.histories = new Map();
     this.machines = new Map();
     this.sides = [];
@@ -168,10 +168,18 @@ class App {
     $("speed").value = this.speed;
   }
 
+  pick(keys) {
+    Object.assign(this.picked, keys);
+    for (const select of document.querySelectorAll("select[data-key]")) {
+      if (Object.hasOwn(keys, select.dataset.key)) select.value = keys[select.dataset.key];
+    }
+    this.moved = true;
+  }
+
   hover(keys, pin = false) {
     if (pin) {
       this.pinned = keys;
-      for (const key in keys || {}) this.picked[key] = keys[key];
+      this.pick(keys || Object.create(null));
       if (keys && keys.probe !== undefined) edited(this, keys.probe);
     }
     const next = keys || this.pinned;
@@ -220,7 +228,10 @@ class Side {
     this.grid.append(figure);
     const panel = new PANELS[view.kind](view, this.app, this);
     canvas.setAttribute("aria-label", panel.title);
-    if (panel instanceof PlanePanel && panel.size > 2 && view.kind === "plane") figure.append(this.chooser(panel));
+    const choosers = element("div", undefined, { class: "choosers" });
+    if (view.kind === "plane" && panel.size > 2) choosers.append(this.chooser(panel));
+    for (const dim of panel.choices) choosers.append(this.picker(dim));
+    figure.append(choosers);
     const at = (event) => {
       const box = canvas.getBoundingClientRect();
       return [event.clientX - box.left, event.clientY - box.top];
@@ -245,6 +256,15 @@ class Side {
       removals(this.app);
     }
     this.app.hover(keys, true);
+  }
+
+  // which index of an axis is shown, in all panels that show one of it
+  picker(dim) {
+    const select = element("select", undefined, { "aria-label": dim.axis, "data-key": dim.key });
+    for (let k = 0; k < Math.min(dim.size, 500); k++) select.append(element("option", `${dim.axis} ${k}`, { value: k }));
+    select.value = this.app.picked[dim.key] || 0;
+    select.addEventListener("change", () => this.app.pick(Object.assign(Object.create(null), { [dim.key]: +select.value })));
+    return select;
   }
 
   // which two of many entries are the coordinates

@@ -31,8 +31,13 @@ class MatrixPanel extends Panel {
     this.outlined(pen, hits);
   }
 
+  get choices() {
+    return this.meta().dims.filter((d) => d.kind === "axis" && d.axis !== this.view.rows && d.axis !== this.view.columns);
+  }
+
   wanted(points, p) {
-    return this.view.label === null || !points.keys.probe || this.app.data.classes[points.keys.probe[p]] === this.view.label;
+    const { classes } = this.app.data.probes, probe = points.keys.probe ? points.keys.probe[p] : 0;
+    return this.view.label === null || !points.keys.probe || !classes || probe >= classes.length || classes[probe] === this.view.label;
   }
 
   labels(pen, frame, { rows, columns, shown, count, cw, ch, range }, w) {
@@ -51,7 +56,9 @@ class MatrixPanel extends Panel {
     if (!group) return null;
     const i = group.x.findIndex((cx, k) => Math.abs(cx - x) <= this.cell[0] / 2 && Math.abs(group.y[k] - y) <= this.cell[1] / 2);
     if (i < 0) return null;
-    return Object.fromEntries(Object.entries(group.points.keys).map(([key, of]) => [key, of[group.order[i]]]));
+    const keys = Object.create(null);
+    for (const key in group.points.keys) keys[key] = group.points.keys[key][group.order[i]];
+    return keys;
   }
 
   outlined(pen, { x, y, points, order }) {
@@ -69,15 +76,23 @@ class MatrixPanel extends Panel {
 
 const diverging = (t) => (t < 0.5 ? mixed("#b2182b", theme.ground, 2 * t) : mixed(theme.ground, "#2166ac", Math.min(1, 2 * t - 1)));
 
+// 33 shades from the colour of one class over the ground to that of another
+function between(a, b) {
+  const side = (t) => (t < 0.5 ? mixed(a, theme.ground, 2 * t) : mixed(theme.ground, b, 2 * t - 1));
+  return Array.from({ length: 33 }, (_, k) => mixed(side(k / 32), theme.ground, 0.25));
+}
+
 // the map from one value to a later one over the plane of the first
 class LevelsPanel extends PlanePanel {
   constructor(view, app, side) {
     const dim = app.data.values[view.start].dims.find((d) => d.kind === "axis");
     super({ beside: [], arrows: [], limit: false, colour: "probe", ...view, value: view.start, axis: dim.axis }, app, side);
+    this.outlines = true;
   }
 
   get title() {
-    return this.view.title || `${this.view.start} ↦ ${this.view.end}`;
+    const { title, start, end, table } = this.view;
+    return title || (table ? `${start} ↦ softmax ${table}·${start}` : `${start} ↦ ${end}`);
   }
 
   paint(pen, frame, w, h) {
@@ -92,42 +107,57 @@ class LevelsPanel extends PlanePanel {
     this.highlight(pen);
   }
 
-  // the later value at the centres of cells: (cells × cells, classes)
+  // the map at the centres of cells: (cells × cells, classes)
   map(frame, cells) {
-    const { machine } = this.side, start = this.meta(), end = this.meta(this.view.end), count = cells * cells;
-    if (machine.run.recordedOnly) return null;
-    const grid = new Float64Array(2 * count);
+    const count = cells * cells, grid = new Float64Array(2 * count);
     for (let i = 0; i < count; i++) {
-      const x = frame.x[0] + ((frame.x[1] - frame.x[0]) * ((i % cells) + 0.5)) / cells;
-      const y = frame.y[1] - ((frame.y[1] - frame.y[0]) * (Math.floor(i / cells) + 0.5)) / cells;
-      grid[i] = x;
-      grid[count + i] = y;
+      grid[i] = frame.x[0] + ((frame.x[1] - frame.x[0]) * ((i % cells) + 0.5)) / cells;
+      grid[count + i] = frame.y[1] - ((frame.y[1] - frame.y[0]) * (Math.floor(i / cells) + 0.5)) / cells;
     }
+    return this.view.table ? this.softmax(grid, count) : this.later(grid, count);
+  }
+
+  // the softmax of a table times x
+  softmax(grid, count) {
+    const table = this.side.machine.get(this.meta(this.view.table).id);
+    if (!table) return null;
+    const classes = table.length / 2, value = new Float64Array(count * classes);
+    for (let i = 0; i < count; i++) {
+      const logits = Array.from({ length: classes }, (_, k) => table[2 * k] * grid[i] + table[2 * k + 1] * grid[count + i]);
+      const most = Math.max(...logits), total = logits.reduce((s, l) => s + Math.exp(l - most), 0);
+      logits.forEach((l, k) => (value[i * classes + k] = Math.exp(l - most) / total));
+    }
+    return { value, points: { base: Int32Array.from({ length: count }, (_, i) => i * classes), stride: 1, size: classes } };
+  }
+
+  // a later value of the network, with these numbers in place of those of the probes
+  later(grid, count) {
+    const { machine } = this.side, end = this.meta(this.view.end);
+    if (machine.run.recordedOnly) return null;
     const other = this.other && this.other.run === machine.run ? this.other : (this.other = new Machine(machine.run, this.app.data));
     other.keep = machine.keep;
     other.at(machine.frame, this.app.inputs.copies(this.app.picked.probe || 0, count)).forget();
     other.set.clear();
-    other.set.set(start.id, grid);
+    other.set.set(this.meta().id, grid);
     const value = other.get(end.id), axis = end.dims.find((d) => d.kind === "axis");
     return value && { value, points: this.layout(this.view.end, axis ? axis.axis : "", other) };
   }
 
   coloured(pen, frame, { value, points }, cells) {
     const w = (frame.right - frame.left) / cells, h = (frame.bottom - frame.top) / cells, many = points.size;
+    const ground = rgb(theme.ground), pale = between(HUES[0], HUES[1]);
     const at = (i, k) => value[points.base[i] + k * points.stride], share = new Float64Array(cells * cells);
     for (let i = 0; i < cells * cells; i++) {
       if (many <= 2) {
         share[i] = at(i, many - 1);
-        pen.fillStyle = diverging(Math.round(32 * Math.max(0, Math.min(1, share[i]))) / 32);
+        pen.fillStyle = pale[Math.round(32 * Math.max(0, Math.min(1, share[i])))];
       } else {
         const total = [0, 0, 0];
         for (let k = 0; k < many; k++) rgb(HUES[k % 10]).forEach((c, j) => (total[j] += c * Math.max(0, at(i, k))));
-        pen.fillStyle = `rgb(${total.map((c) => Math.min(255, Math.round(c))).join(",")})`;
+        pen.fillStyle = `rgb(${total.map((c, j) => Math.min(255, Math.round(0.75 * c + 0.25 * ground[j]))).join(",")})`;
       }
-      pen.globalAlpha = 0.75;
       pen.fillRect(frame.left + (i % cells) * w, frame.top + Math.floor(i / cells) * h, w + 0.5, h + 0.5);
     }
-    pen.globalAlpha = 1;
     if (many <= 2) for (const level of [0.25, 0.5, 0.75]) this.contour(pen, frame, share, cells, level, w, h);
   }
 
@@ -158,6 +188,11 @@ class LevelsPanel extends PlanePanel {
 
 // what is drawn over training: the lines once, on a layer of their own, and the frame in front of them
 class TimePanel extends Panel {
+  constructor(view, app, side) {
+    super(view, app, side);
+    this.margin = { ...this.margin, right: 16 };
+  }
+
   draw(pen, w, h) {
     if (!(pen instanceof SvgPen)) {
       const key = [w, h, theme.dark, this.side.machine.run.title, this.fresh()].join("|"), ratio = devicePixelRatio || 1;
@@ -278,13 +313,7 @@ class CurvesPanel extends TimePanel {
       const mean = Float64Array.from({ length }, (_, f) => of(f).reduce((a, b) => a + b, 0) / curves.length);
       if (curves.length > 1) {
         const low = Float64Array.from({ length }, (_, f) => Math.min(...of(f))), high = Float64Array.from({ length }, (_, f) => Math.max(...of(f)));
-        pen.fillStyle = width.colour;
-        pen.globalAlpha = 0.18;
-        pen.beginPath();
-        this.path(box, low).filter(([, y]) => Number.isFinite(y)).forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
-        this.path(box, high).filter(([, y]) => Number.isFinite(y)).reverse().forEach(([x, y]) => pen.lineTo(x, y));
-        pen.fill();
-        pen.globalAlpha = 1;
+        band(pen, this.path(box, low), this.path(box, high), width.colour);
       }
       pen.setLineDash(k ? [4, 3] : []);
       this.one(pen, box, mean, width.colour, width.width === null ? 2 : 1.2);
@@ -293,13 +322,17 @@ class CurvesPanel extends TimePanel {
   }
 }
 
-// entries of a value over training, as far as they are computed; the limit dashed
+// a number over training, a line for every run and a band for every width; of several entries those of this run, and
+// of its limit dashed
 class TracePanel extends TimePanel {
   fresh() {
-    this.own = this.app.history(this.side.machine.run, this.view.value);
-    const limit = this.limit();
-    this.ideal = limit && this.app.history(limit.run, this.view.value);
-    return [this.own.done, this.ideal ? this.ideal.done : 0, this.app.picked.probe || 0].join();
+    const own = this.side.machine.run, limit = this.limit(), app = this.app;
+    const entries = this.meta().dims.reduce((n, d) => n * (d.kind === "probe" ? 1 : d.size), 1);
+    const known = app.data.runs.filter((run) => Object.keys(run.arrays).length);
+    this.single = entries === 1;
+    this.runs = this.single ? known : [own, ...(limit ? [limit.run] : [])];
+    this.histories = this.runs.map((run) => app.history(run, this.view.value));
+    return [...this.histories.map((h) => h.done), app.picked.probe || 0, app.inputs.version].join();
   }
 
   get title() {
@@ -309,15 +342,28 @@ class TracePanel extends TimePanel {
 
   lines(pen, box, w, h) {
     if (pen instanceof SvgPen) this.fresh();
-    const parts = [this.own, this.ideal].map((history) => (history ? this.entries(history) : []));
+    const parts = this.histories.map((history) => this.entries(history));
     if (!this.scaled(box, parts.flatMap((p) => p.map((e) => e.curve)), false)) return this.nothing(pen, w, h, "being computed, or not recorded");
-    box.clipped(() =>
-      parts.forEach((part, k) => {
-        pen.setLineDash(k ? [4, 3] : []);
-        part.forEach(({ curve, frames }, i) => line(pen, this.path(box, curve, frames), k ? theme.ink : hue(i, part.length), 1.2));
-        pen.setLineDash([]);
-      }),
-    );
+    box.clipped(() => (this.single ? this.byWidth(pen, box, parts) : this.byEntry(pen, box, parts)));
+  }
+
+  byEntry(pen, box, parts) {
+    parts.forEach((part, k) => {
+      pen.setLineDash(k ? [4, 3] : []);
+      part.forEach(({ curve, frames }, i) => line(pen, this.path(box, curve, frames), k ? theme.ink : hue(i, part.length), 1.2));
+      pen.setLineDash([]);
+    });
+  }
+
+  byWidth(pen, box, parts) {
+    for (const { width, colour } of this.app.data.widths) {
+      const own = parts.filter((part, k) => part.length && this.runs[k].width === width).map((part) => part[0]);
+      if (own.length > 1 && own.every((e) => e.frames.length === own[0].frames.length)) {
+        const of = own[0].frames.map((_, f) => own.map((e) => e.curve[f])), frames = own[0].frames;
+        band(pen, this.path(box, of.map((v) => Math.min(...v)), frames), this.path(box, of.map((v) => Math.max(...v)), frames), colour);
+      }
+      own.forEach(({ curve, frames }) => line(pen, this.path(box, curve, frames), colour, width === null ? 2 : 1.2));
+    }
   }
 
   entries(history) {
@@ -327,6 +373,15 @@ class TracePanel extends TimePanel {
     const chosen = where(points, points.keys.probe ? [["probe", probe]] : []).slice(0, 24);
     return chosen.map((p) => ({ frames, curve: Float64Array.from(frames, (f) => history.values.get(f)[points.base[p]]) }));
   }
+}
+
+function band(pen, low, high, colour) {
+  pen.fillStyle = colour;
+  pen.globalAlpha = 0.18;
+  pen.beginPath();
+  [...low, ...high.reverse()].filter(([, y]) => Number.isFinite(y)).forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+  pen.fill();
+  pen.globalAlpha = 1;
 }
 
 class ErrorsPanel extends Panel {

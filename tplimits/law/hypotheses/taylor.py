@@ -1,0 +1,64 @@
+"""How fast a smooth function of one variable leaves zero: 1 − cos t like t², exp(t) − 1 like t.
+
+The order is the first derivative at 0 that does not vanish, for functions that are analytic there: F(t) = O(t^k) near
+0 means that F(f)/f^k has no pole where f vanishes.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
+
+#: analytic on the whole line
+ENTIRE = (
+    *(sympy.exp, sympy.cosh, sympy.sinh, sympy.sech, sympy.sin, sympy.cos, sympy.tanh, sympy.erf, sympy.erfc),
+    *(sympy.atan, sympy.asinh, functions.sigmoid, functions.softplus, functions.gelu, truncated),
+)
+#: so many derivatives are looked at
+_MOST = 6
+#: digits to which a derivative is told from zero, and what then counts as zero
+_DIGITS, _NOTHING = 30, 1e-20
+
+
+@functools.lru_cache(1 << 12)
+def order_at_zero(expr: Expr, variable: Symbol) -> int | None:
+    """The k with F(t) ~ c t^k at t = 0, c ≠ 0; None where F is not seen to be analytic, or k is too large.
+
+    >>> t = sympy.Symbol("t", real=True)
+    >>> order_at_zero(1 - sympy.cos(t), t), order_at_zero(sympy.log(1 + t), t), order_at_zero(abs(t), t)
+    (2, 1, None)
+    """
+    if not expr.free_symbols <= {variable} or not _is_analytic(expr, variable):
+        return None
+    derivative = expr
+    for k in range(_MOST + 1):
+        value = derivative.xreplace({variable: sympy.S.Zero}).evalf(_DIGITS)
+        if not value.is_comparable:
+            return None
+        if abs(value) > _NOTHING:
+            return k
+        derivative = derivative.diff(variable)
+    return None
+
+
+def _is_analytic(expr: Expr, variable: Symbol) -> bool:
+    """Whether an expression is seen to be analytic at zero."""
+    if not expr.has(variable) or expr.is_Symbol:
+        return True
+    if isinstance(expr, sympy.Pow) and expr.exp.has(variable):
+        return False
+    if isinstance(expr, sympy.log) or (isinstance(expr, sympy.Pow) and not _is_whole(expr.exp)):
+        inner = expr.args[0].xreplace({variable: sympy.S.Zero}).evalf()
+        return bool(inner.is_comparable and inner > _NOTHING) and _is_analytic(expr.args[0], variable)
+    if isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, *ENTIRE)):
+        return all(_is_analytic(a, variable) for a in expr.args)
+    return False
+
+
+def _is_whole(exponent: Expr) -> bool:
+    return bool(exponent.is_Integer and exponent.is_positive)

@@ -1,0 +1,42 @@
+"""Which numbers of a program are rounded: decimal constants are doubles near them, arrays and given constants data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sympy
+
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.parts import found
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+#: a denominator with a larger power of two is that of a decimal number
+_EXACT = 1 << 20
+
+
+def is_rounded(number: sympy.Rational) -> bool:
+    """Whether a rational was made from a decimal number that no double is.
+
+    >>> is_rounded(sympy.Rational(0.1) / 3), is_rounded(sympy.Rational(0.75)), is_rounded(sympy.Rational(1, 3))
+    (True, False, False)
+    """
+    return bool(number.q & -number.q > _EXACT)
+
+
+def has_rounded(program: Program) -> bool:
+    """Whether something in a program is known to the accuracy of doubles alone."""
+    if program.arrays or program.constants:
+        return True
+    return any(
+        any(map(is_rounded, found(expr, sympy.Rational))) for instruction in program for expr in _numbers(instruction)
+    )
+
+
+def _numbers(instruction: object) -> list[sympy.Expr]:
+    if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
+        return [instruction.body]
+    if isinstance(instruction, InitialVector):
+        return [instruction.law.mean, instruction.law.std]
+    return [instruction.value] if isinstance(instruction, InitialScalar) and instruction.value is not None else []
