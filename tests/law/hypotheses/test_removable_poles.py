@@ -143,7 +143,7 @@ def network_of(f, a):
     return tp.network(network)
 
 
-#: numerators by the order of their zero, denominators that are increasing: (ket, the same for quad, where it is singular)
+#: zeros of some order above, increasing functions below: (ket, the same for quad, where it is singular)
 ORDERS = {
     "(1 − cos x)/x²": (lambda x: (1 - tp.cos(x)) / x**2, lambda x: (1 - numpy.cos(x)) / x**2, 0.0),
     "(exp x − 1)/x": (lambda x: (tp.exp(x) - 1) / x, lambda x: numpy.expm1(x) / x, 0.0),
@@ -184,7 +184,7 @@ def test_zeros_of_any_order_make_up_for_poles_on_width_and_kernels(case):
     # beside the singular point quad would meet rounding: what is left out there is less than 1e-7
     expected = [
         sum(
-            integrate.quad(lambda x: g(x) ** k * stats.norm.pdf(x), *ends, epsabs=1e-11)[0]
+            integrate.quad(lambda x, k=k: g(x) ** k * stats.norm.pdf(x), *ends, epsabs=1e-11)[0]
             for ends in ((-12, at - 1e-4), (at + 1e-4, 12))
         )
         + 2e-4 * g(at + 1e-3) ** k * stats.norm.pdf(at)

@@ -76,7 +76,7 @@ class Kets:
     # -- inside -------------------------------------------------------------------------------
 
     def _of_leaf(self, leaf: Of) -> Expr:
-        """A leaf as its symbol; a number, and a short sum of Gaussian leaves, as what it is: 2h vanishes where h does."""
+        """A leaf as its symbol; numbers and short sums of Gaussian leaves as they are: 2h vanishes where h does."""
         node = self.state.nodes[leaf.node]
         if node.body is not None and node.body.is_number:
             return node.body
