@@ -10,7 +10,8 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.expanding import expanded, is_long, times, total, with_sech
-from tplimits.law.moments import BoxMean, Moment, NamedMoments
+from tplimits.law.means import BoxMean
+from tplimits.law.moments import Moment, NamedMoments
 from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
 from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
-from tplimits.law.moments import BoxMean, Moment, OpenMoment
+from tplimits.law.means import BoxMean
+from tplimits.law.moments import Moment, OpenMoment
 from tplimits.program.nodes.functions import elementary
 from tplimits.program.parts import found, put_in
 

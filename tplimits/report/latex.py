@@ -11,7 +11,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.law.gaussians import CopySource, HatSource, InitialSource
-from tplimits.law.moments import BoxMean, Expectation
+from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
 from tplimits.report.latex_names import name

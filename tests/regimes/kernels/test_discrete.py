@@ -66,6 +66,31 @@ def test_kernels_are_those_of_one_hot_vectors(body):
     assert "x[" in str(by_data) and "x_{" in by_data.latex().replace("{x}", "x")
 
 
+def test_a_table_of_two_indices():
+    """A bigram model: which entry is read says which came before, and which comes now."""
+
+    @tp.network
+    def by_data(x: tp.Input["token"].of("vocab"), B: tp.Vector["before", "vocab"], v: tp.Vector):
+        first, second, third = (x.sel(token=t) for t in range(3))
+        return v * tp.relu(B.sel(before=first, vocab=second) + B.sel(before=second, vocab=third))
+
+    @tp.network
+    def one_hot(x: tp.Input["token", "vocab"], B: tp.Vector["before", "vocab"], v: tp.Vector):
+        def read(before, now):
+            weights = x.sel(token=before).rename(vocab="before") * x.sel(token=now)
+            return tp.sum(B * weights, over=("before", "vocab"))
+
+        return v * tp.relu(read(0, 1) + read(1, 2))
+
+    found = tp.derive(by_data.bind(vocab=3, token=5), tp.Kernels()).evaluate(TOKENS)
+    known = tp.derive(one_hot.bind(vocab=3, before=3, token=5), tp.Kernels()).evaluate(ONE_HOT)
+    # relu(h) with h of variance 2 (4 where both pairs are the same one): K = variance/2 for equal inputs
+    pairs = [[(a, b), (b, c)] for a, b, c in TOKENS[:, :3]]
+    variance = np.array([sum(p == q for p in own for q in own) for own in pairs])
+    assert np.allclose(np.diag(found.nngp), variance / 2)
+    assert np.allclose(found.nngp, known.nngp, rtol=1e-12) and np.allclose(found.ntk, known.ntk, rtol=1e-12)
+
+
 @pytest.mark.sampling
 def test_finite_networks_agree_and_reject_the_kernel_of_other_tokens():
     limit = tp.derive(pair(table)[0], tp.Kernels())

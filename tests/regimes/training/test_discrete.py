@@ -72,6 +72,30 @@ def one_hot(x: tp.Input["token", "vocab"], E: tp.Vector["vocab"], P: tp.Vector["
     return body(x, E, P, W, v)
 
 
+def test_pairs_of_neurons_read_what_data_look_up():
+    """Averages over a second neuron are taken entry by entry of the axes, where data have to be known as well."""
+
+    def mixed(x, E, P, v):
+        Z, β = tp.tanh(E + P), tp.neuron("β")
+        z = Z.sel(vocab=x) if not hasattr(x, "width") else tp.sum(Z * x, over="vocab")
+        return v * tp.mean(tp.avg(tp.tanh(z * z[β]) * z[β], over=β), over="token")
+
+    @tp.network
+    def one(x: tp.Input["token"].of("vocab"), E: tp.Vector["vocab"], P: tp.Vector["token"], v: tp.Vector):
+        return mixed(x, E, P, v)
+
+    @tp.network
+    def other(x: tp.Input["token", "vocab"], E: tp.Vector["vocab"], P: tp.Vector["token"], v: tp.Vector):
+        return mixed(x, E, P, v)
+
+    asked = {"error": tp.squared_error(np.ones(3)), "lr": 0.5, "steps": 2, "particles": 64, "replicates": 2}
+    f = [
+        tp.derive(net.bind(vocab=3, token=4), tp.MaximalUpdate(tp.SGD())).evaluate(X, **asked).f
+        for net, X in ((one, TOKENS[:3]), (other, np.eye(3)[TOKENS[:3]]), (one, TOKENS[3:]))
+    ]
+    assert np.allclose(f[0], f[1], rtol=1e-9, atol=1e-12) and not np.allclose(f[0][-1], f[2][-1], rtol=1e-3)
+
+
 @pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
 @pytest.mark.parametrize("optimizer", [tp.SGD(), tp.Adam(eps=0.1)])
 def test_training_is_that_of_one_hot_vectors(regime, optimizer):

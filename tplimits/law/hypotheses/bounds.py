@@ -7,7 +7,7 @@ import functools
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.moments import BoxMean
+from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.truncation import truncated
 

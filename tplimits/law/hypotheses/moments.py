@@ -26,7 +26,7 @@ from tplimits.law.hypotheses.signs import Signs
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
 from tplimits.law.hypotheses.vanishing import integrable, locus, order, vanishing
 from tplimits.law.hypotheses.zero import has_flat
-from tplimits.law.moments import BoxMean
+from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.truncation import truncated
 from tplimits.program.parts import found, put_in

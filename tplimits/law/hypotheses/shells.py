@@ -23,7 +23,7 @@ from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.vanishing import Locus, locus
-from tplimits.law.moments import BoxMean
+from tplimits.law.means import BoxMean
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:

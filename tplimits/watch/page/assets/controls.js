@@ -133,7 +133,7 @@ function probes(app) {
       machine.keep.forEach((keep) => keep.fill(1));
       machine.forget();
     }
-    app.picked = {};
+    app.picked = Object.create(null);
     app.hover(null, true);
     edited(app, 0);
     removals(app);

@@ -5,7 +5,7 @@ function layout(meta, axis, machine) {
   const sizes = meta.dims.map((d) => (d.kind === "probe" ? machine.samples : d.kind === "neuron" ? machine.width[d.width] : d.size));
   const strides = sizes.map((_, i) => sizes.slice(i + 1).reduce((a, b) => a * b, 1));
   const own = meta.dims.findIndex((d) => d.axis === axis), others = meta.dims.map((_, i) => i).filter((i) => i !== own);
-  const count = others.reduce((n, i) => n * sizes[i], 1), base = new Int32Array(count), keys = {};
+  const count = others.reduce((n, i) => n * sizes[i], 1), base = new Int32Array(count), keys = Object.create(null);  // any name is a key
   for (const i of others) keys[meta.dims[i].key] = new Int32Array(count);
   for (let p = 0; p < count; p++) {
     let rest = p;
@@ -101,7 +101,7 @@ class Panel {
       }
     }
     if (!best) return null;
-    const [group, i] = best, keys = {};
+    const [group, i] = best, keys = Object.create(null);
     for (const key in group.points.keys) keys[key] = group.points.keys[key][group.order[i]];
     return keys;
   }
@@ -110,9 +110,7 @@ class Panel {
   highlight(pen) {
     const over = this.app.over;
     if (!over) return;
-    pen.strokeStyle = theme.accent;
     pen.fillStyle = theme.ink;
-    pen.lineWidth = 2;
     pen.font = theme.font;
     pen.textAlign = "left";
     for (const { x, y, points, order } of this.hits) {
@@ -127,6 +125,9 @@ class Panel {
           many++;
         }
       }
+      [pen.strokeStyle, pen.lineWidth] = [theme.ground, 5];
+      pen.stroke();
+      [pen.strokeStyle, pen.lineWidth] = [theme.accent, 2];
       pen.stroke();
       if (many === 1) pen.fillText(this.app.nameOf(over, shared), x[last] + 8, y[last] - 5);
     }
@@ -236,6 +237,10 @@ class PlanePanel extends Panel {
       pen.beginPath();
       for (const p of some) mark(pen, frame.px(x[p]), frame.py(y[p]), size, this.shapeOf(points, p));
       pen.fill();
+      if (this.outlines) {
+        [pen.strokeStyle, pen.lineWidth] = [theme.ink, 0.8];
+        pen.stroke();
+      }
     }
     pen.globalAlpha = 1;
     if (touchable) this.hits.push(hits);
@@ -276,7 +281,7 @@ class PlanePanel extends Panel {
     pen.textAlign = "left";
     pen.globalAlpha = points.count > 40 ? 0.3 : 0.7;
     for (let i = 0; i < Math.min(x.length, 120); i++) {
-      const keys = {};
+      const keys = Object.create(null);
       for (const key in points.keys) keys[key] = points.keys[key][order[i]];
       pen.fillText(this.app.nameOf(keys, Object.keys(keys), true), x[i] + 4, y[i] - 4);
     }
@@ -290,12 +295,13 @@ class TrianglePanel extends PlanePanel {
     this.pair = null;
   }
 
+  // the corners are the first three classes; of two, the second one's share, and probes below one another
   coordinates(value, { base, stride, count }) {
     const x = new Float64Array(count), y = new Float64Array(count);
     for (let p = 0; p < count; p++) {
       const at = (k) => (k < this.size ? value[base[p] + k * stride] : 0);
       x[p] = at(1) + at(2) / 2;
-      y[p] = at(2) * Math.sqrt(0.75);
+      y[p] = this.size > 2 ? at(2) * Math.sqrt(0.75) : 0.85 * (1 - (p + 0.5) / count);
     }
     return [x, y];
   }
@@ -304,12 +310,12 @@ class TrianglePanel extends PlanePanel {
     const machine = this.side.machine, own = this.read(this.view.value, machine);
     if (!own) return this.nothing(pen, w, h, "not recorded for this run");
     frame.square([-0.05, 1.05], [-0.08, 0.93]);
-    const corners = [[0, 0], [1, 0], [0.5, Math.sqrt(0.75)]].map(([x, y]) => [frame.px(x), frame.py(y)]);
+    const corners = [[0, 0], [1, 0], ...(this.size > 2 ? [[0.5, Math.sqrt(0.75)]] : [])].map(([x, y]) => [frame.px(x), frame.py(y)]);
     line(pen, [...corners, corners[0]], theme.grid);
     pen.fillStyle = theme.faint;
     pen.font = theme.font;
     pen.textAlign = "center";
-    corners.slice(0, Math.max(2, this.size)).forEach(([x, y], k) => pen.fillText(String(k), x, k === 2 ? y - 5 : y + 13));
+    corners.forEach(([x, y], k) => pen.fillText(String(k), x, k === 2 ? y - 5 : y + 13));
     const limit = this.limit(), ideal = limit ? this.read(this.view.value, limit) : null;
     if (ideal) this.rings(pen, frame, ideal);
     this.dots(pen, frame, own, 3.2, 1, machine, true);

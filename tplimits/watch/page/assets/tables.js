@@ -56,7 +56,9 @@ class MatrixPanel extends Panel {
     if (!group) return null;
     const i = group.x.findIndex((cx, k) => Math.abs(cx - x) <= this.cell[0] / 2 && Math.abs(group.y[k] - y) <= this.cell[1] / 2);
     if (i < 0) return null;
-    return Object.fromEntries(Object.entries(group.points.keys).map(([key, of]) => [key, of[group.order[i]]]));
+    const keys = Object.create(null);
+    for (const key in group.points.keys) keys[key] = group.points.keys[key][group.order[i]];
+    return keys;
   }
 
   outlined(pen, { x, y, points, order }) {
@@ -74,11 +76,18 @@ class MatrixPanel extends Panel {
 
 const diverging = (t) => (t < 0.5 ? mixed("#b2182b", theme.ground, 2 * t) : mixed(theme.ground, "#2166ac", Math.min(1, 2 * t - 1)));
 
+// 33 shades from the colour of one class over the ground to that of another
+function between(a, b) {
+  const side = (t) => (t < 0.5 ? mixed(a, theme.ground, 2 * t) : mixed(theme.ground, b, 2 * t - 1));
+  return Array.from({ length: 33 }, (_, k) => mixed(side(k / 32), theme.ground, 0.25));
+}
+
 // the map from one value to a later one over the plane of the first
 class LevelsPanel extends PlanePanel {
   constructor(view, app, side) {
     const dim = app.data.values[view.start].dims.find((d) => d.kind === "axis");
     super({ beside: [], arrows: [], limit: false, colour: "probe", ...view, value: view.start, axis: dim.axis }, app, side);
+    this.outlines = true;
   }
 
   get title() {
@@ -136,20 +145,19 @@ class LevelsPanel extends PlanePanel {
 
   coloured(pen, frame, { value, points }, cells) {
     const w = (frame.right - frame.left) / cells, h = (frame.bottom - frame.top) / cells, many = points.size;
+    const ground = rgb(theme.ground), pale = between(HUES[0], HUES[1]);
     const at = (i, k) => value[points.base[i] + k * points.stride], share = new Float64Array(cells * cells);
     for (let i = 0; i < cells * cells; i++) {
       if (many <= 2) {
         share[i] = at(i, many - 1);
-        pen.fillStyle = diverging(Math.round(32 * Math.max(0, Math.min(1, share[i]))) / 32);
+        pen.fillStyle = pale[Math.round(32 * Math.max(0, Math.min(1, share[i])))];
       } else {
         const total = [0, 0, 0];
         for (let k = 0; k < many; k++) rgb(HUES[k % 10]).forEach((c, j) => (total[j] += c * Math.max(0, at(i, k))));
-        pen.fillStyle = `rgb(${total.map((c) => Math.min(255, Math.round(c))).join(",")})`;
+        pen.fillStyle = `rgb(${total.map((c, j) => Math.min(255, Math.round(0.75 * c + 0.25 * ground[j]))).join(",")})`;
       }
-      pen.globalAlpha = 0.75;
       pen.fillRect(frame.left + (i % cells) * w, frame.top + Math.floor(i / cells) * h, w + 0.5, h + 0.5);
     }
-    pen.globalAlpha = 1;
     if (many <= 2) for (const level of [0.25, 0.5, 0.75]) this.contour(pen, frame, share, cells, level, w, h);
   }
 
@@ -180,6 +188,11 @@ class LevelsPanel extends PlanePanel {
 
 // what is drawn over training: the lines once, on a layer of their own, and the frame in front of them
 class TimePanel extends Panel {
+  constructor(view, app, side) {
+    super(view, app, side);
+    this.margin = { ...this.margin, right: 16 };
+  }
+
   draw(pen, w, h) {
     if (!(pen instanceof SvgPen)) {
       const key = [w, h, theme.dark, this.side.machine.run.title, this.fresh()].join("|"), ratio = devicePixelRatio || 1;
