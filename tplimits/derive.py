@@ -9,7 +9,7 @@ from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.recursion import deep
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.known import REGIMES
-from tplimits.regimes.width.limit import Width, WidthLimit
+from tplimits.regimes.width.limit import Width
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.limit import CovarianceSDE, Proportional
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.protocol import Limit, Regime
     from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
     from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
+    from tplimits.regimes.width.limit import WidthLimit
 
 
 @overload
@@ -24,23 +25,23 @@ def derive(program: Program, regime: Width | None = None, *, assume: Sequence[st
 
 
 @overload
-def derive(program: Program, regime: Proportional) -> CovarianceSDE: ...
+def derive(program: Program, regime: Proportional, *, assume: Sequence[str] = ()) -> CovarianceSDE: ...
 
 
 @overload
-def derive(program: Program, regime: Kernels) -> KernelLimit: ...
+def derive(program: Program, regime: Kernels, *, assume: Sequence[str] = ()) -> KernelLimit: ...
 
 
 @overload
-def derive(program: Program, regime: MaximalUpdate) -> MaximalLimit: ...
+def derive(program: Program, regime: MaximalUpdate, *, assume: Sequence[str] = ()) -> MaximalLimit: ...
 
 
 @overload
-def derive(program: Program, regime: NeuralTangent) -> TangentLimit: ...
+def derive(program: Program, regime: NeuralTangent, *, assume: Sequence[str] = ()) -> TangentLimit: ...
 
 
 @overload
-def derive(program: Program, regime: Regime) -> Limit: ...
+def derive(program: Program, regime: Regime, *, assume: Sequence[str] = ()) -> Limit: ...
 
 
 def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[str] = ()) -> Any:
@@ -54,7 +55,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     1
 
     `assume` names doubts that the caller takes on himself, as `evaluate` names them: a second moment or the sign of an
-    argument that the analysis does not reach.  The limit repeats them.
+    argument that the analysis does not reach.  The limit repeats them.  Limits of depth and of training have none.
 
     Raises ProgramError for what is not a program, NoLimitError where a hypothesis of the limit fails.
     """
@@ -73,8 +74,6 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
         limit = asked.derive(program)
     if not assume:
         return limit
-    if not isinstance(limit, WidthLimit):
-        raise ProgramError(f"assume={assume!r}: only the width limit names its doubts.")
     return limit.assuming((assume,) if isinstance(assume, str) else assume)
 
 

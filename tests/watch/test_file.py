@@ -75,14 +75,14 @@ def test_limits_with_matrices_are_read_back(tmp_path):
 
 
 def test_a_thousand_frames_of_a_small_network_are_small(tmp_path):
-    """Width 32 of four numbers a neuron, and samples of its limit: 0.2 to 2 MB each."""
+    """Width 32 of four numbers a neuron, and samples of its limit: up to 2 MB each, less where training ends."""
     for widths in (32, tp.inf):
         path = tmp_path / f"{widths}.npz"
         found = watched(
             path, steps=1000, widths=widths, seeds=1, particles=256, error=tp.squared_error(np.sin(X[:, 0]))
         )
         assert len(found.steps) == 1001
-        assert 2e5 < path.stat().st_size < 2e6
+        assert 1e5 < path.stat().st_size < 2e6
 
 
 def test_a_truncated_file_is_refused_wherever_it_ends(saved, tmp_path):

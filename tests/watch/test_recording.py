@@ -64,6 +64,16 @@ def test_scalars_start_alike_at_all_widths_and_in_the_limit():
     assert starts[4, 0] != starts[4, 1]
 
 
+def test_norms_of_gradients_may_be_left_out():
+    rec = watched(gradients=False)
+    assert (
+        list(rec.run(8).curves)
+        == list(rec.run(tp.inf).curves)
+        == ["loss", "accuracy", "held-out loss", "held-out accuracy"]
+    )
+    assert np.array_equal(rec.loss[8], watched().loss[8])
+
+
 def test_frames_are_where_they_are_asked_for():
     assert watched(every=4, widths=4, seeds=1).steps.tolist() == [0, 4, 6]
     assert watched(every=(1, 5), widths=4, seeds=1).steps.tolist() == [0, 1, 5, 6]

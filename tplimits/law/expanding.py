@@ -12,6 +12,7 @@ from sympy import Expr, S
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 from tplimits.program.parts import found, heads, holds, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
@@ -22,7 +23,7 @@ _POLE = -S.Half
 _LONG = 160
 #: heads that no row of the table of closed forms takes
 OPEN_HEADS = (
-    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, functions.truncated),
+    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, truncated),
     *(sympy.log, sympy.atan, sympy.asinh),
 )
 

@@ -114,7 +114,7 @@ class Derivation:
 
     @cached_property
     def rounded(self) -> float:
-        """What counts as zero beside a jump, a pole or a root: 1e-12 where decimals, arrays or constants decide."""
+        """What counts as zero beside a jump, a pole or a root: 1e-12 where decimal numbers or data decide."""
         return DATA_TOLERANCE if has_rounded(self.program) else 0.0
 
     @property

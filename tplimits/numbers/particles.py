@@ -61,7 +61,7 @@ class ParticleExecution(Execution):
         self._normals = {w: Normals(stream, self.width[w]) for w, stream in zip(self.width, streams, strict=True)}
         self.populations = {w: Population(normals, white) for w, normals in self._normals.items()}
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
-        self._unroller = Unroller(program)
+        self._unroller = Unroller(program, self.data)
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""

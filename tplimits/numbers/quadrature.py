@@ -54,6 +54,16 @@ class Integral:
     size: float
 
 
+@dataclass(frozen=True)
+class _Inner:
+    """Means inside a mean, one an outer node: E f, E|f|, E|f| over the outermost nodes, and how far these are."""
+
+    value: Array
+    size: Array
+    far: Array
+    radius: float
+
+
 class Quadrature:
     """Means of integrands under Gaussian laws whose covariances are numbers."""
 
@@ -73,11 +83,13 @@ class Quadrature:
         cutting = self._cutting(layout)
         if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
             value, size, far = self._product(layout, cutting, 1, self.level)
+            _refuse_unseen(integrand, cutting.radius, size, far)
             return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]), float(size[0]))
         with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
             (coarse, coarse_size, _), (fine, size, far) = (
                 self._product(layout, cutting, 1, self.level + i) for i in (0, 1)
             )
+            _refuse_unseen(integrand, cutting.radius, size, far)
             steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
             if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
@@ -91,10 +103,11 @@ class Quadrature:
         )  # the cells reach further than the kept nodes of two coordinates
         return Integral(adapted, error + _ROUNDING * magnitude + unseen, magnitude)
 
-    def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> Array:
+    def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> _Inner:
         """E over the integrand's own variables for every outer node; `given` holds outer forms, (outer, 1)."""
         layout = Layout(self._basis(integrand), given, used)
-        return self._product(layout, self._cutting(layout), outer, self.level)[0]
+        cutting = self._cutting(layout)
+        return _Inner(*self._product(layout, cutting, outer, self.level), cutting.radius)
 
     def _product(self, layout: Layout, cutting: Cutting, outer: int, level: int) -> tuple[Array, Array, Array]:
         """(E f, E|f|, E|f| over the outermost nodes) by product rules, for every outer node."""
@@ -111,12 +124,6 @@ class Quadrature:
             total += f.sum(axis=1)
             size += abs(f).sum(axis=1)
             far += numpy.where(self._outermost(cutting, u, weights[:, start : start + step]), abs(f), 0.0).sum(axis=1)
-        if (far > _OUTSIDE * size).any():
-            raise EvaluationError(
-                f"moment not established: the mean of {layout.integrand.body!s:.200} lies further out than quadrature "
-                f"looks, at {cutting.radius:.0f} standard deviations. Narrow the argument of the exponential, or give "
-                "it a form whose mean is closed."
-            )
         return total, size, far
 
     def _outermost(self, cutting: Cutting, u: Array, weights: Array) -> Any:
@@ -172,7 +179,9 @@ class Quadrature:
     def _once_each(self, integrand: Integrand, given: dict[Symbol, Array], outer: int, used: int) -> Array:
         """The inner mean for every outer node, computed once for equal values of what it leans on."""
         if not given:
-            return numpy.broadcast_to(self._mean(integrand, {}, 1, used), (outer,))
+            found = self._mean(integrand, {}, 1, used)
+            _refuse_unseen(integrand, found.radius, found.size, found.far)
+            return numpy.broadcast_to(found.value, (outer,))
         table = numpy.concatenate(list(given.values()), axis=1)
         distinct, place = numpy.unique(table, axis=0, return_inverse=True)
         columns = {s: distinct[:, i : i + 1] for i, s in enumerate(given)}
@@ -191,7 +200,9 @@ class Quadrature:
                 step = min(step, outer - start) // 2 or 1
                 continue
             start += step
-        return numpy.concatenate(parts)
+        value, size, far = (numpy.concatenate([getattr(p, name) for p in parts]) for name in ("value", "size", "far"))
+        _refuse_unseen(integrand, parts[0].radius, size, far)
+        return value
 
     def _polynomial(self, layout: Layout, u: Array) -> Any:
         """E[Π variable^power | u]: the variables given the coordinates are Gaussian."""
@@ -212,6 +223,19 @@ class Quadrature:
         residual = numpy.where(seen, 0.0, residual)  # beside a pole rounding would count
         means = [u @ cross[i] for i in range(len(chosen))]
         return _monomial_mean(means, residual.tolist(), tuple(p for _, p in integrand.polynomial))
+
+
+def _refuse_unseen(integrand: Integrand, radius: float, size: Array, far: Array) -> None:
+    """EvaluationError where a mean lies at the outermost nodes; of means inside a mean one of ordinary size.
+
+    E relu(y + x) over x for y at eleven standard deviations below zero lies that far out, and is nothing.
+    """
+    if (far > _OUTSIDE * numpy.maximum(size, numpy.median(size))).any():
+        raise EvaluationError(
+            f"moment not established: the mean of {integrand.body!s:.200} lies further out than quadrature "
+            f"looks, at {radius:.0f} standard deviations. Narrow the argument of the exponential, or give "
+            "it a form whose mean is closed."
+        )
 
 
 def _read(integrand: Integrand, expressions: set[Expr]) -> list[Inner | tuple[Symbol, Expr]]:

@@ -6,10 +6,11 @@ A new regime is a folder with two classes, a value that users give to derive() a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from tplimits.errors import ProgramError
 from tplimits.sampling.sampling import Given, Sampling
 
 if TYPE_CHECKING:
@@ -41,6 +42,16 @@ class Shown:
     texts: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+
+
+def refuse_unknown_doubts(program: Program, names: Sequence[str], known: Sequence[str]) -> None:
+    """ProgramError for a name that is not that of a doubt."""
+    for name in names:
+        if name not in known:
+            raise ProgramError(
+                f"assume={name!r}: `{program.name}` has no such doubt; its doubts are "
+                f"{', '.join(map(repr, known)) or 'none'}."
+            )
 
 
 class Regime(Protocol):
@@ -91,6 +102,9 @@ class Limit(Protocol):
     @property
     def steps(self) -> tuple[Step, ...]:
         """The derivation."""
+
+    def assuming(self, names: Sequence[str]) -> Limit:
+        """The same with doubts taken on by the user; ProgramError for a name that is no doubt."""
 
     def latex(self) -> str:
         """A compilable fragment (amsmath)."""

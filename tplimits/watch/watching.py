@@ -51,6 +51,7 @@ def watch(
     weight_decay: Any = 0.0,
     only: Iterable[str] | None = None,
     start: Any = None,
+    gradients: bool = True,
     sharpness: bool = False,
     particles: int = 4096,
     replicates: int = 4,
@@ -78,8 +79,9 @@ def watch(
     parametrization: `tp.MUP` adjusted to the optimizer if left out.  The limit is that of feature learning in it, in
         `tp.NTP` that of the operator regime, whose outputs alone move; others have none here.
     start: parameters by name, a recording, or (recording, frame): its runs go on from there, with fresh optimizers.
-    sharpness: record λ, the largest eigenvalue of the Hessian (lr λ < 2 where plain gradient descent is stable), of
-        networks and of limits without matrices.
+    gradients: record norms of gradients, which takes a pass over all inputs at every frame.
+    sharpness: record λ, the largest eigenvalue of the Hessian, of networks and of limits without matrices; plain
+        gradient descent is stable for lr λ < 2.
     particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
     path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.
@@ -106,7 +108,9 @@ def watch(
     """
     given = named_once(constants, named, "watch()", EvaluationError)
     how = making.checking.Training(error, optimizer, lr, steps, weight_decay, parametrization, batches, only, start)
-    looked = making.checking.Looked(probes, labels, every, record, samples, sharpness, particles, replicates, block)
+    looked = making.checking.Looked(
+        probes, labels, every, record, samples, gradients, sharpness, particles, replicates, block
+    )
     asked = making.checking.asked(net, X, how, looked, given, ratios)
     working_executor(executor, EvaluationError)
     sent_to(executor, {"error": error, "lr": lr}, EvaluationError)

@@ -15,8 +15,9 @@ import tplimits as tp
 from tplimits.errors import ProgramError
 from tplimits.program.files import fields, postfix, serial
 from tplimits.program.files.serial import from_json, to_json
+from tplimits.program.network.backward import backpropagation
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.kinds import Instruction
+from tplimits.program.nodes.kinds import InitialVector, Instruction
 from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.stated import IndexTable
 
@@ -140,6 +141,41 @@ def test_exact_numbers():
 
     back = round_trip(numbers)
     assert back.arrays[0].values.tolist() == [5e-324, 1.7976931348623157e308, 0.1]
+
+
+def test_data_as_indices_and_laws():
+    back = round_trip(discrete)
+    assert [s.law for s in back if isinstance(s, InitialVector)] == [
+        s.law for s in discrete if s.width and not s.operands
+    ]
+    assert back[0].of == "vocab" and round_trip(backpropagation(discrete.bind(vocab=3, token=2)).program)
+    old = json.loads(to_json(everything))
+    assert not any({"of", "shape", "cut"} & s.keys() for s in old["instructions"]), "files of before are as they were"
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"of": True}, "a name"),
+        ({"of": ""}, "is not a name"),
+        ({"shape": "cauchy"}, "this version reads 'normal', 'uniform', 'truncated'"),
+        ({"shape": "truncated"}, "law|not legal"),
+        ({"cut": ["0"]}, "law|not legal"),
+        ({"std": ["-1"]}, "law|not legal"),
+        ({"body": ["index token", "data 1 1", "entry 1 own 1"]}, "earlier instructions"),
+        ({"body": ["index token", "data 0 1"]}, "functions|earlier"),
+        ({"body": ["index token", "same"]}, "it takes 2 expressions"),
+        ({"body": ["1", "2", "add 2", "3", "same"]}, "is not an index"),
+    ],
+)
+def test_wrong_data_and_laws_in_files(change, what):
+    document = json.loads(to_json(discrete))
+    (key,) = change
+    place = 0 if key == "of" else 1
+    outer = next(s for s in document["instructions"] if s["kind"] == "outer")
+    (outer if key == "body" else document["instructions"][place]).update(change)
+    with pytest.raises(ProgramError, match=what):
+        from_json(json.dumps(document))
 
 
 def test_a_returned_number_and_a_program_without_arguments():
@@ -439,7 +475,7 @@ WRONG = [None, True, [], {}, "", "x", ["x"], [["x"]], [None], {"x": None}, "-1",
 
 
 def test_a_wrong_type_anywhere_is_a_program_error():
-    for document in (DOCUMENT, FULL):
+    for document in (DOCUMENT, FULL, json.loads(to_json(discrete))):
         for path in _places(document):
             for value in WRONG:
                 try:

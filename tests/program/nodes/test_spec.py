@@ -151,11 +151,7 @@ BROKEN = {
         changed(SCALAR, law=Law(Integer(0), Integer(2))),
         of_network(0, law=Law(Integer(0), Integer(2))),
     ],
-    "indices are data of a network, and those of one of its axes": [
-        changed(SCALAR, value=None, of="token"),
-        of_network(2, of="d"),
-        of_network(0, of="vocab"),
-    ],
+    "indices are data of a network": [changed(SCALAR, value=None, of="token"), of_network(2, of="d")],
     "its value is a finite real number": [changed(SCALAR, value=sympy.zoo), changed(SCALAR, value=2)],
     "the matrix takes vectors on the operand's width, and all indices exist": [
         changed(MATMUL, matrix=VECTOR),

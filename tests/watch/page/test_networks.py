@@ -80,3 +80,77 @@ def test_values_are_those_of_numpy(browser, tmp_path, program):
         right = recording.outputs(1, n, 0) if name == "output" else recording.value(name, 1, n, 0)
         assert array.shape == right.shape, name
         assert numpy.abs(array - right).max() <= 1e-5 * max(1.0, numpy.abs(right).max()), name
+
+
+def test_any_name_of_an_axis_or_a_value_will_do(browser, tmp_path):
+    """Axes called as the page calls its own, or as JavaScript calls parts of its objects; a value called `output`."""
+
+    @tp.network
+    def named(
+        ξ: tp.Input["constructor"],
+        w: tp.Vector["constructor", "probe"],
+        S: tp.Scalar["probe", "neuron"],
+        T: tp.Scalar["probe", "__proto__"],
+    ):
+        output = tp.sum(T * T, over="__proto__")
+        probability = tp.sum(S, over="neuron") + output
+        return tp.sum(w * ξ, over="constructor") * probability
+
+    program = named.bind(constructor=2, probe=3, neuron=2, __proto__=2)
+    rng = numpy.random.default_rng(4)
+    run = Run(6, 0, drawn(program, rng, 6), {"loss": numpy.array([3.0, 2.0, 1.0])})
+    data = {"ξ": rng.standard_normal((4, 2))}
+    settings = {"a_out": 1.0, "error": "CrossEntropy"}
+    recording = tp.Recording(program, numpy.arange(3), (run,), data, numpy.array([0, 1, 2, 0]), settings)
+    views = [
+        tp.views.Plane("S", axis="neuron′", colour="probe′", texts=True),
+        tp.views.Plane("T"),
+        tp.views.Density("w"),
+    ]
+    path = tmp_path / "page.html"
+    recording.page(path, [*views, tp.views.Plane("output′"), tp.views.Triangle("probability′")])
+    browser.events.clear()
+    browser.open(path, "#frame=1")
+    found = browser.run(
+        """page.then((app) => { app.draw(); const panels = app.sides[0].panels.map((p) => p.panel);
+        for (const panel of panels) for (const [k] of panel.hits[0].x.entries()) {
+          app.hover(panel.hit(panel.hits[0].x[k], panel.hits[0].y[k]), true); app.draw(); }
+        const m = app.sides[0].machine, get = (name) => Array.from(m.get(app.data.values[name].id));
+        return [["output", "output′"].map(get), Object.keys(app.over).sort()] })"""
+    )
+    assert [e for e in browser.events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
+    assert numpy.abs(found[0][0] - recording.value("output", 1)).max() < 1e-5
+    assert numpy.abs(numpy.reshape(found[0][1], (3, 4)).T - recording.outputs(1)).max() < 1e-5
+    assert found[1] == ["probe"]
+
+
+def test_a_network_that_was_trained_beside_its_limit(browser, tmp_path):
+    """Outputs of the limit are those of all its particles, other values those of the samples that were recorded."""
+
+    @tp.network
+    def trained(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector["label"], s: tp.Scalar["label"]):
+        h = tp.tanh(tp.sum(U * ξ, over="d"))
+        size = tp.avg(h**2)
+        return tp.readout(v * h) + s * size
+
+    rng = numpy.random.default_rng(5)
+    X, labels = rng.standard_normal((8, 2)), numpy.arange(8) % 2
+    asked = {"error": tp.cross_entropy(labels), "optimizer": tp.SGD(), "lr": 0.5, "steps": 3, "labels": labels}
+    recording = tp.watch(
+        trained.bind(d=2, label=2), X, widths=(8, tp.inf), particles=128, samples=32, progress=False, **asked
+    )
+    path = tmp_path / "page.html"
+    recording.page(path)
+    browser.open(path)
+    for number, run in enumerate(recording.runs):
+        found = browser.run(
+            f"""page.then((app) => {{ const m = new Machine(app.data.runs[{number}], app.data).at(2, app.inputs);
+            const get = (name) => Array.from(m.get(app.data.values[name].id)), known = ["h", "size", "output"].map(get);
+            m.remove(0, 3, true); return [...known, get("output")]; }})"""
+        )
+        n = 32 if run.is_limit else 8
+        assert numpy.abs(numpy.reshape(found[0], (8, n)) - recording.value("h", 2, run.width)).max() < 1e-5
+        assert numpy.abs(found[1] - recording.value("size", 2, run.width)).max() < 1e-5
+        f = recording.outputs(2, run.width)
+        assert numpy.abs(numpy.reshape(found[2], (2, 8)).T - f).max() < 1e-5
+        assert numpy.abs(numpy.reshape(found[3], (2, 8)).T - f).max() > 1e-3, "a removed neuron is missed"

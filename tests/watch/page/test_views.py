@@ -78,7 +78,7 @@ def test_wider_values_are_matrices_or_principal_components():
 
 def test_what_views_leave_open_is_filled_in(page):
     asked = [views.Plane("Z"), views.Matrix("A"), views.Matrix("P"), views.Triangle("probability")]
-    plane, attention, table, triangle = checked(page, asked, True)
+    plane, attention, table, triangle = checked(page, asked, True, ())
     assert plane.axis == "d" and triangle.axis == "vocab"
     assert (attention.rows, attention.columns) == ("probe", "token")
     assert (table.rows, table.columns) == ("token", "d")
@@ -90,6 +90,11 @@ def test_what_views_leave_open_is_filled_in(page):
         (views.Plane("Zz"), "no panel can show `Zz`; the values are Z"),
         (views.Plane("Z", axis="row"), "the axes of `Z` are token, d; a view asks for `row`"),
         (views.Plane("b"), "`b` has no axis of two entries or more"),
+        (views.Plane("Z", colour="d"), "a point for each of probe, token; a view asks for the colour of `d`"),
+        (views.Plane("Z", entries=(0, 2)), "`d` has the entries 0, …, 1"),
+        (views.Plane("Z", arrows=["b"]), "`b` has no axis `d`"),
+        (views.Trace("b"), "it has an entry for every neuron"),
+        (views.Curves(["lost"]), "the curves of the recording are loss"),
         (views.Matrix("w"), "it has an entry for every neuron"),
         (views.Matrix("A", rows="row"), "the axes of `A` are probe, token"),
         (views.Density("E"), "it has no neurons"),
@@ -104,7 +109,7 @@ def test_what_views_leave_open_is_filled_in(page):
 )
 def test_views_that_cannot_be_shown_are_refused(page, view, said):
     with pytest.raises(tp.EvaluationError, match=said):
-        checked(page, view if isinstance(view, str) else [view], False)
+        checked(page, view if isinstance(view, str) else [view], False, ("loss",))
 
 
 def test_a_colour_for_every_probe(short, tmp_path):
@@ -139,6 +144,6 @@ def test_errors_are_those_of_the_outputs_against_the_limit_of_the_seed(short):
 def test_numbers_that_are_not_finite_are_refused(short, tmp_path):
     run = short.runs[0]
     broken = replace(run, parameters={**run.parameters, "q": run.parameters["q"] * numpy.inf})
-    with pytest.raises(tp.EvaluationError, match="NaN or infinite"):
+    with pytest.raises(tp.EvaluationError, match="`q` of width 32, seed 0 holds NaN or infinite"):
         replace(short, runs=(broken,)).page(tmp_path / "run.html")
     assert list(tmp_path.iterdir()) == []

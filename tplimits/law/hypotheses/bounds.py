@@ -9,6 +9,7 @@ from sympy import Expr, S
 
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 
 _RANGES = {
     sympy.tanh: (-1, 1),
@@ -74,7 +75,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if type(expr) in _RANGES:
         low, high = _RANGES[type(expr)]
         return S(low), S(high)
-    if isinstance(expr, functions.truncated):
+    if isinstance(expr, truncated):
         return -expr.args[1], expr.args[1]
     if isinstance(expr, functions.maximum):
         left, right = bounds(expr.args[0]), bounds(expr.args[1])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -21,13 +22,13 @@ from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.reader import Doubt, Randomness
-from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.signs import Signs
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
 from tplimits.law.hypotheses.vanishing import integrable, locus, order, vanishing
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 from tplimits.program.parts import found, put_in
 
 _BOUNDED_HEADS = (
@@ -41,7 +42,7 @@ _BOUNDED_HEADS = (
     sympy.sign,
     functions.step,
     functions.sigmoid,
-    functions.truncated,
+    truncated,
 )
 _LINEAR_HEADS = (
     sympy.Abs,
@@ -65,7 +66,7 @@ _BRANCHES: dict[type, Callable[..., tuple[Expr, ...]]] = {
     functions.where: lambda _, x, y: (x, y),
 }
 #: what is divided by a branch that is zero
-_NOT_NUMBERS = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
+_NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo))
 
 
 #: shares of a power that a first summand takes, a second one the rest
@@ -80,9 +81,6 @@ def tail(expr: Expr, gaussians: Randomness) -> Tail:
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
         return replace(growth, kind=Growth.UNKNOWN, reason=reason)
-    if growth.kind is Growth.UNKNOWN and not growth.unreal:
-        diverges = diverging_pole(expr, gaussians)
-        return replace(growth, kind=Growth.INFINITE, reason=diverges) if diverges else growth
     return growth
 
 
@@ -92,11 +90,6 @@ def infinite_moment(where: str, ket: str, reason: str) -> str:
         f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
         "integrable). Bound the function, or keep it away from its pole."
     )
-
-
-def unestablished_moment(where: str, vector: str, reason: str) -> str:
-    """The words for a vector whose second moment is not known to be finite."""
-    return f"moment not established: {vector} at {where}: {reason}. Bound the function or keep it away from its pole."
 
 
 def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness) -> Doubt | None:
@@ -123,7 +116,7 @@ def _with_single_abs(expr: Expr) -> Expr:
 
 
 def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:
-    """A function is one of its branches everywhere, so |f| is at most the sum over them: where nothing else helps."""
+    """|f| is at most the sum over the branches of what it is made of: where nothing else helps."""
     growth = analysis.growth(expr)
     if growth.kind is not Growth.UNKNOWN or not left:
         return growth

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
-    return kept_from_zero(reader, "pole", [_place(reader, node, a) for node, a in _singular(body)], where)
+    return kept_from_zero(reader, "pole", [_place(reader, node, a) for node, a in singular_places(body)], where)
 
 
 def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
@@ -38,7 +38,8 @@ def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
     return Place(argument, argument, refusal)
 
 
-def _singular(body: Expr) -> list[tuple[Expr, Expr]]:
+def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:
+    """What is not finite where an argument is zero: (part of a body, argument)."""
     places = [(node, node.args[0]) for node in found(body, sympy.log)]
     places += [(node, sympy.cos(node.args[0])) for node in found(body, sympy.tan)]
     powers = found(body, sympy.Pow)

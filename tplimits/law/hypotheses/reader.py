@@ -92,7 +92,7 @@ class Reader(Protocol):
 
     @property
     def tolerance(self) -> float:
-        """What counts as zero beside intervals: rounding of decimals, arrays and constants, where these decide."""
+        """What counts as zero beside intervals: rounding of decimal numbers and data, where these decide."""
 
     def limit(self, expr: Expr) -> Expr:
         """A part of the body with scalars at their limits and vectors as their random variables."""

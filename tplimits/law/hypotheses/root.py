@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
-    places = (_place(what, a) for what, a in _ends(reader, body) if reader.moves(a) and reader.bounds(a)[0] < 0)
+    ends = ends_of_domains(body)
+    places = (_place(reader, node, a) for node, a in ends if reader.moves(a) and reader.bounds(a)[0] < 0)
     return kept_from_zero(reader, "root", places, where)
 
 
-def _place(what: str, argument: Expr) -> Place:
+def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
+    what = f"the root in `{reader.shown(node)}`"
+    if not node.is_Pow:
+        what = f"the root at the end of the domain of `{type(node).__name__}`"
+
     def refusal(seen: Zero) -> str:
         return (
             f"what stands under {what} tends to {seen} and is negative at finite width with positive probability "
@@ -37,9 +42,10 @@ def _place(what: str, argument: Expr) -> Place:
     return Place(argument, argument, refusal)
 
 
-def _ends(reader: Reader, body: Expr) -> list[tuple[str, Expr]]:
+def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:
+    """What is real where an argument is not negative: (part of a body, argument)."""
     powers = [p for p in found(body, sympy.Pow) if p.exp.is_Rational and not p.exp.is_Integer]
-    ends = [(f"the root in `{reader.shown(p)}`", p.base) for p in powers]
+    ends = [(p, p.base) for p in powers]
     for node in found(body, sympy.asin, sympy.acos, sympy.atanh):
-        ends.append((f"the root at the end of the domain of `{type(node).__name__}`", 1 - node.args[0] ** 2))
+        ends.append((node, 1 - node.args[0] ** 2))
     return sorted(ends, key=str)

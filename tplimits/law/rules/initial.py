@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tplimits.law.gaussians import InitialSource
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
+from tplimits.program.language.render import number_text
 from tplimits.program.nodes.entries import constant_symbol
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def initial_vector(state: Derivation, key: Key, vector: InitialVector) -> None:
         symbol = state.gaussians.add(name, InitialSource(*key))
         ket = Ket(name, vector.law.image(symbol), width=vector.over)
     state.kets[key] = ket
-    law = vector.law.described() if vector.law.std != 0 else f"the constant {vector.law.mean}"
+    law = vector.law.described(number_text) if vector.law.std != 0 else f"the constant {vector.law.mean}"
     state.steps.append(Step("initial vector", (), lambda: f"|{name}⟩ ~ {law}", REFERENCE))
 
 

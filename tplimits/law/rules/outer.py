@@ -24,6 +24,7 @@ from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.powers import without_n
 from tplimits.law.rules.reading import BodyReader, key_of
+from tplimits.law.rules.removable import continued, is_spread
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.parts import found, put_in
 
@@ -119,6 +120,7 @@ def _kets(
 
 def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
     """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
+    body = continued(body, lambda entry: _vanishes(state, key_of(entry)))
     scalars = {e: state.scalars[key_of(e)] for e in entries(body) if key_of(e) in state.scalars}
     means = found(body, GaussMean)
     scalars |= {node: _constant_mean(state, key, node) for node in means}
@@ -140,6 +142,11 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
             "or the logarithm away from zero."
         )
     return value, scalars
+
+
+def _vanishes(state: Derivation, key: Key) -> bool:
+    """Whether a scalar tends to 0 and is not 0 before."""
+    return state.scalars.get(key) == 0 and key not in state.exact and is_spread(state.program, key[0])
 
 
 def _constant_mean(state: Derivation, key: Key, node: GaussMean) -> Expr:

@@ -12,11 +12,14 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+from numba.extending import get_cython_function_address
 
 from tplimits.numbers.generated import cache_folder
 
 #: vectors of so many numbers are what loops over neurons and inputs work on
 LANES = 8
+#: what the product of matrices of BLAS is called in modules
+PRODUCT = "tplimits_dgemm"
 
 
 @lru_cache(maxsize=1)
@@ -73,6 +76,7 @@ class Code:
     """Compiled functions, which take pointers and whole numbers and give a whole number."""
 
     def __init__(self, made: bytes) -> None:
+        llvm.add_symbol(PRODUCT, get_cython_function_address("scipy.linalg.cython_blas", "dgemm"))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(made))
         self._engine.finalize_object()

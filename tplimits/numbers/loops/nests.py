@@ -17,6 +17,7 @@ from sympy import Expr
 from tplimits.numbers.loops.bodies import DOUBLE, VECTOR, WHOLE, WHOLES, Level, Nest
 from tplimits.numbers.loops.functions import Arithmetic
 from tplimits.numbers.loops.machine import LANES
+from tplimits.numbers.loops.matrices import multiply, product_of
 from tplimits.program.loops.form import Loop, Loops, Read, Statement
 
 #: finite sums of at most so many terms are written out
@@ -76,6 +77,8 @@ class Writer:
     def _joins(self, group: list[Statement], s: Statement) -> bool:
         """Whether a statement can stand in the nest of others."""
         first = group[0]
+        if any(product_of(self.loops, one) is not None for one in (first, s)):
+            return False
         if s.loops != first.loops or self._reduces(s) or self._reduces(first) or s.scatters or first.scatters:
             return False
         if self._vector(s) != self._vector(first) or any(self._stays(one) for one in (*group, s)):
@@ -124,7 +127,7 @@ class Writer:
     # -- nests --------------------------------------------------------------------------------
 
     def _nest(self, group: list[Statement]) -> None:
-        """One nest of loops."""
+        """One nest of loops, or a product of matrices inside loops."""
         b, first = self.builder, group[0]
         start = b.append_basic_block("nest")
         b.branch(start)
@@ -132,6 +135,14 @@ class Writer:
         vector = self._vector(first)
         nest = Nest(self.loops, b, self.arithmetic, self.base, self.size, self.stride, [Level(None, start)])
         nest.vector = vector.index if vector else None
+        matrices = product_of(self.loops, first)
+        if matrices is not None:
+            nest.vector = None
+            with self._inside(
+                nest, [loop for loop in first.loops if loop.index not in (matrices.row, matrices.column)]
+            ):
+                multiply(nest, first, matrices)
+            return
         if self._reduces(first):
             self._reduction(nest, first)
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -41,6 +42,7 @@ class Training:
         """The arrays that a block is given: data, targets, or the error signal."""
         return tuple(a for a in self.loops.arrays if a.role == DATA)
 
+    @cached_property
     def text(self) -> str:
         """The module: `train`, `outputs` and `gradients`."""
         module = Module(self.loops)
@@ -180,7 +182,7 @@ class Kernel:
         self.asked, loops = asked, asked.loops
         self.block = min(inputs, _block(loops, widths))
         self.storage = Storage(loops, {**widths, loops.samples: self.block})
-        code = compiled(asked.text())
+        code = compiled(asked.text)
         self._functions = {name: code.function(name, 3) for name in ("outputs", "gradients", "train")}
 
     @property

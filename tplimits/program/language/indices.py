@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from sympy import Expr, Integer
+from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.axes import index_swap, need_axis, renamed_axes, selected
 from tplimits.program.language.refusals import NoNumber
@@ -55,8 +55,12 @@ class IndexValue(NoNumber):
         fail(f".named on {self.describe()}", "data are called like their argument")
 
     def _no_arithmetic(self, *_: object) -> NoReturn:
+        self.refuse_as_number("arithmetic")
+
+    def refuse_as_number(self, action: str) -> NoReturn:
+        """ProgramError for an action that takes numbers."""
         fail(
-            f"arithmetic with {self.describe()}",
+            f"{action} of {self.describe()}",
             f"they look values up, Z.sel({self.of}=x); annotate the argument tp.Input without .of for numbers",
         )
 
@@ -65,6 +69,11 @@ class IndexValue(NoNumber):
 
     def __repr__(self) -> str:
         return f"<{self.describe()} under construction>"
+
+
+def is_running(index: Expr) -> bool:
+    """Whether an index is a running one or a number, not one that is read somewhere."""
+    return isinstance(index, (Symbol, Integer))
 
 
 def looked_up(trace: Trace, axes: tuple[str, ...], selection: Mapping[str, IndexValue], what: str) -> dict[Expr, Expr]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.stated import IndexTable
 
 _ARITY = dict(HEADS.values())
-#: what reads arrays, data and earlier instructions
-_LEAVES = (Entry, ArrayEntry, Kron, DataIndex)
+#: what stands for a number: entries of arrays and of earlier instructions, comparisons of indices
+_LEAVES = (Entry, ArrayEntry, Kron)
 
 # -- indices and entries ----------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import numpy
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.language.axes import axis_names, index_swap, need_axis, renamed_axes, selected
-from tplimits.program.language.indices import IndexValue, looked_up
+from tplimits.program.language.axes import axis_names, index_swap, index_table, need_axis, renamed_axes, selected
+from tplimits.program.language.indices import IndexValue, is_running, looked_up
 from tplimits.program.language.names import is_notation
 from tplimits.program.language.refusals import Refusals, replacement
 from tplimits.program.language.signatures import stated
@@ -161,7 +161,7 @@ class Value(Refusals):
         data = {a: i for a, i in selection.items() if isinstance(i, IndexValue)}
         numbers = {a: i for a, i in selection.items() if a not in data}
         chosen = selected(self.here().trace, self.axes, numbers, self.describe())
-        if data and self.neurons and not (isinstance(self.expr, Entry) and all(map(_runs, self.expr.indices))):
+        if data and self.neurons and not (isinstance(self.expr, Entry) and all(map(is_running, self.expr.indices))):
             fail(f"sel() by data on {self.describe()}", "look up along the finite axis first, then index by the neuron")
         chosen |= looked_up(self.trace, self.axes, data, self.describe())
         left = (a for a in self.axes if a not in selection)
@@ -181,15 +181,7 @@ class Value(Refusals):
         need_axis(axis, self.here().axes, "take", self.describe())
         if self.neurons and not isinstance(self.expr, Entry):
             fail(f"take() on {self.describe()}", "take along the finite axis first, then index by the neuron")
-        try:
-            array = numpy.asarray(indices)
-        except ValueError as error:
-            fail(f"take() with indices that are no array ({error})", "give an integer array with rows of equal length")
-        if array.ndim != len(axes) or not numpy.issubdtype(array.dtype, numpy.integer):
-            fail(
-                f"take() with an array of {array.ndim} dimensions of {array.dtype}, and {len(axes)} axis names",
-                "give an integer array and one name for each of its dimensions",
-            )
+        array = index_table(indices, axes)
         for name, size in zip(axes, array.shape, strict=True):
             if name in self.axes and name != axis:
                 fail(f"take() onto the existing axis `{name}`", "choose a name the value does not have yet")
@@ -283,11 +275,6 @@ _ARITHMETIC: dict[str, tuple[Callable[[Expr, Expr], Expr], bool]] = {
     "divide": (lambda a, b: a / b, False),
     "power": (lambda a, b: a**b, False),
 }
-
-
-def _runs(index: Expr) -> bool:
-    """Whether an index is a running one or a number, not one that is read somewhere."""
-    return isinstance(index, (Symbol, Integer))
 
 
 def _waits(value: Any) -> bool:

@@ -25,12 +25,12 @@ class Batches:
 
     def indices(self, t: int, inputs: int) -> NDArray[numpy.int64]:
         """The numbers of the inputs of step t, out of `inputs`; steps do not depend on one another."""
+        if self.sampler == "draws":
+            return numpy.random.default_rng([self.seed, t]).integers(0, inputs, self.size)
         if self.size > inputs:
             raise EvaluationError(
                 f"batches(size={self.size}): there are {inputs} training inputs; give a smaller size, or None for all."
             )
-        if self.sampler == "draws":
-            return numpy.random.default_rng([self.seed, t]).integers(0, inputs, self.size)
         epoch, number = divmod(t, inputs // self.size)
         return _order(self.seed, epoch, inputs)[number * self.size : (number + 1) * self.size]
 

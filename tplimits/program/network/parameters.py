@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tplimits.errors import NoLimitError
+from tplimits.program.language.render import number_text
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import NORMAL
 
@@ -22,9 +23,9 @@ def refuse_laws_of_biases(network: Program, where: Iterable[int]) -> None:
         s = network[position]
         if isinstance(s, InitialScalar) and s.law != NORMAL:
             raise NoLimitError(
-                f"{network.where(position)}: `{s.name}` is drawn, {s.law.described()}, and added to the output: here "
-                "outputs at the start are a Gaussian process with kernel K (hypothesis: scalars added to the output "
-                f"are N(0, 1)). Write a multiple of it, 0.1 * {s.name}, without a law, or give it a value."
+                f"{network.where(position)}: `{s.name}` is drawn, {s.law.described(number_text)}, and added to the "
+                "output: here outputs at the start are a Gaussian process with kernel K (hypothesis: scalars added to "
+                f"the output are N(0, 1)). Write a multiple of it, 0.1 * {s.name}, without a law, or give it a value."
             )
 
 

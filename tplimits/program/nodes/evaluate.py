@@ -16,6 +16,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
+from tplimits.program.nodes.truncation import truncated
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.laws import Law
@@ -34,7 +35,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.sigmoid: lambda x: scipy.special.expit(x),
     functions.softplus: lambda x: numpy.logaddexp(0.0, x),
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
-    functions.truncated: lambda x, c: _truncated(x, c),
+    truncated: lambda x, c: _truncated(x, c),
     sympy.Abs: numpy.abs,
     sympy.sign: numpy.sign,
     sympy.exp: numpy.exp,
@@ -57,10 +58,12 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
 
 
 def _truncated(x: Any, c: Any) -> Any:
-    """√2 erfinv(erf(c/√2) erf(x/√2)) through the tail beyond |x|, which keeps its digits where erf is nearly 1."""
-    inside = scipy.special.erf(c / math.sqrt(2))
-    tail = scipy.special.ndtr(-numpy.abs(x)) * inside + (1 - inside) / 2
-    return -numpy.sign(x) * numpy.minimum(scipy.special.ndtri(tail), 0.0)
+    """√2 erfinv(erf(c/√2) erf(x/√2)), through the tail beyond |x| where erf is nearly 1 and would lose its digits."""
+    inside, beyond = scipy.special.erf(c / math.sqrt(2)), scipy.special.ndtr(-c)
+    share = inside * scipy.special.erf(numpy.abs(x) / math.sqrt(2))
+    near = math.sqrt(2) * scipy.special.erfinv(numpy.minimum(share, 0.5))
+    far = -scipy.special.ndtri(scipy.special.ndtr(-numpy.abs(x)) * inside + beyond)
+    return numpy.sign(x) * numpy.minimum(numpy.where(share < 0.5, near, far), c)
 
 
 #: beyond ±38 the normal density is zero in double precision

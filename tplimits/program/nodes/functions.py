@@ -31,7 +31,6 @@ __all__ = [
     "sigmoid",
     "softplus",
     "step",
-    "truncated",
     "where",
 ]
 
@@ -59,7 +58,7 @@ def _strip_positive_factor(x: Expr) -> Expr:
     return x
 
 
-class _Real(Function):
+class Real(Function):
     """A real function of real arguments that knows its elementary form."""
 
     is_real = True
@@ -75,7 +74,7 @@ class _Real(Function):
         return None if written == self else written._eval_evalf(prec)
 
 
-class step(_Real):
+class step(Real):
     """1 for x > 0, 0 otherwise (so step(0) = 0)."""
 
     nargs = 1
@@ -95,7 +94,7 @@ class step(_Real):
         return self
 
 
-class relu(_Real):
+class relu(Real):
     """x for x > 0, 0 otherwise."""
 
     nargs = 1
@@ -114,7 +113,7 @@ class relu(_Real):
         return self.args[0] * step(self.args[0])
 
 
-class leaky_relu(_Real):
+class leaky_relu(Real):
     """x for x > 0, slope * x otherwise."""
 
     nargs = 2
@@ -137,7 +136,7 @@ class leaky_relu(_Real):
         return slope * x + (1 - slope) * x * step(x)
 
 
-class maximum(_Real):
+class maximum(Real):
     """The larger of two arguments."""
 
     nargs = 2
@@ -162,7 +161,7 @@ class maximum(_Real):
         return y + (x - y) * step(x - y)
 
 
-class minimum(_Real):
+class minimum(Real):
     """The smaller of two arguments."""
 
     nargs = 2
@@ -187,7 +186,7 @@ class minimum(_Real):
         return y - (y - x) * step(y - x)
 
 
-class where(_Real):
+class where(Real):
     """where(c, x, y) is x where c > 0 and y elsewhere."""
 
     nargs = 3
@@ -212,7 +211,7 @@ class where(_Real):
         return y + (x - y) * step(c)
 
 
-class sigmoid(_Real):
+class sigmoid(Real):
     """1 / (1 + exp(-x))."""
 
     nargs = 1
@@ -229,7 +228,7 @@ class sigmoid(_Real):
         return (1 + sympy.tanh(self.args[0] / 2)) / 2
 
 
-class softplus(_Real):
+class softplus(Real):
     """log(1 + exp(x))."""
 
     nargs = 1
@@ -251,7 +250,7 @@ class softplus(_Real):
         return (sympy.Max(x, 0) + sympy.log(1 + sympy.exp(-sympy.Abs(x))))._eval_evalf(prec)
 
 
-class gelu(_Real):
+class gelu(Real):
     """x Φ(x) with Φ the standard normal distribution function (the exact form)."""
 
     nargs = 1
@@ -268,25 +267,6 @@ class gelu(_Real):
     def definition(self) -> Expr:
         x = self.args[0]
         return x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2
-
-
-class truncated(_Real):
-    """√2 erfinv(erf(c/√2) erf(x/√2)): of a standard normal x, a standard normal variable within ±c."""
-
-    nargs = 2
-
-    @classmethod
-    def eval(cls, x: Expr, c: Expr) -> Expr | None:
-        return S.Zero if x.is_zero else None
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        if argindex != 1:
-            raise sympy.ArgumentIndexError(self, argindex)
-        x, c = self.args
-        return sympy.erf(c / sympy.sqrt(2)) * sympy.exp((self**2 - x**2) / 2)
-
-    def definition(self) -> Expr:
-        return self
 
 
 _SYMPY = (
@@ -321,7 +301,7 @@ def elementary(expr: Expr) -> Expr:
     >>> elementary(sympy.Abs(x)), elementary(maximum(x, 1))
     (x*(2*step(x) - 1), x + (1 - x)*step(1 - x))
     """
-    if not expr.args or not expr.has(_Real, sympy.Abs, sympy.sign):
+    if not expr.args or not expr.has(Real, sympy.Abs, sympy.sign):
         return expr
     args = [elementary(a) for a in expr.args]
     if isinstance(expr, sympy.Abs):
@@ -329,7 +309,7 @@ def elementary(expr: Expr) -> Expr:
     if isinstance(expr, sympy.sign):
         return step(args[0]) - step(-args[0])  # 0 at 0, which relu makes likely
     rebuilt = expr.func(*args)
-    if isinstance(rebuilt, _Real):
+    if isinstance(rebuilt, Real):
         rewritten = rebuilt.definition()
         return rewritten if rewritten == rebuilt else elementary(rewritten)
     return rebuilt

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.functions import truncated
+from tplimits.program.nodes.truncation import truncated
 
 SHAPES = ("normal", "uniform", "truncated")
 

@@ -1,4 +1,4 @@
-"""Which numbers of a program are rounded: decimals are the nearest doubles, arrays and given constants are data."""
+"""Which numbers of a program are rounded: decimal constants are doubles near them, arrays and given constants data."""
 
 from __future__ import annotations
 

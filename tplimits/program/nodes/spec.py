@@ -138,7 +138,7 @@ def _drawn_legal(program: Program, position: int, s: Instruction) -> bool:
 
 def _index_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
-    return s.of is None or (position in program.inputs and s.of in program.known.axes)
+    return s.of is None or position in program.inputs
 
 
 _BODY: tuple[tuple[Predicate, str], ...] = (
@@ -157,7 +157,7 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _value_legal, "its value is a finite real number"),
     (InitialScalar, _drawn_legal, "data, and what has a value, have no law"),
-    (InitialScalar, _index_legal, "indices are data of a network, and those of one of its axes"),
+    (InitialScalar, _index_legal, "indices are data of a network"),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),

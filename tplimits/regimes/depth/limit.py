@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +19,7 @@ from tplimits.regimes.depth.claims import OF_SIMULATE, layer_verdict
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.writing import M, array_names, expression
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
+from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.report import citations, written
 
 if TYPE_CHECKING:
@@ -160,6 +161,11 @@ class CovarianceSDE:
     def document(self) -> str:
         """JSON for other programs to read; it can stand for the block."""
         return written.document(self, written.DEPTH, {"fixed": list(self.fixed)})
+
+    def assuming(self, names: Sequence[str]) -> CovarianceSDE:
+        """ProgramError: nothing here is left in doubt."""
+        refuse_unknown_doubts(self.program, names, ())
+        return self
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """b and Σ, the law of simulated paths, or the user's claims, against layers of finite width."""

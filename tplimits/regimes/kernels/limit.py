@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -22,7 +22,7 @@ from tplimits.regimes.kernels.inference import Inference
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.report import document, latex, page, steps, text
 from tplimits.regimes.kernels.report.outline import Outline
-from tplimits.regimes.protocol import CheckAsked, Shown
+from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.report import citations
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _names(value: Any, option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
+def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, ...] = ()) -> KernelLimit:
     """NNGP and NTK of a network."""
     known = parameters(network)
     train = None if regime.train is None else _names(regime.train, "train")
@@ -76,7 +76,7 @@ def derive_kernel_limit(network: Program, regime: Kernels) -> KernelLimit:
         if axis not in network.all_axes:
             has = ", ".join(network.all_axes) or "none"
             raise ProgramError(f"tp.Kernels(infinite=…): `{axis}` is no finite axis of `{network.name}`; it has {has}.")
-    return KernelLimit(network, Kernels(train, infinite), derive_kernels(network, train, infinite))
+    return KernelLimit(network, Kernels(train, infinite), derive_kernels(network, train, infinite, assumed), assumed)
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class KernelLimit(Inference, Mixture):
     program: Program
     regime: Kernels
     derivation: KernelTables = field(repr=False, compare=False)
+    #: names of doubts that the user has taken on himself
+    assumed: tuple[str, ...] = ()
     check_keywords: ClassVar[tuple[str, ...]] = ("X1", "X2")
 
     # -- the derivation -----------------------------------------------------------------------
@@ -107,7 +109,12 @@ class KernelLimit(Inference, Mixture):
 
     def contribution(self, *names: str) -> KernelLimit:
         """The same kernels with only some parameters trained: their part of the NTK."""
-        return derive_kernel_limit(self.program, Kernels(names, self.regime.infinite))
+        return derive_kernel_limit(self.program, Kernels(names, self.regime.infinite), self.assumed)
+
+    def assuming(self, names: Sequence[str]) -> KernelLimit:
+        """The same limit, with doubts that are named taken on by the user; ProgramError for a name that is no doubt."""
+        refuse_unknown_doubts(self.program, names, self.derivation.recursion.judged.doubtful())
+        return derive_kernel_limit(self.program, self.regime, tuple(dict.fromkeys((*self.assumed, *names))))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -181,7 +188,11 @@ class KernelLimit(Inference, Mixture):
         return kernel_verdict(self, asked)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return derive_kernel_limit, (self.program, self.regime)  # the tables hold functions; they are made again
+        return derive_kernel_limit, (
+            self.program,
+            self.regime,
+            self.assumed,
+        )  # tables hold functions: made again
 
     # -- numbers ------------------------------------------------------------------------------
 

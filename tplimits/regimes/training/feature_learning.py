@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from os import PathLike
@@ -19,6 +19,7 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once, whole_from
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
+from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
@@ -126,6 +127,11 @@ class MaximalLimit:
         optimizers = self.recursion.optimizers
         decay = {name: float(λ) for name, λ in self.recursion.weight_decay.items()}
         return TrainedAs(MUP.adjusted(self.program, optimizers), optimizers, decay, (), False)
+
+    def assuming(self, names: Sequence[str]) -> MaximalLimit:
+        """ProgramError: nothing here is left in doubt."""
+        refuse_unknown_doubts(self.program, names, ())
+        return self
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Outputs of networks in training, or the user's claims about them, at finite widths."""

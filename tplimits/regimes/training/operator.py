@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
+from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
 from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
@@ -147,6 +148,11 @@ class TangentLimit:
         of = self.operator
         parametrization = NTP.adjusted(self.program, of.optimizers)
         return TrainedAs(parametrization, of.optimizers, of.weight_decay, of.infinite, True)
+
+    def assuming(self, names: Sequence[str]) -> TangentLimit:
+        """ProgramError: nothing here is left in doubt."""
+        refuse_unknown_doubts(self.program, names, ())
+        return self
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Outputs of networks in training, or the user's claims about them, at finite widths."""

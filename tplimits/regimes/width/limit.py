@@ -16,7 +16,7 @@ from tplimits.law.observables import Observable, ScalarObservable, observables
 from tplimits.law.recursion import deep
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes import width
-from tplimits.regimes.protocol import CheckAsked, Shown
+from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.claims import width_verdict
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.names import Names
@@ -114,13 +114,7 @@ class WidthLimit:
 
     def assuming(self, names: Sequence[str]) -> WidthLimit:
         """The same limit, with doubts that are named taken on by the user; ProgramError for a name that is no doubt."""
-        known = self.state.doubtful()
-        for name in names:
-            if name not in known:
-                raise ProgramError(
-                    f"assume={name!r}: `{self.program.name}` has no such doubt; its doubts are "
-                    f"{', '.join(map(repr, known)) or 'none'}."
-                )
+        refuse_unknown_doubts(self.program, names, self.state.doubtful())
         self.state.assume(names)
         return self
 

@@ -57,6 +57,7 @@ class Looked:
     every: Any
     record: Any
     samples: Any
+    gradients: Any
     sharpness: Any
     particles: Any
     replicates: Any
@@ -105,6 +106,7 @@ def _detail(net: Program, looked: Looked) -> Detail:
         whole_from("replicates", looked.replicates, 2, EvaluationError),
         whole_from("block", looked.block, 2, EvaluationError),
         samples,
+        bool(looked.gradients),
         bool(looked.sharpness),
         names,
     )

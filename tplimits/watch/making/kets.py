@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
-import threadpoolctl
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
@@ -20,6 +19,7 @@ from tplimits.regimes.training.numbers import gates
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate
 from tplimits.regimes.training.numbers.request import request
+from tplimits.watch.making.threads import one_thread
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
@@ -40,7 +40,7 @@ class Kets:
         run = RunAsked(
             asked.with_probes,
             asked.signal,
-            {**dict.fromkeys(asked.limit.optimizers, 0.0), **asked.recipe.rates},
+            asked.rates,
             asked.steps,
             asked.scalars(width, seed),
             asked.ratios,
@@ -60,7 +60,7 @@ class Kets:
 
     def advance(self, step: int) -> None:
         """Go on to a step."""
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             for replicate in self.replicates:
                 while replicate.times() <= step:
                     replicate.advance()
@@ -81,19 +81,24 @@ class Kets:
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients, in the first replicate; the standard error of f."""
+        several = numpy.array([replicate.f[-1] for replicate in self.replicates])
+        stderr = several.std(axis=0, ddof=1) / math.sqrt(len(several))
+        return self._gradients() | {"error of f": float(numpy.sqrt((stderr**2).mean()))}
+
+    def _gradients(self) -> dict[str, float]:
+        if not self.asked.detail.gradients:
+            return {}
         first, t = self.replicates[0], self.replicates[0].times() - 1
         execution = first.execution
         χ = self.asked.signal.whole(first.f[-1], t)
         with numpy.errstate(all="ignore"):
             execution.run_some(len(execution.program))
         signal, total = χ.reshape(len(χ), -1), execution.total
-        found = {
-            name: math.sqrt(execution.parameters[name].square(gradient_rows(total, name, execution), signal))
-            for name in self.asked.trained
+        rows = {name: gradient_rows(total, name, execution) for name in self.asked.trained}
+        return {
+            f"gradient {name}": math.sqrt(execution.parameters[name].square(found, signal))
+            for name, found in rows.items()
         }
-        several = numpy.array([replicate.f[-1] for replicate in self.replicates])
-        stderr = several.std(axis=0, ddof=1) / math.sqrt(len(several))
-        return {**{f"gradient {n}": v for n, v in found.items()}, "error of f": float(numpy.sqrt((stderr**2).mean()))}
 
     def parameters(self) -> dict[str, Array]:
         """None: they are among the values."""

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
-import threadpoolctl
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.watch.making.sharpness import sharpness
+from tplimits.watch.making.threads import one_thread
 
 if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
@@ -38,7 +38,7 @@ class Neurons:
 
     def advance(self, step: int) -> None:
         """Go on to a step."""
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             self.run.advance(step - self.run.step)
 
     # -- looking ------------------------------------------------------------------------------
@@ -65,11 +65,11 @@ class Neurons:
 
     def norms(self) -> dict[str, float]:
         """Norms of gradients where plain gradient descent has one rate, √p ‖∂L/∂W‖, and the sharpness there."""
-        gradients = self.run.gradients()
-        found = {
-            f"gradient {name}": math.sqrt(p) * float(numpy.linalg.norm(gradients[name]))
-            for name, p in self._speeds.items()
-        }
+        found: dict[str, float] = {}
+        if self.asked.detail.gradients:
+            gradients = self.run.gradients()
+            for name, p in self._speeds.items():
+                found[f"gradient {name}"] = math.sqrt(p) * float(numpy.linalg.norm(gradients[name]))
         return found | ({"sharpness": self._sharpness()} if self.asked.detail.sharpness else {})
 
     @cached_property

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
-from tplimits.watch.page.views import Density, Levels, Matrix, Plane, Probes, Triangle, View
+from tplimits.watch.page.views import Curves, Density, Levels, Matrix, Plane, Probes, Trace, Triangle, View
 
 if TYPE_CHECKING:
     from tplimits.watch.page.shown import Shown
 
 
-def checked(page: Shown, views: Any, labelled: bool) -> list[View]:
+def checked(page: Shown, views: Any, labelled: bool, curves: Collection[str]) -> list[View]:
     """The panels, with what they leave open filled in; EvaluationError for a name or an axis that is not there."""
     listed = list(views) if isinstance(views, Iterable) else [views]
     found = []
@@ -25,6 +25,11 @@ def checked(page: Shown, views: Any, labelled: bool) -> list[View]:
             _known(page, name)
         if isinstance(view, Matrix) and view.label is not None and not labelled:
             raise EvaluationError(f"Matrix({view.value!r}, label={view.label!r}): the probes have no labels.")
+        for name in view.names if isinstance(view, Curves) else ():
+            if name not in curves:
+                raise EvaluationError(
+                    f"Curves({name!r}): the curves of the recording are {', '.join(curves) or 'none'}."
+                )
         found.append(_filled(page, view))
     if all(isinstance(view, Probes) for view in found):
         raise EvaluationError("views=…: there is no panel in it; leave it out for those that follow from shapes.")
@@ -40,8 +45,11 @@ def _known(page: Shown, name: str) -> None:
 def _filled(page: Shown, view: View) -> View:
     """A view with its axes."""
     if isinstance(view, (Plane, Triangle)):
-        axis = view.axis or _coordinates(page, view.value)
-        return replace(view, axis=_axis(page, view.value, axis))
+        axis = _axis(page, view.value, view.axis or _coordinates(page, view.value))
+        _refuse_points(page, view, axis)
+        return replace(view, axis=axis)
+    if isinstance(view, Trace) and page.width(view.value) is not None:
+        raise EvaluationError(f"Trace({view.value!r}): it has an entry for every neuron; show it as a Density.")
     if isinstance(view, Matrix):
         return _matrix(page, view)
     if isinstance(view, Density):
@@ -54,6 +62,24 @@ def _filled(page: Shown, view: View) -> View:
     if isinstance(view, Levels):
         _refuse_levels(page, view)
     return view
+
+
+def _refuse_points(page: Shown, view: Plane | Triangle, axis: str) -> None:
+    """EvaluationError for a colour, marks or coordinates that the points do not have."""
+    known = ["probe"] * page.on_data(view.value) + ["neuron"] * (page.width(view.value) is not None)
+    known += [a for a in page.axes(view.value) if a != axis]
+    if view.colour is not None and view.colour not in known:
+        raise EvaluationError(
+            f"`{view.value}` has a point for each of {', '.join(known) or 'nothing'}; a view asks for the colour of "
+            f"`{view.colour}`."
+        )
+    if isinstance(view, Plane) and view.entries is not None:
+        size = dict(zip(page.axes(view.value), page.sizes(view.value), strict=True))[axis]
+        if len(view.entries) != 2 or not all(isinstance(k, int) and 0 <= k < size for k in view.entries):
+            raise EvaluationError(f"entries={view.entries!r}: `{axis}` has the entries 0, …, {size - 1}; give two.")
+    others = [name for name in view.reads[1:] if axis not in page.axes(name)]
+    if others:
+        raise EvaluationError(f"`{others[0]}` has no axis `{axis}`, and no place in the plane of `{view.value}`.")
 
 
 def _refuse_levels(page: Shown, view: Levels) -> None:

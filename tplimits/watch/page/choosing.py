@@ -9,7 +9,6 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector
-from tplimits.watch.page.shown import OUTPUT, PROBABILITY
 from tplimits.watch.page.views import Curves, Density, Errors, Levels, Matrix, Plane, Trace, Triangle, View
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def of_value(page: Shown, name: str, numbers: Numbers) -> View | None:
         two = [a for a, size in zip(axes, sizes, strict=True) if size == 2]
         return Density(name, axis=two[-1] if two else None)
     on_data = page.on_data(name)
-    if sizes and (name == PROBABILITY or _are_shares(numbers(name))):
+    if sizes and (name == page.probability or _are_shares(numbers(name))):
         if on_data and len(axes) == 1:
             return Triangle(name, axis=axes[-1]) if sizes[-1] <= 3 else _matrix(name, "probe", axes[-1], sizes)
         return _matrix(name, axes[-2] if len(axes) > 1 else None, axes[-1], sizes)
@@ -59,12 +58,12 @@ def of_value(page: Shown, name: str, numbers: Numbers) -> View | None:
 
 def levels(page: Shown) -> list[View]:
     """A map of the plane for the last value with two entries that tells the probabilities of a probe."""
-    if PROBABILITY not in page.values or not page.axes(PROBABILITY):
+    if page.probability is None or not page.axes(page.probability):
         return []
     for name in reversed(page.values):
         in_plane = page.sizes(name) == (2,) and page.on_data(name) and page.width(name) is None
-        if in_plane and name != OUTPUT and page.separates(name, PROBABILITY):
-            return [Levels(name, PROBABILITY)]
+        if in_plane and name != page.output and page.separates(name, page.probability):
+            return [Levels(name, page.probability)]
     return []
 
 
@@ -100,7 +99,7 @@ def _are_shares(values: Array | None) -> bool:
 
 def _rank(page: Shown, view: View) -> int:
     """What is shown first where there is no room for all."""
-    if isinstance(view, Levels) or set(view.reads) & {OUTPUT, PROBABILITY}:
+    if isinstance(view, Levels) or set(view.reads) & {page.output, page.probability}:
         return 0
     given = all(isinstance(page.program[page.position(n)], (InitialVector, InitialScalar)) for n in view.reads)
     return 1 if isinstance(view, Matrix) or given else 2 if not isinstance(view, Trace) else 3

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 
 #: the parts of the script, in order
-_SCRIPTS = ("numbers", "machine", "drawing", "panels", "tables", "player", "controls")
+_SCRIPTS = (
+    *("numbers", "machine", "drawing", "panels", "planes", "densities", "tables", "maps", "curves"),
+    *("player", "controls"),
+)
 
 
 def write(
@@ -50,7 +53,8 @@ def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 
     """The page of a recording."""
     page = shown(recording.program, recording.settings)
     kept = room(recording, seeds, size)
-    listed = chosen(recording, page) if views is None else checked(page, views, recording.labels is not None)
+    curves = curves_of(recording)
+    listed = chosen(recording, page) if views is None else checked(page, views, recording.labels is not None, curves)
     data = payload(recording, page, listed, kept)
     script = "\n".join(['"use strict";', _erfc(), f"const COMPUTE = {source(page.loops)};", *map(_asset, _scripts())])
     style = _asset("page.css")
@@ -64,10 +68,14 @@ def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 
     return template.render(policy=policy, version=VERSION, style=style, script=script, payload=data)
 
 
+def curves_of(recording: Recording) -> list[str]:
+    """The names of the curves of all runs."""
+    return list(dict.fromkeys(name for run in recording.runs for name in run.curves))
+
+
 def chosen(recording: Recording, page: Shown) -> list[View]:
     """The panels that follow from the shapes of the values."""
     compared = any(run.is_limit for run in recording.runs) and not all(run.is_limit for run in recording.runs)
-    curves = list(dict.fromkeys(name for run in recording.runs for name in run.curves))
     run = next((r for r in recording.runs if r.parameters and r.frames), None)
 
     def numbers(name: str) -> NDArray[Any] | None:
@@ -78,7 +86,7 @@ def chosen(recording: Recording, page: Shown) -> list[View]:
         except TplimitsError:
             return None
 
-    return choosing.chosen(page, curves, numbers, compared)
+    return choosing.chosen(page, curves_of(recording), numbers, compared)
 
 
 def _scripts() -> Iterable[str]:

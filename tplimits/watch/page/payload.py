@@ -15,10 +15,10 @@ from tplimits.program.loops.form import CONSTANT, DATA, PARAMETER
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.version import VERSION
 from tplimits.watch.page.packing import Pack
-from tplimits.watch.page.shown import OUTPUT, Shown
 from tplimits.watch.page.views import Probes, View
 
 if TYPE_CHECKING:
+    from tplimits.watch.page.shown import Shown
     from tplimits.watch.recording import Recording
     from tplimits.watch.run import Run
 
@@ -95,17 +95,14 @@ def payload(recording: Recording, page: Shown, views: Iterable[View], kept: Room
 
 def _value(page: Shown, name: str) -> dict[str, Any]:
     """The array of a value, and its dimensions in the order of storage."""
-    loops, s = page.loops, page.program[page.position(name)]
-    roots = [page.program.root_axis(a) for a in s.axes]
-    dims: list[dict[str, Any]] = []
-    for axis, root in zip(s.axes, roots, strict=True):
-        key = root if roots.count(root) == 1 else axis
-        dims.append({"kind": "axis", "axis": axis, "key": f"{key}", "size": int(page.program.size(axis) or 0)})
+    named = zip(page.axes(name), page.links(name), page.sizes(name), strict=True)
+    dims: list[dict[str, Any]] = [{"kind": "axis", "axis": a, "key": key, "size": size} for a, key, size in named]
     if page.on_data(name):
         dims.append({"kind": "probe", "axis": "probe", "key": "probe", "size": None})
-    if s.width is not None:
-        dims.append({"kind": "neuron", "axis": "neuron", "key": "neuron", "width": page.program.widths.index(s.width)})
-    return {"id": _array(page, name), "dims": dims, "size": None, "name": name, "extents": len(loops.extents)}
+    width = page.width(name)
+    if width is not None:
+        dims.append({"kind": "neuron", "axis": "neuron", "key": "neuron", "width": page.program.widths.index(width)})
+    return {"id": _array(page, name), "dims": dims}
 
 
 def _array(page: Shown, name: str) -> str:
@@ -169,10 +166,14 @@ def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) ->
     stride = kept.strides.get(run, 1)
     if run in kept.strides:
         for name, array in run.parameters.items():
-            arrays[_array(page, name)] = _moving(pack, array, stride, False)
-        for name, array in _recorded(recording, run).items():
+            arrays[_array(page, name)] = _moving(pack, array[::stride], stride, f"`{name}` of {run.title}")
+        for name, array in _recorded(page, run).items():
             if name in page.values:
-                arrays[_array(page, name)] = _moving(pack, _stored(page, name, array), stride, True)
+                stored = _stored(page, name, array)[::stride]
+                arrays[_array(page, name)] = {
+                    **_moving(pack, stored, stride, f"`{name}` of {run.title}"),
+                    "probes": True,
+                }
     return {
         "title": run.title + ("" if stride == 1 else f", every {stride} frames"),
         "width": None if run.is_limit else int(run.width),
@@ -185,17 +186,16 @@ def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) ->
     }
 
 
-def _recorded(recording: Recording, run: Run) -> Mapping[str, Array]:
-    """What was recorded of the probes because no parameters tell it."""
-    if run.parameters:
-        return {}
-    return {**run.values, **({} if run.outputs is None else {OUTPUT: run.outputs})}
+def _recorded(page: Shown, run: Run) -> Mapping[str, Array]:
+    """What was recorded of the probes: values without parameters, outputs where samples tell them roughly."""
+    values = {} if run.parameters else dict(run.values)
+    return values if run.outputs is None else {**values, page.output: run.outputs}
 
 
-def _moving(pack: Pack, array: Array, stride: int, probes: bool) -> dict[str, Any]:
+def _moving(pack: Pack, array: Array, stride: int, what: str) -> dict[str, Any]:
     if not numpy.isfinite(array).all():
-        raise EvaluationError("a recorded number is NaN or infinite; a page shows finite networks alone.")
-    return {"stride": stride, "probes": probes, "pack": pack.moving(array[::stride])}
+        raise EvaluationError(f"{what} holds NaN or infinite numbers; a page shows finite ones alone.")
+    return {"stride": stride, "probes": False, "pack": pack.moving(array)}
 
 
 def _stored(page: Shown, name: str, array: Array) -> Array:

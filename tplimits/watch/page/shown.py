@@ -21,28 +21,39 @@ if TYPE_CHECKING:
     from tplimits.program.loops.form import Loops
     from tplimits.program.nodes.program import Program
 
-#: what a page calls f and the softmax of f; a program's own value of that name goes before it
+#: what a page calls f and the softmax of f, with a stroke where the program has a value of this name
 OUTPUT, PROBABILITY = "output", "probability"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A network as a page computes it: `names` are those that a reader may ask for, in the order of the program."""
+    """A network as a page computes it: `names` are those that a reader may ask for, in the order of the program.
+
+    `output` and `probability` are the names of f and of the softmax of f, where there is one.
+    """
 
     program: Program
     names: tuple[str, ...]
+    output: str = OUTPUT
+    probability: str | None = None
 
     def position(self, name: str) -> int:
         """The instruction of a name; ProgramError, with near names, where there is none."""
         return self.program.position(name)
 
     def axes(self, name: str) -> tuple[str, ...]:
-        """The finite axes of a value, without that of inputs."""
-        return self.program[self.position(name)].axes
+        """The finite axes of a value, without that of inputs, as views name them."""
+        return tuple(map(axis_name, self.program[self.position(name)].axes))
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """Their sizes."""
-        return tuple(int(self.program.size(a) or 0) for a in self.axes(name))
+        return tuple(int(self.program.size(a) or 0) for a in self.program[self.position(name)].axes)
+
+    def links(self, name: str) -> tuple[str, ...]:
+        """What marks the index of each axis in other values: the axis whose size it has, where that is one alone."""
+        own = self.program[self.position(name)].axes
+        roots = [self.program.root_axis(a) for a in own]
+        return tuple(axis_name(r if roots.count(r) == 1 else a) for a, r in zip(own, roots, strict=True))
 
     def width(self, name: str) -> str | None:
         """The width over which a value has an entry for every neuron."""
@@ -89,16 +100,25 @@ def shown(network: Program, settings: Mapping[str, Any]) -> Shown:
     readout, *shift = network.returns
     width = str(network[readout].width)
     vector = network[readout]
-    program = _with(network, Avg("", vector.axes, operand=_entry(network, readout), over=width), "mean of the readout")
+    average = Avg("", vector.axes, operand=_entry(network, readout), over=width)
+    program, _ = _with(network, average, "mean of the readout")
     power = Integer(1) - exact(settings.get("a_out", 1))
     parts = [width_symbol(width) ** power * _entry(program, len(program) - 1), *(_entry(program, p) for p in shift)]
     axes = tuple(dict.fromkeys(a for p in (readout, *shift) for a in program[p].axes))
-    program = _with(program, ScalarNonlin("", axes, body=sympy.Add(*parts)), OUTPUT)
-    more = [OUTPUT]
-    if settings.get("error") == "CrossEntropy":
-        program = _with(program, _softmax(program), PROBABILITY)
-        more.append(PROBABILITY)
-    return Shown(program, (*names, *(m for m in more if m not in names)))
+    program, output = _with(program, ScalarNonlin("", axes, body=sympy.Add(*parts)), OUTPUT)
+    if settings.get("error") != "CrossEntropy":
+        return Shown(program, (*names, output), output)
+    program, probability = _with(program, _softmax(program), PROBABILITY)
+    return Shown(program, (*names, output, probability), output, probability)
+
+
+def axis_name(axis: str) -> str:
+    """How views name an axis: "probe" and "neuron" are those of inputs and neurons, whatever a program calls its own.
+
+    >>> axis_name("token"), axis_name("probe")
+    ('token', 'probe′')
+    """
+    return f"{axis}′" if axis in ("probe", "neuron") else axis
 
 
 def _own_names(program: Program) -> tuple[str, ...]:
@@ -111,14 +131,13 @@ def _own_names(program: Program) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def _with(program: Program, instruction: Instruction, name: str) -> Program:
-    """The program with one more instruction, under a name that is new to it."""
-    printed = {s.name for s in program}
-    while name in printed:
+def _with(program: Program, instruction: Instruction, name: str) -> tuple[Program, str]:
+    """The program with one more instruction, and its name, which is new to the program."""
+    taken = {*program.names, *(s.name for s in program)}
+    while name in taken:
         name += "′"
-    named = replace(instruction, name=name)
-    names = program.names if name in program.names else {**program.names, name: len(program)}
-    return program.replace(instructions=(*program.instructions, named), names=names)
+    instructions = (*program.instructions, replace(instruction, name=name))
+    return program.replace(instructions=instructions, names={**program.names, name: len(program)}), name
 
 
 def _entry(program: Program, position: int) -> Expr:

@@ -54,7 +54,7 @@ class Plane(View):
 
 @dataclass(frozen=True)
 class Triangle(View):
-    """Three numbers that sum to one along `axis`, as points of a triangle; of two numbers, points of its lower side."""
+    """Three numbers that sum to one along `axis`, as points of a triangle; of two, the share of the second one."""
 
     value: str
     axis: str | None = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import networkx
 import sympy
-from sympy import Expr, Integer, S
+from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.freshness import readout
@@ -86,7 +86,32 @@ _TWO_JUMPS = (
 )
 
 
-def derive_kernels(network: Program, train: Iterable[str] | None = None, infinite: Iterable[str] = ()) -> KernelTables:
+_JUMP_OF_LOGIT = (
+    "the tangent kernel holds the derivative of a jump of a scalar that stays random: given that scalar it is 0, or "
+    "infinite. Train only the parameters behind the jump (train=…), or smooth it."
+)
+
+
+def _holds_delta(state: Recursion, kernel: Expr) -> bool:
+    """Whether a delta of a random scalar is left in a kernel, or in a table that it rests on."""
+    seen: set[int] = set()
+    stack = [kernel]
+    while stack:
+        expr = stack.pop()
+        if expr.has(DiracDelta):
+            return True
+        more = {e.table for e in expr.atoms(TableEntry)} - seen
+        seen |= more
+        stack += [state.tables[number].definition for number in more]
+    return False
+
+
+def derive_kernels(
+    network: Program,
+    train: Iterable[str] | None = None,
+    infinite: Iterable[str] = (),
+    assumed: Sequence[str] = (),
+) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
     infinite = tuple(infinite)
     network = with_preactivations(network, infinite)
@@ -95,8 +120,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
     _refuse_sized(network, infinite)
     trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
     moved = tangent(network, trained)
-    state = Recursion(network, moved, infinite)
     vector = network.returns[0]
+    state = Recursion(network, moved, infinite, (vector,), assumed)
     axes = network[vector].axes
     left = Of(Integer(vector), ONE_SIDE, *map(axis_symbol, axes))
     right = Of(Integer(vector), OTHER_SIDE, *(second(axis_symbol(a)) for a in axes))
@@ -112,6 +137,8 @@ def derive_kernels(network: Program, train: Iterable[str] | None = None, infinit
             refusal = str(error)
         except NotAFunction:
             refusal = _TWO_JUMPS
+        if not refusal and _holds_delta(state, ntk):
+            ntk, refusal = S.Zero, _JUMP_OF_LOGIT
     shift = _shift(network, trained, free)
     state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(

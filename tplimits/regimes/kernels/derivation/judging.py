@@ -14,7 +14,7 @@ from sympy import DiracDelta, Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.jump import jumps
-from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail, unestablished_moment
+from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.pole import poles
 from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
@@ -65,6 +65,12 @@ class Judgements:
     pending: list[tuple[Hypothesis, Expr, str]] = field(default_factory=list)
     #: vectors whose second moment data decides
     doubts: list[tuple[int, Expr]] = field(default_factory=list)
+    #: means of constants that are not seen to be finite
+    constants: list[Doubt] = field(default_factory=list)
+    #: tangents whose second moment is not established, by the name of the doubt
+    unseen: dict[int, str] = field(default_factory=dict)
+    #: names of doubts that the user takes on himself
+    assumed: tuple[str, ...] = ()
     #: tangents that are no functions
     deltas: set[int] = field(default_factory=set)
     #: tangents without a second moment, and why
@@ -102,8 +108,7 @@ class Judgements:
         if not _is_special(body, Entry, GaussMean):
             return
         where, reader = self.state.program.where(position), BodyReader(self.state)
-        for node in body.atoms(GaussMean):
-            _constant_mean(node, where)
+        self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
         for hypothesis in (jumps, poles, roots):
             if any(doubt.later for doubt in hypothesis(reader, body, where)):
                 self.pending.append((hypothesis, body, where))
@@ -112,11 +117,29 @@ class Judgements:
         """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
         self.numbers = numbers
         try:
+            left = list(self.constants)
             for hypothesis, body, where in self.pending:
-                for doubt in hypothesis(BodyReader(self.state), body, where):
-                    raise NoLimitError(str(doubt))
+                left += hypothesis(BodyReader(self.state), body, where)
+            for doubt in left:
+                if doubt.name not in self.assumed:
+                    raise NoLimitError(doubt.told())
         finally:
             self.numbers = _no_data
+
+    def doubtful(self) -> list[str]:
+        """The names of all doubts, of those too that data may settle."""
+        asked = (d for hypothesis, body, where in self.pending for d in hypothesis(BodyReader(self.state), body, where))
+        moments = [self.moment_doubt(position, "").name for position, _ in self.doubts]
+        return list(dict.fromkeys([d.name for d in (*self.constants, *asked)] + moments + [*self.unseen.values()]))
+
+    def is_assumed(self, number: int) -> bool:
+        """Whether the user says that a node has a second moment."""
+        program = self.state.program
+        return number < len(program) and f"moment of {program[number].name}" in self.assumed
+
+    def moment_doubt(self, position: int, reason: str) -> Doubt:
+        """The doubt whether a vector has a second moment."""
+        return Doubt("moment", self.state.program[position].name, self.state.program.where(position), reason)
 
     # -- moments ------------------------------------------------------------------------------
 
@@ -139,7 +162,9 @@ class Judgements:
         if why:
             message = infinite_moment(where, f"{s.name}⟩", why)
         elif is_tangent and not self.is_square_integrable(limit):
-            message = unestablished_moment(where, s.name, found.reason)
+            doubt = self.moment_doubt(position, found.reason)
+            self.unseen[position] = doubt.name
+            message = "" if doubt.name in self.assumed else _told(doubt)
         if not is_tangent:
             if message:
                 raise NoLimitError(message)
@@ -178,6 +203,14 @@ class Judgements:
         return found if found.established else tail(kets.written(limit), kets)
 
 
+def _told(doubt: Doubt) -> str:
+    """A doubt of a tangent, with what can be done: training rests on the tangent kernel too, and takes none on."""
+    return (
+        f"{doubt}. Bound the function or keep it away from its pole, or take it on yourself: "
+        f"tp.derive(…, tp.Kernels(…), assume=({doubt.name!r},))."
+    )
+
+
 def _is_special(expr: Expr, *leaves: type) -> bool:
     """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
     return any(
@@ -187,11 +220,9 @@ def _is_special(expr: Expr, *leaves: type) -> bool:
     )
 
 
-def _constant_mean(node: Expr, where: str) -> None:
+def _constant_mean(node: Expr, where: str) -> Doubt | None:
     """Refuse tp.expect of what is not square integrable."""
     integrand, variable = node.args
     gaussians = Gaussians()
     own = integrand.xreplace({variable: gaussians.add("g", InitialSource(0, ()))})
-    doubt = constant_mean(where, integrand, own, gaussians)
-    if doubt is not None:
-        raise NoLimitError(f"{doubt}. Bound the function or keep it away from its pole.")
+    return constant_mean(where, integrand, own, gaussians)

@@ -71,8 +71,10 @@ class Openings(ABC):
     def alone(self, form: Of) -> Of:
         """The one node a scaled form is made of."""
         body = self.opened(form)
+        if body.has(AxisSum):  # which may hold the leaf at several running indices
+            return form
         (leaf,) = self.leaves(body)
-        return form if body.has(AxisSum) else leaf
+        return leaf
 
     def unit(self, form: Of) -> tuple[Expr, Expr]:
         """A Gaussian form as a deterministic coefficient times a sum over nodes that are made of no others."""

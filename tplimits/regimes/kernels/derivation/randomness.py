@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean
+from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, axis_symbol, canonical_bound_axes
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Moment, Of, TableEntry, free_indices
 from tplimits.regimes.kernels.derivation.nodes import overlap
-from tplimits.regimes.kernels.derivation.terms import fresh_index
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 #: what is a number in the limit
 _NUMBERS = (TableEntry, Data, Moment, DrawMean, Kron, ArrayEntry, GaussMean)
+#: a form of more nodes has a name of its own
+_SHORT = 3
 
 
 class Kets:
@@ -35,7 +38,7 @@ class Kets:
     def written(self, expr: Expr) -> Expr:
         """An expression in leaves as one in symbols; a sum over an axis as that of two of its terms."""
         if isinstance(expr, Of):
-            return self._named(expr)
+            return self._of_leaf(expr)
         if isinstance(expr, _NUMBERS) or expr.is_Symbol:
             return self._constant(expr)
         if isinstance(expr, AxisSum):
@@ -72,6 +75,17 @@ class Kets:
 
     # -- inside -------------------------------------------------------------------------------
 
+    def _of_leaf(self, leaf: Of) -> Expr:
+        """A leaf as its symbol; numbers and short sums of Gaussian leaves as they are: 2h vanishes where h does."""
+        node = self.state.nodes[leaf.node]
+        if node.body is not None and node.body.is_number:
+            return node.body
+        if node.body is not None and node.gaussian:
+            parts = [t.as_coeff_Mul() for t in sympy.Add.make_args(self.state.opened(leaf))]
+            if len(parts) <= _SHORT and all(isinstance(part, Of) for _, part in parts):
+                return sympy.Add(*(number * self._of_leaf(part) for number, part in parts))
+        return self._named(leaf)
+
     def _named(self, leaf: Of) -> Symbol:
         if leaf not in self._symbol:
             name = self.state.nodes[leaf.node].name
@@ -79,6 +93,8 @@ class Kets:
             while symbol in self._leaf:
                 symbol = Symbol(symbol.name + "′", real=True)
             self._symbol[leaf], self._leaf[symbol] = symbol, leaf
+            if self.state.judged.is_assumed(leaf.node):
+                self.growths[symbol] = Tail(Growth.POLYNOMIAL, S.One)
         return self._symbol[leaf]
 
     def _constant(self, expr: Expr, positive: bool | None = None) -> Expr:
@@ -104,6 +120,11 @@ class Kets:
         """With the terms at the indices that stand free: a softmax weight is one of its terms over all of them."""
         inside = free_indices(total.summand) - {total.bound}
         places = [i for i in sorted(inside, key=str) if i.name.partition("′")[0] == total.bound.name.partition("′")[0]]
-        return sympy.Add(
-            *(self.written(total.summand.xreplace({total.bound: i})) for i in (*places, fresh_index(total.bound)))
-        )
+        another = _index_of_its_own(total)
+        return sympy.Add(*(self.written(total.summand.xreplace({total.bound: i})) for i in (*places, another)))
+
+
+def _index_of_its_own(total: AxisSum) -> Symbol:
+    """A running index that equal sums share: what was read for one is found again for the other."""
+    base = total.bound.name.partition("′")[0]
+    return axis_symbol(f"{base}′{zlib.crc32(sympy.sstr(canonical_bound_axes(total)).encode())}")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import networkx
 import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.powers import scaled_out
+from tplimits.law.rules.removable import continued, is_spread
 from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
@@ -52,16 +54,30 @@ if TYPE_CHECKING:
 class Recursion(Brackets):
     """Instructions of a network and its tangents as nodes, with the tables they need."""
 
-    def __init__(self, network: Program, tangent: Tangent, infinite: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        network: Program,
+        tangent: Tangent,
+        infinite: Iterable[str] = (),
+        outputs: Iterable[int] | None = None,
+        assumed: Sequence[str] = (),
+    ) -> None:
+        """`outputs` are what is asked for: nothing else is looked at, and no hypothesis asked of it."""
         super().__init__(tangent.program, frozenset(infinite))
         self.network, self.tangent = network, tangent
         self.scalars: dict[int, Expr] = {}  # deterministic scalars, with what fluctuates at lower orders of n
         self.fluctuations: list[int] = []  # those that stay in some limit
-        self.judged = Judgements(self)
+        self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
-        for position, instruction in enumerate(self.program):
-            self._walk(position, instruction)
+        for position in self._used(outputs):
+            self._walk(position, self.program[position])
+
+    def _used(self, outputs: Iterable[int] | None) -> list[int]:
+        if outputs is None:
+            return list(range(len(self.program)))
+        ends = {*outputs, *(self.tangent.of[p] for p in outputs if p in self.tangent.of)}
+        return sorted(ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends)))
 
     @property
     def logits(self) -> list[int]:
@@ -84,15 +100,17 @@ class Recursion(Brackets):
         elif isinstance(s, Avg):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
-            self.judged.body(position, s.body)
-            body = self._limit(position, self.translated(s.body), keep=True)
+            whole = self._continued(s.body)
+            self.judged.body(position, whole)
+            body = self._limit(position, self.translated(whole), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
             else:
                 self.scalars[position] = body
         elif isinstance(s, OuterNonlin):
-            self.judged.body(position, s.body)
-            limit = self._limit(position, self.translated(s.body, s))
+            whole = self._continued(s.body)
+            self.judged.body(position, whole)
+            limit = self._limit(position, self.translated(whole, s))
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
@@ -218,6 +236,14 @@ class Recursion(Brackets):
             return S.Zero
 
     # -- bodies -------------------------------------------------------------------------------
+
+    def _continued(self, body: Expr) -> Expr:
+        """A body without poles that a numerator takes away at the limit 0 of a scalar."""
+        return continued(body, lambda entry: self._vanishes(entry.source))
+
+    def _vanishes(self, position: int) -> bool:
+        known = position in self.scalars and position not in self.judged.exact and not self.degree_of(position)
+        return known and _at_infinity(self.scalars[position]) == 0 and is_spread(self.program, position)
 
     def translated(self, expr: Expr, s: Instruction | None = None) -> Expr:
         """A body for input 1: entries of data, of deterministic scalars, of kets; boxes as means."""

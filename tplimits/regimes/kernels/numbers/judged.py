@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError
-from tplimits.law.hypotheses.moments import infinite_moment, tail, unestablished_moment
+from tplimits.law.hypotheses.moments import infinite_moment, tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import axis_symbol, entries
@@ -42,12 +42,14 @@ _ROUNDING, _SPREADS = 1e-12, 4.0
 def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> None:
     """NoLimitError where a limit lands on a jump, a pole or the end of a root at one of the inputs."""
     judged = derivation.recursion.judged
-    if not (judged.pending or judged.doubts):
+    if not (judged.pending or judged.doubts or judged.constants):
         return
     tables = _tables(derivation, inputs, constants)
     with numpy.errstate(all="ignore"):
         judged.settle(_Points(tables).values)
         for position, limit in judged.doubts:
+            if judged.moment_doubt(position, "").name in judged.assumed:
+                continue
             _second_moment(tables, position, limit)
 
 
@@ -82,7 +84,7 @@ def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
         if found.kind is Growth.INFINITE:
             raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
         if not found.established:
-            raise NoLimitError(unestablished_moment(where, name, found.reason))
+            raise NoLimitError(recursion.judged.moment_doubt(position, found.reason).told())
 
 
 def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:

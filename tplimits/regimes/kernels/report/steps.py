@@ -10,6 +10,7 @@ import networkx
 from sympy import Expr
 
 from tplimits.law.kets import MASTER, Reference, Step
+from tplimits.law.state import ASSUMED
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.derivation.leaves import Of, TableEntry
@@ -52,6 +53,8 @@ def _steps(outline: Outline) -> Iterator[Step]:
                 yield _table(outline, printer, equation, suffix)
         else:
             yield _table(outline, printer, item, "")
+    for name in derivation.recursion.judged.assumed:
+        yield Step("assumption", (), lambda name=name: name, ASSUMED)  # type: ignore[misc]
 
 
 def _dot(outline: Outline, printer: Printer, position: int, body: Expr) -> str:
@@ -103,6 +106,7 @@ def _remarks(outline: Outline, equation: Equation) -> tuple[str, ...]:
 
 def assumptions(outline: Outline) -> tuple[str, ...]:
     """What the two kernels rest on."""
+    assumed = outline.derivation.recursion.judged.assumed
     derivation = outline.derivation
     network = derivation.network
     found = ["all widths go to infinity together" + _ratios(outline)]
@@ -130,6 +134,7 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
         )
     if derivation.alike:
         found.append(f"outputs along {', '.join(derivation.alike)} are independent and have the same kernels")
+    found += [f"taken on by the user, not established: {name}" for name in assumed]
     return tuple(found)
 
 

@@ -132,6 +132,7 @@ def kernel_limit(outline: Outline) -> str:
     lines = [f"kernels of {network.name}: NNGP K, {of}"]
     if outline.derivation.no_ntk:
         lines = [f"kernels of {network.name}: NNGP K, and no {of}: {outline.derivation.no_ntk}"]
+    lines += [f"  assumed: {name}" for name in outline.derivation.recursion.judged.assumed]
     for item in outline.items:
         if isinstance(item, Layers):
             lines.append(f"  for ℓ = {item.first}, …, {item.last}:" + _starts(item))

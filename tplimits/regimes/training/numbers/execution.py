@@ -22,7 +22,7 @@ from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
-from tplimits.regimes.training.numbers import gates
+from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.parameters import EntrywiseParameter, MatrixParameter
 
@@ -67,7 +67,7 @@ class TrainingExecution(ParticleExecution):
         draws, columns = rng.spawn(2)
         super().__init__(program, particles, draws, white, ratios, {**(given or {}), **X})
         self.total = total
-        self.gates, self.seen = gates.gates(program), dict[str, Array]()
+        self.gates, self.singular, self.seen = gates.gates(program), singular.singular(total), dict[str, Array]()
         self._set_widths(particles, block, ratios)
         streams = columns.spawn(len(self.width))
         self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
@@ -108,11 +108,11 @@ class TrainingExecution(ParticleExecution):
         sources = {use.gradient.source for use in self.total.backward.gradients[name]}
         needed = sources.union(*(networkx.ancestors(self.total.backward.program.graph, p) for p in sources))
         self.arrays = [numpy.empty(0)] * len(self.program)
-        with numpy.errstate(all="ignore"):
+        with numpy.errstate(all="ignore"), singular.explained(self):
             for position in sorted(needed):
                 self.arrays[position] = self.read(self.program[position])
-        for found in gradient_rows(self.total, name, self):
-            self.columns[s.width or "n"].see(found.left.reshape(-1, found.left.shape[-1]))
+            for found in gradient_rows(self.total, name, self):
+                self.columns[s.width or "n"].see(found.left.reshape(-1, found.left.shape[-1]))
         self.arrays = []
 
     def _start(self, s: InitialVector | InitialScalar) -> Array:
@@ -159,13 +159,17 @@ class TrainingExecution(ParticleExecution):
         """f at the parameters of now, (inputs, *outputs): the forward instructions are run."""
         self.arrays = []
         self.run_some(len(self.total.network))
-        self.seen = gates.seen(self.gates, self, len(self.total.network))
+        self.seen = self._seen(len(self.total.network))
         return network_outputs(self.total, self)
+
+    def _seen(self, count: int) -> dict[str, Array]:
+        """What the hypotheses on scalars read, of the first `count` instructions."""
+        return gates.seen(self.gates, self, count) | singular.seen(self.singular, self, count)
 
     def step(self, t: int, χ: Array, lr: Mapping[str, float], decay: Mapping[str, float]) -> None:
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
         self.run_some(len(self.program))
-        self.seen = gates.seen(self.gates, self, len(self.program))
+        self.seen = self._seen(len(self.program))
         signal = χ.reshape(len(χ), -1)
         shares = self._shares(signal)
         for name, parameter in self.parameters.items():

@@ -18,7 +18,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.progress import Progress, reporting
-from tplimits.regimes.training.numbers import checkpoint, gates
+from tplimits.regimes.training.numbers import checkpoint, gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
 
@@ -63,7 +63,7 @@ class Replicate:
 
     def advance(self) -> None:
         """The outputs at the next time, and a step of training unless it was the last."""
-        with numpy.errstate(all="ignore"):  # what overflows is refused by name
+        with numpy.errstate(all="ignore"), singular.explained(self.execution):  # what overflows is refused by name
             self._advance()
 
     def _advance(self) -> None:
@@ -155,7 +155,9 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
     with _quietly():
         refuse_too_few(asked)
         found = _all(asked, executor, progress)
-        gates.judge(asked.recursion.total, [one.gates for one in found], partial(_outputs, asked))
+        seen = [one.gates for one in found]
+        singular.judge(asked.recursion.total, seen)
+        gates.judge(asked.recursion.total, seen, partial(_outputs, asked))
     return found
 
 

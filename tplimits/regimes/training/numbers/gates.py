@@ -21,9 +21,16 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.program.network.total import TotalProgram
-from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes
+from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.stated import IndexTable
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
@@ -77,22 +84,24 @@ def seen(found: Sequence[Gate], run: Execution, count: int) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Shifted(TotalProgram):
-    """A total program in which the argument of one jump is moved."""
+    """A total program in which the argument of one jump is moved, by an array over the axes where it stands."""
 
     gate: Gate = Gate((), sympy.S.Zero)
-    by: float = 0.0
+    by: IndexTable | None = None
 
     @cached_property
     def program(self) -> Program:
         """Everything, on many inputs, with the jump moved."""
         program, node = super().program, self.gate.node
-        moved = node.func(self.gate.argument + sympy.Rational(self.by), *node.args[1:])
+        assert self.by is not None
+        place = ArrayEntry(sympy.Integer(len(program.arrays)), *map(axis_symbol, self.by.axes))
+        moved = node.func(self.gate.argument + place, *node.args[1:])
         instructions = list(program)
         for position in self.gate.positions:
             s = program[position]
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
             instructions[position] = replace(s, body=s.body.xreplace({node: moved}))
-        return program.replace(instructions=tuple(instructions))
+        return program.replace(instructions=tuple(instructions), arrays=(*program.arrays, self.by))
 
 
 def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]], again: Callable[[TotalProgram], Array]) -> None:
@@ -110,12 +119,26 @@ def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]], again: Calla
         if not open_.any():
             continue
         by = 2 * float(abs(values[:, open_]).max()) + _ROUNDING
-        above, below = (again(Shifted(total.network, total.train, gate, sign * by)) for sign in (1, -1))
-        apart = above - below
-        spread = apart.std(axis=0, ddof=1) / math.sqrt(len(apart))
-        if (abs(apart.mean(axis=0)) > _ERRORS * spread + _ROUNDING).any():
-            place = tuple(numpy.argwhere(open_)[0])
-            raise EvaluationError(_landed(total, gate, place[0], mean[place], error[place]))
+        axes = total.program[gate.positions[0]].axes
+        shape = values.shape[values.ndim - len(axes) :]
+        above, *others = (
+            again(Shifted(total.network, total.train, gate, IndexTable(by * signs, axes))) for signs in _patterns(shape)
+        )
+        for other in others:
+            apart = above - other
+            spread = apart.std(axis=0, ddof=1) / math.sqrt(len(apart))
+            if (abs(apart.mean(axis=0)) > _ERRORS * spread + _ROUNDING).any():
+                place = tuple(numpy.argwhere(open_)[0])
+                raise EvaluationError(_landed(total, gate, place[0], mean[place], error[place]))
+
+
+def _patterns(shape: tuple[int, ...]) -> list[Array]:
+    """Signs that a scalar may have at its places: all of them alike, and mixed, since products of two may count."""
+    alike = numpy.ones(shape)
+    if alike.size < 2:
+        return [alike, -alike]
+    mixed = numpy.where(numpy.arange(alike.size) % 2 == 0, 1.0, -1.0).reshape(shape)
+    return [alike, -alike, mixed, -mixed]
 
 
 def _landed(total: TotalProgram, gate: Gate, t: int, mean: float, error: float) -> str:

@@ -110,7 +110,7 @@ def refuse_no_mean_field(recipe: Recipe) -> None:
         wanted = (e.a + e.b == 0) and (e.d - e.a == int(vector)) and (e.c + e.a + power == 0)
         if recipe.a_out != 1 or not wanted:
             raise EvaluationError(
-                f"{recipe.parametrization}: the limit of `{net.name}` is one of means over neurons in the maximal "
+                f"{recipe.parametrization.name}: the limit of `{net.name}` is one of means over neurons in the maximal "
                 f"update parametrization alone, and `{name}` has the exponents {e} with a_out = {recipe.a_out:g}; "
                 "give parametrization=tp.MUP, or a finite width=."
             )

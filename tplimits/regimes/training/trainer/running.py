@@ -195,9 +195,11 @@ class Running:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Back to a state, of this run or of one of the same shape; EvaluationError for any other."""
-        own = self.state()
-        for name in {*own, *state}:
-            if name not in own or name not in state or numpy.shape(state[name]) != own[name].shape:
+        own = {name: value.shape for name, value in self.state().items()}
+        if not self._plan.entrywise:  # some optimizers make their states in the first step
+            own = {name: shape for name, shape in own.items() if not name.startswith("optimizer ")}
+        for name in {*own, *(state if self._plan.entrywise else ())}:
+            if name not in own or name not in state or numpy.shape(state[name]) != own[name]:
                 raise EvaluationError(f"restore(…): `{name}` does not fit this run; give what state() gave.")
         self.step = int(state["step"])
         for name, array in self._plan.parameters.items():
@@ -205,7 +207,6 @@ class Running:
         for name in self._plan.recipe.optimizers:
             for k, array in enumerate(self._plan.updating.states.get(name, ())):
                 self._kernel.arrays[array][...] = state[f"optimizer {name} {k}"]
-            held = self._updates.states.get(name, ())
-            self._updates.states[name] = tuple(
-                numpy.array(state[f"optimizer {name} {k}"], dtype=numpy.float64)[None] for k in range(len(held))
-            )
+            if not self._plan.entrywise:
+                held = [state[f"optimizer {name} {k}"] for k in range(len(state)) if f"optimizer {name} {k}" in state]
+                self._updates.states[name] = tuple(numpy.array(s, dtype=numpy.float64)[None] for s in held)

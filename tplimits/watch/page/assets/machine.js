@@ -36,6 +36,11 @@ class Machine {
     this.forget();
   }
 
+  // whether no neuron is removed
+  get whole() {
+    return this.keep.every((keep) => keep.every((k) => k === 1));
+  }
+
   // the array of a value; null where it was not recorded and cannot be computed
   get(id) {
     if (this.set.has(id)) return this.set.get(id);
@@ -50,7 +55,7 @@ class Machine {
     if (given) return given;
     const held = this.run.arrays[id];
     if (!held) return null;
-    if (held.probes && !this.inputs.asRecorded) return null;
+    if (held.probes && !(this.inputs.asRecorded && this.whole)) return null;
     const kept = Math.min(Math.round(this.frame / held.stride), held.frames - 1);
     return held.data.subarray(kept * held.size, (kept + 1) * held.size);
   }

@@ -1,5 +1,10 @@
 // The page: what is shown at which frame, and what a reader does.
 
+const PANELS = {
+  ...{ plane: PlanePanel, triangle: TrianglePanel, matrix: MatrixPanel, density: DensityPanel },
+  ...{ levels: LevelsPanel, curves: CurvesPanel, trace: TracePanel, errors: ErrorsPanel },
+};
+
 const $ = (id) => document.getElementById(id);
 
 function element(tag, text, attributes = {}) {
@@ -19,7 +24,7 @@ class App {
     this.playing = false;
     this.over = null;
     this.pinned = null;
-    this.picked = {};
+    this.picked = Object.create(null);
     this.histories = new Map();
     this.machines = new Map();
     this.sides = [];
@@ -179,7 +184,7 @@ class App {
   hover(keys, pin = false) {
     if (pin) {
       this.pinned = keys;
-      this.pick(keys || {});
+      this.pick(keys || Object.create(null));
       if (keys && keys.probe !== undefined) edited(this, keys.probe);
     }
     const next = keys || this.pinned;
@@ -263,7 +268,7 @@ class Side {
     const select = element("select", undefined, { "aria-label": dim.axis, "data-key": dim.key });
     for (let k = 0; k < Math.min(dim.size, 500); k++) select.append(element("option", `${dim.axis} ${k}`, { value: k }));
     select.value = this.app.picked[dim.key] || 0;
-    select.addEventListener("change", () => this.app.pick({ [dim.key]: +select.value }));
+    select.addEventListener("change", () => this.app.pick(Object.assign(Object.create(null), { [dim.key]: +select.value })));
     return select;
   }
 

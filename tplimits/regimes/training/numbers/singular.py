@@ -1,0 +1,130 @@
+"""Why a training run has no numbers: a scalar that vanishes is divided by, or stands under a root or a logarithm.
+
+The hypotheses of `tplimits.law.hypotheses.pole` and `root`, asked of numbers: the limits of scalars in training are
+numbers alone.  They are asked at every step, with the spread of replicates for an error, and again when a run has no
+finite numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy
+from sympy import Dummy, Expr, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.pole import singular_places
+from tplimits.law.hypotheses.root import ends_of_domains
+from tplimits.program.nodes.entries import NO_NEURON, entries, free_axes
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+
+if TYPE_CHECKING:
+    from tplimits.numbers.frame import Array
+    from tplimits.program.network.total import TotalProgram
+    from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.program import Program
+
+#: a scalar nearer to zero than this is zero by rounding
+_ROUNDING = 1e-12
+#: and one that is so many of its standard errors from zero is not
+_ERRORS = 4.0
+
+
+@dataclass(frozen=True)
+class Singular:
+    """A scalar that is divided by, or stands in a logarithm or under a root, and where it is read first."""
+
+    position: int
+    what: str
+    argument: Expr
+
+
+def singular(total: TotalProgram) -> tuple[Singular, ...]:
+    """All of them in what outputs and gradients rest on, each once; what is positive at any width is left out."""
+    found: dict[Expr, Singular] = {}
+    program = total.program
+    for position in sorted(total.needed):
+        s = program[position]
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+            continue
+        for what, argument, _ in _places(s.body):
+            read = entries(argument)
+            scalar = bool(read) and all(e.neuron == NO_NEURON for e in read)
+            if scalar and {a.name for a in free_axes(argument)} <= set(s.axes) and not _is_positive(argument):
+                found.setdefault(argument, Singular(position, what, argument))
+    return tuple(found.values())
+
+
+def _is_positive(argument: Expr) -> bool:
+    low, high = bounds(argument.xreplace({e: Dummy(real=True) for e in entries(argument)}))
+    return bool(low > 0 or high < 0)
+
+
+def seen(found: Sequence[Singular], run: Execution, count: int) -> dict[str, Array]:
+    """Their values among the first `count` instructions, by number."""
+    values = {}
+    for number, one in enumerate(found):
+        if one.position < count:
+            s = run.program[one.position]
+            values[f"singular {number}"] = run.scalar(ScalarNonlin("", s.axes, s.line, body=one.argument))
+    return values
+
+
+def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]]) -> None:
+    """EvaluationError where one of them is zero within its error over replicates."""
+    for number, one in enumerate(singular(total)):
+        key = f"singular {number}"
+        values = numpy.array([run[key] for run in runs if key in run])
+        if values.size:
+            mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+            open_ = abs(mean) <= _ERRORS * error + _ROUNDING
+            if open_.any():
+                place = tuple(numpy.argwhere(open_)[0])
+                raise EvaluationError(_told(total.program, one.position, one.what, one.argument, float(mean[place])))
+
+
+@contextmanager
+def explained(run: Execution) -> Iterator[None]:
+    """An EvaluationError about numbers that are not finite, with the scalar that made them so where one is seen."""
+    try:
+        yield
+    except EvaluationError:
+        reason = why_not_finite(run)
+        if reason:
+            raise EvaluationError(reason) from None
+        raise
+
+
+def why_not_finite(run: Execution) -> str:
+    """The first instruction that is not finite because of a scalar at a pole, or beyond the end of a root; or ""."""
+    program = run.program
+    for position, array in enumerate(run.arrays):
+        s = program[position]
+        if isinstance(s, (OuterNonlin, ScalarNonlin)) and array.size and not numpy.isfinite(array).all():
+            for what, argument, root in _places(s.body):
+                read = entries(argument)
+                if not read or any(e.neuron != NO_NEURON for e in read):
+                    continue
+                value = run.scalar(ScalarNonlin("", s.axes, s.line, body=argument))
+                found = numpy.nanmin(value if root else abs(value))
+                if numpy.isfinite(found) and found <= _ROUNDING:
+                    return _told(program, position, what, argument, float(found))
+    return ""
+
+
+def _places(body: Expr) -> list[tuple[str, Expr, bool]]:
+    poles = [("what is divided by, or in a logarithm,", argument, False) for _, argument in singular_places(body)]
+    return poles + [("what stands under a root", argument, True) for _, argument in ends_of_domains(body)]
+
+
+def _told(program: Program, position: int, what: str, argument: Expr, value: float) -> str:
+    shown = argument.xreplace({e: Symbol(program[e.source].name) for e in entries(argument)})
+    return (
+        f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g} in the limit (hypothesis of Def. "
+        "2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep it away from zero."
+    )
