@@ -1,4 +1,5 @@
-# A fresh machine needs Python (3.11 or newer, with venv), make and the package index; nothing else.
+# A fresh machine needs Python (3.11 or newer, with venv), make and the package index; its tests also Chromium, which
+# they show pages to.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +10,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-training clean
+.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-training browser clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -17,7 +18,7 @@ help:  ## list what can be made
 demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket matters; writes demo/
 	$(RUN) -m tplimits.demo demo
 
-test: $(VENV)/.dev  ## every test: the package's, its docstrings', the documents'
+test: $(VENV)/.dev browser  ## every test: the package's, its docstrings', the documents'
 	$(ONE_THREAD) $(RUN) -m pytest -n 2
 
 lint: lint-rules lint-layout lint-types  ## ruff and mypy
@@ -60,6 +61,12 @@ bench-training: $(VENV)/.dev  ## CPU time of training limits beside the average 
 
 bench-kernels: $(VENV)/.dev $(PEER)/.made  ## NNGP and NTK beside Neural Tangents, which gets an environment of its own
 	$(ONE_THREAD) $(RUN) benchmarks/kernels.py --peer $(PEER)/bin/python
+
+BROWSERS := chromium chromium-browser google-chrome-stable google-chrome chrome
+browser:  ## install Debian's Chromium, unless there is a browser that tests can show pages to
+	@for name in $(BROWSERS); do command -v $$name >/dev/null && exit 0; done; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null \
+		|| { echo "tests show pages to Chromium: install it"; exit 1; }
 
 clean:  ## remove the environment and what the commands above wrote
 	rm -rf $(VENV) $(PEER) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

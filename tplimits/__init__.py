@@ -61,9 +61,12 @@ from tplimits.program.language.operations import tanh as tanh
 from tplimits.program.language.operations import where as where
 from tplimits.program.language.operations import width as width
 from tplimits.program.language.trace import program as program
+from tplimits.program.network.batches import Batches as Batches
+from tplimits.program.network.batches import batches as batches
 from tplimits.program.network.block import block as block
 from tplimits.program.network.block import stack as stack
-from tplimits.program.network.loss import squared_error as squared_error
+from tplimits.program.network.losses import cross_entropy as cross_entropy
+from tplimits.program.network.losses import squared_error as squared_error
 from tplimits.program.network.network import network as network
 from tplimits.program.network.network import readout as readout
 from tplimits.program.nodes.program import Program as Program
@@ -97,3 +100,8 @@ from tplimits.regimes.training.runs import TrainingRun as TrainingRun
 from tplimits.regimes.width.limit import Width as Width
 from tplimits.regimes.width.limit import WidthLimit as WidthLimit
 from tplimits.version import VERSION as __version__
+from tplimits.watch.page import views as views
+from tplimits.watch.recording import Recording as Recording
+from tplimits.watch.recording import load_recording as load_recording
+from tplimits.watch.watching import inf as inf
+from tplimits.watch.watching import watch as watch

@@ -24,6 +24,7 @@ from tplimits.regimes.kernels.numbers.request import KernelPair
 from tplimits.regimes.kernels.regression.regression import Prediction
 from tplimits.sampling.rows import Row
 from tplimits.sampling.verdict import Verdict
+from tplimits.watch.run import Run
 from tplimits.zoo import ZooEntry
 
 TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
@@ -72,6 +73,8 @@ def test_attributes_of_programs_limits_numbers_and_entries_are_listed():
         tp.MaximalLimit,
         tp.TangentLimit,
         tp.TrainingRun,
+        tp.Recording,
+        Run,
         Paths,
         Number,
         Verdict,
@@ -109,6 +112,8 @@ def test_attributes_that_are_listed_exist():
         tp.MaximalLimit,
         tp.TangentLimit,
         tp.TrainingRun,
+        tp.Recording,
+        Run,
         *parts,
     ):
         known |= attributes(kind)

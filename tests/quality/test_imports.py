@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tomllib
 
+import networkx
 import pytest
 from source import MODULES, ROOT
 
 #: a stage may import itself and what stands before it
 ORDER = (
     *("version", "errors", "progress", "pictures", "program", "law", "numbers", "sampling", "report"),
-    *("regimes", "derive", "check", "zoo", "terminal", "commands", "cli"),
+    *("regimes", "derive", "check", "watch", "zoo", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
 ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program")}
@@ -21,12 +22,15 @@ ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "z
 WINGS = {"training": {"kernels", "width"}, "classification": {"training", "kernels", "width"}}
 #: the map of the package, and programs that use it from outside
 FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
+#: modules in one chain of imports
+MOST_LAYERS = 20
 #: imports inside a function: where, and why
 LATE = {
     "tplimits/pictures/canvas.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
+    "tplimits/watch/page/film.py": "Pillow is an extra: ffmpeg makes films as well",
 }
 #: names under which third-party packages are imported, where they differ from the package's
-IMPORTED_AS = {"markupsafe": "jinja2"}
+IMPORTED_AS = {"markupsafe": "jinja2", "PIL": "pillow"}
 
 
 def stage(name: str) -> str:
@@ -55,6 +59,15 @@ def test_wings_know_each_other_along_one_list():
 
 def stage_of_wing(name: str) -> str:
     return name.split(".")[2]
+
+
+def test_no_module_stands_on_more_layers_than_a_reader_can_hold():
+    """The longest chain of modules that import one another when they run; put what is shared lower to shorten it."""
+    edges = [(m.name, i) for m in MODULES for i, typing_only in m.imports() if not typing_only and i != m.name]
+    graph = networkx.DiGraph(edge for edge in edges if edge[1].startswith("tplimits"))
+    assert list(networkx.simple_cycles(graph)) == []
+    chain = networkx.dag_longest_path(graph)
+    assert len(chain) <= MOST_LAYERS, f"{len(chain)} layers, at most {MOST_LAYERS}: " + " imports ".join(chain)
 
 
 def test_packages_import_lazily_what_is_in_them_alone():

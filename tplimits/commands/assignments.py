@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.exceptions import TyperException
 
 from tplimits.program.optimizers.adaptive import Adagrad, Adam, NAdam, RMSProp
 from tplimits.program.optimizers.joint import Adafactor
 from tplimits.program.optimizers.linear import SGD, SignSGD
+from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import ABCD, MUP, NTP, SP, UP, Parametrization
-
-if TYPE_CHECKING:
-    from tplimits.program.optimizers.recursion import Optimizer
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     kind.__name__.lower(): kind for kind in (SGD, SignSGD, Adam, NAdam, RMSProp, Adagrad, Adafactor)
@@ -62,6 +60,21 @@ def wholes(option: str, text: str | None) -> tuple[int, ...] | None:
         raise TyperException(f"{option} {text}: write whole numbers with commas between.") from None
 
 
+def widths_named(text: str) -> tuple[float, ...]:
+    """Whole numbers and inf, with commas between.
+
+    >>> widths_named("32,128,inf")
+    (32, 128, inf)
+    """
+    listed = text.replace("∞", "inf").split(",")
+    try:
+        return tuple(math.inf if part.strip() == "inf" else int(part) for part in listed)
+    except ValueError:
+        raise TyperException(
+            f"--widths {text}: write whole numbers, and inf for the limit, with commas between."
+        ) from None
+
+
 def optimizer_named(text: str) -> Optimizer:
     """NAME or NAME:KEY=VALUE,KEY=VALUE.
 
@@ -72,7 +85,10 @@ def optimizer_named(text: str) -> Optimizer:
     kind = OPTIMIZERS.get(name.lower())
     if kind is None:
         raise TyperException(f"--optimizer {text}: the optimizers are {', '.join(OPTIMIZERS)}.")
-    given = assigned("--optimizer", written.split(",") if written else ())
+    parts = written.split(",") if written else []
+    named = [p for p in parts if p.startswith("convention=")]
+    given = assigned("--optimizer", [p for p in parts if p not in named])
+    given |= {key: text for key, _, text in (p.partition("=") for p in named)}
     given = {_PLAIN.get(key, key): value for key, value in given.items()}
     known = [f.name for f in fields(kind) if f.init]
     for key in given:

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tplimits.check import check as check_limit
 from tplimits.commands import limits
 from tplimits.commands.assignments import assigned, wholes
+from tplimits.commands.options import (
+    AskedRegime,
+    Data,
+    Decay,
+    Infinite,
+    Method,
+    Optimizer,
+    Particles,
+    Rate,
+    Ratios,
+    Replicates,
+    Seed,
+    Sets,
+    Sizes,
+    Start,
+    Target,
+    Targets,
+    Times,
+    Train,
+)
 from tplimits.commands.output import drawable, picture, write
 from tplimits.terminal import show
-
-if TYPE_CHECKING:
-    from tplimits.commands.options import (
-        AskedRegime,
-        Data,
-        Decay,
-        Infinite,
-        Method,
-        Optimizer,
-        Particles,
-        Rate,
-        Ratios,
-        Replicates,
-        Seed,
-        Sets,
-        Sizes,
-        Start,
-        Target,
-        Targets,
-        Times,
-        Train,
-    )
 
 REJECTED = 1
 
@@ -68,20 +66,7 @@ def check(
     drawable(plot)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
-    options = limits.Options(
-        infinite=infinite,
-        train=train,
-        optimizer=optimizer,
-        weight_decay=weight_decay,
-        data=data,
-        targets=targets,
-        lr=lr,
-        steps=steps,
-        f0=f0,
-        method=method,
-        particles=particles,
-        replicates=replicates,
-    )
+    options = limits.Options.among(locals())
     kind = limits.with_numbers(regime, options)
     inputs = limits.inputs(kind, options)
     limit = limits.limit(kind, target, limits.bound(target, size), options, constants)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tplimits.commands import limits
 from tplimits.commands.assignments import assigned, optimizer_named, parametrization_named
+from tplimits.commands.options import Sets, Sizes
 from tplimits.errors import NoLimitError
 from tplimits.regimes.classification.classification import Classification
 from tplimits.regimes.classification.classification import classify as classified
 from tplimits.terminal import show
-
-if TYPE_CHECKING:
-    from tplimits.commands.options import Sets, Sizes
 
 _TARGET = "a network: a zoo name, file.py:name, or a .json program; or the number of hidden layers of a perceptron"
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tplimits.commands import limits
+from tplimits.commands.options import Decay, Infinite, Optimizer, Sets, Sizes, Target, Train
 from tplimits.commands.output import writable, write
+from tplimits.regimes.protocol import Limit
 from tplimits.terminal import show
-
-if TYPE_CHECKING:
-    from tplimits.commands.options import Decay, Infinite, Optimizer, Sets, Sizes, Target, Train
-    from tplimits.regimes.protocol import Limit
 
 _HELP = "width; depth: it grows with width, for a block; of a network: kernels, feature, operator"
 

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tplimits.commands import limits
 from tplimits.commands.assignments import assigned
+from tplimits.commands.options import (
+    AskedRegime,
+    Data,
+    Decay,
+    Infinite,
+    Method,
+    Optimizer,
+    Particles,
+    Rate,
+    Ratios,
+    Replicates,
+    Seed,
+    Sets,
+    Sizes,
+    Start,
+    Target,
+    Targets,
+    Times,
+    Train,
+)
 from tplimits.commands.output import writable, write
+from tplimits.regimes.protocol import Numbered
 from tplimits.terminal import show, table, working
-
-if TYPE_CHECKING:
-    from tplimits.commands.options import (
-        AskedRegime,
-        Data,
-        Decay,
-        Infinite,
-        Method,
-        Optimizer,
-        Particles,
-        Rate,
-        Ratios,
-        Replicates,
-        Seed,
-        Sets,
-        Sizes,
-        Start,
-        Target,
-        Targets,
-        Times,
-        Train,
-    )
-    from tplimits.regimes.protocol import Numbered
 
 
 def evaluate(
@@ -61,21 +59,7 @@ def evaluate(
     """Give the limit as numbers with errors; of a network and --data, its kernels, or its outputs in training."""
     writable(json)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
-    options = limits.Options(
-        infinite=infinite,
-        train=train,
-        optimizer=optimizer,
-        weight_decay=weight_decay,
-        data=data,
-        targets=targets,
-        lr=lr,
-        steps=steps,
-        f0=f0,
-        checkpoint=checkpoint,
-        method=method,
-        particles=particles,
-        replicates=replicates,
-    )
+    options = limits.Options.among(locals())
     kind = limits.with_numbers(regime, options)
     how = limits.inputs(kind, options)
     limit: Numbered = limits.limit(kind, target, limits.bound(target, size), options, constants)

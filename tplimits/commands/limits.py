@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.exceptions import TyperException
 
 from tplimits.commands.assignments import assigned, optimizer_named
 from tplimits.commands.loading import array, batch, complete, infinite_axes, load, targets_in
 from tplimits.derive import derive as derive_limit
+from tplimits.program.nodes.program import Program
 from tplimits.regimes.known import REGIMES
+from tplimits.regimes.protocol import Regime
 from tplimits.terminal import working
-
-if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
-    from tplimits.regimes.protocol import Regime
 
 #: the regimes by the names they have on the command line
 BY_WORD: Mapping[str, type[Regime]] = {kind.word: kind for kind, _ in REGIMES}
@@ -44,6 +42,11 @@ class Options:
     method: str | None = None
     particles: int | None = None
     replicates: int | None = None
+
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> Options:
+        """Those of the arguments of a command that have these names."""
+        return cls(**{f.name: arguments[f.name] for f in fields(cls) if f.name in arguments})
 
     @property
     def given(self) -> dict[str, Any]:

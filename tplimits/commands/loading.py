@@ -7,7 +7,6 @@ import importlib.util
 import json
 import sys
 import traceback
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ import numpy
 from tplimits import zoo
 from tplimits.errors import EvaluationError, ProgramError, TplimitsError
 from tplimits.program.files import fields
+from tplimits.program.files.arrays import read
 from tplimits.program.files.serial import from_json
-from tplimits.program.network.loss import SquaredError, squared_error
+from tplimits.program.network.losses import CrossEntropy, SquaredError, cross_entropy, squared_error
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.report.document import KERNELS
@@ -89,10 +89,8 @@ def batch(path: Path) -> numpy.ndarray | dict[str, numpy.ndarray]:
     Raises EvaluationError for a file that holds none, OSError for one that cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            found = numpy.load(file, allow_pickle=False)
-            return found if isinstance(found, numpy.ndarray) else {name: found[name] for name in found.files}
-    except (ValueError, EOFError, zipfile.BadZipFile):
+        return read(path)
+    except EvaluationError:
         raise EvaluationError(f"{path}: no arrays of numbers as numpy.save and numpy.savez write them.") from None
 
 
@@ -106,13 +104,33 @@ def array(path: Path) -> numpy.ndarray:
     return found
 
 
-def targets_in(path: Path) -> SquaredError:
-    """The squared error of targets in a file, (inputs, *outputs); inputs with a NaN are not trained on."""
+def targets_in(path: Path, held_out: int = 0) -> SquaredError:
+    """The squared error of targets in a file, (inputs, *outputs); inputs with a NaN are not trained on.
+
+    So are the last `held_out` ones.
+    """
     found = array(path)
     if found.dtype.kind not in "biuf" or not found.ndim:
         raise EvaluationError(f"{path}: targets are an array of numbers, one row for each input.")
     numbers = found.astype(numpy.float64)
-    return squared_error(numbers, ~numpy.isnan(numbers.reshape(len(numbers), -1)).any(axis=1))
+    known = ~numpy.isnan(numbers.reshape(len(numbers), -1)).any(axis=1)
+    return squared_error(numbers, known & _first(path, len(numbers), held_out))
+
+
+def labels_in(path: Path, held_out: int = 0) -> CrossEntropy:
+    """The cross-entropy of labels in a file, (inputs, …), whole numbers; the last `held_out` are not trained on."""
+    found = array(path)
+    if found.dtype.kind not in "iuf" or not found.ndim:
+        raise EvaluationError(f"{path}: labels are an array of whole numbers, one row for each input.")
+    return cross_entropy(found, _first(path, len(found), held_out))
+
+
+def _first(path: Path, count: int, held_out: int) -> numpy.ndarray:
+    """Whether an input is trained on."""
+    if not 0 <= held_out < count:
+        raise EvaluationError(f"{path}: of {count} inputs {held_out} are held out; one at least is trained on.")
+    kept: numpy.ndarray = numpy.arange(count) < count - held_out
+    return kept
 
 
 def _from_json(path: Path) -> Program:

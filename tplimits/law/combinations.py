@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.expanding import expanded, is_long, times, with_sech
-from tplimits.law.moments import BoxMean, Moment, NamedMoments
-from tplimits.program.parts import found
+from tplimits.law.expanding import expanded, is_long, times, total, with_sech
+from tplimits.law.means import BoxMean
+from tplimits.law.moments import Moment, NamedMoments
+from tplimits.program.parts import found, holds
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -26,6 +27,7 @@ class Combinations(NamedMoments):
     def __init__(self, gaussians: Gaussians, moments: dict[Symbol, Moment] | None = None) -> None:
         super().__init__(gaussians, moments)
         self._terms: dict[Expr, dict[Expr, Expr]] = {}
+        self._curved: dict[Expr, list[Expr]] = {}
         self._slopes: dict[Symbol, Symbol | None] = {}
         self._long_derivatives: dict[tuple[Symbol, Symbol], Expr] = {}
 
@@ -59,8 +61,8 @@ class Combinations(NamedMoments):
             return False
         free = expr.free_symbols
         if over is not None:
-            return not over.isdisjoint(self.gaussians.of(expr)) or expr.has(BoxMean)
-        return any(self.gaussians.is_random(s) for s in free) or expr.has(BoxMean)
+            return not over.isdisjoint(self.gaussians.of(expr)) or holds(expr, BoxMean)
+        return any(self.gaussians.is_random(s) for s in free) or holds(expr, BoxMean)
 
     def combination(self, parts: Iterable[tuple[Expr, Expr]]) -> Expr:
         """Σ coefficient · ket, with like terms collected."""
@@ -70,30 +72,36 @@ class Combinations(NamedMoments):
                 gathered.setdefault(atom, []).append((factor, c))
         sums = {atom: self._summed(products) for atom, products in gathered.items()}
         collected = {a: c for a, c in sums.items() if c != 0}
-        result = sympy.Add(*(a if c == 1 else c * a for a, c in collected.items()))
+        result = total([times(c, a) for a, c in collected.items()])
         self._terms.setdefault(result, collected)
         return result
 
     def _summed(self, products: list[tuple[Expr, Expr]]) -> Expr:
         """Σ c·d, under a name where it is certainly long.
 
-        Products of two names do not cancel one another; each of the other terms cancels at most one of them.
+        Products of names and sums do not cancel one another; each of the other terms cancels at most one of them.
         """
-        of_names = {frozenset(pair) for pair in products if pair[0].is_Symbol and pair[1].is_Symbol}
-        others = sum(not (c.is_Symbol and d.is_Symbol) for c, d in products)
-        if len(of_names) - others > _MANY_PRODUCTS:
-            return self.named_sum(products)
-        return self.named(sympy.Add(*(times(c, d, S.One) for c, d in products)))
+        if len(products) > _MANY_PRODUCTS:
+            pairs = list(map(frozenset, products))
+            staying = [pair for pair, product in zip(pairs, products, strict=True) if _stays(*product)]
+            if len(set(staying)) - (len(pairs) - len(staying)) > _MANY_PRODUCTS:
+                return self.named_sum(products, pairs)
+        return self.named(total([times(c, d) for c, d in products]))
 
     def derivative(self, expr: Expr, symbol: Symbol) -> Expr:
         """∂expr/∂symbol; boxed copies of the symbol do not count (slot 0 only)."""
-        parts = []
-        for atom, c in self.terms(expr).items():
-            if atom == symbol:
-                parts.append(c)
-            elif symbol in self.gaussians.of(atom):
-                parts.append(c * self._atom_derivative(atom, symbol))
-        return with_sech(sympy.Add(*parts))
+        terms = self.terms(expr)
+        parts = [terms[symbol]] if symbol in terms else []
+        for atom in self._curved_atoms(expr):
+            if atom != symbol and symbol in self.gaussians.of(atom):
+                parts.append(times(terms[atom], self._atom_derivative(atom, symbol)))
+        return with_sech(total(parts))
+
+    def _curved_atoms(self, expr: Expr) -> list[Expr]:
+        """The atoms of the terms that are no variables: a variable depends on itself alone."""
+        if expr not in self._curved:
+            self._curved[expr] = [a for a in self.terms(expr) if a not in self.gaussians]
+        return self._curved[expr]
 
     def _atom_derivative(self, atom: Expr, symbol: Symbol) -> Expr:
         """The chain rule through names of long factors."""
@@ -130,7 +138,7 @@ class Combinations(NamedMoments):
             return None
         if name not in self._slopes:
             slope = with_sech(definition.fdiff())
-            self._slopes[name] = None if slope.has(sympy.DiracDelta) else self.gaussians.name_long(f"{name}′", slope)
+            self._slopes[name] = None if holds(slope, sympy.DiracDelta) else self.gaussians.name_long(f"{name}′", slope)
         return self._slopes[name]
 
     def shortened(self, expr: Expr, label: str) -> Expr:
@@ -139,7 +147,7 @@ class Combinations(NamedMoments):
             return expr
         parts = []
         for atom, c in self.terms(expr).items():
-            if is_long(atom) and not atom.has(BoxMean, sympy.DiracDelta):
+            if is_long(atom) and not holds(atom, BoxMean, sympy.DiracDelta):
                 atom = self.gaussians.name_long(label, atom)
             parts.append(c * atom)
         return sympy.Add(*parts)
@@ -148,3 +156,8 @@ class Combinations(NamedMoments):
         """An expression that is just a name, as its definition (one level)."""
         long = self.gaussians.long
         return expr.xreplace({s: long[s].definition for s in expr.free_symbols if s in long})
+
+
+def _stays(c: Expr, d: Expr) -> bool:
+    """Whether a product is a term of its own in every sum: of a name and a name or a sum."""
+    return bool((c.is_Symbol and (d.is_Symbol or d.is_Add)) or (c.is_Add and d.is_Symbol))

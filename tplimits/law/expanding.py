@@ -12,7 +12,8 @@ from sympy import Expr, S
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
-from tplimits.program.parts import found
+from tplimits.program.nodes.truncation import truncated
+from tplimits.program.parts import found, heads, holds, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway
 _MOST_TERMS, _MOST_OPEN_TERMS = 400, 40
@@ -21,7 +22,13 @@ _POLE = -S.Half
 #: a random factor with more nodes than this gets a name
 _LONG = 160
 #: heads that no row of the table of closed forms takes
-OPEN_HEADS = (sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, sympy.log, sympy.atan, sympy.asinh)
+OPEN_HEADS = (
+    *(sympy.tanh, sympy.sech, functions.sigmoid, functions.softplus, truncated),
+    *(sympy.log, sympy.atan, sympy.asinh),
+)
+
+#: of these heads alone are sums of products of names
+_SUMS = frozenset((sympy.Add, sympy.Mul, sympy.Symbol))
 
 #: heads that are straight between kinks: one inside another is still a product of steps and polynomials
 PIECEWISE_LINEAR = (
@@ -41,13 +48,22 @@ def is_flat(expr: Expr) -> bool:
     return all(f.is_Symbol or f.is_Integer or _is_power(f) for f in factors)
 
 
+def multiplied_out(expr: Expr) -> Expr:
+    """What `sympy.expand` gives, looked for only where there is something to multiply out."""
+    if is_flat(expr):
+        return expr
+    if heads(expr) <= _SUMS:
+        return sympy.expand_mul(expr)
+    return sympy.expand(expr)
+
+
 def _is_power(factor: Expr) -> bool:
     return bool(factor.is_Pow and factor.base.is_Symbol and factor.exp.is_Integer)
 
 
 def with_sech(expr: Expr) -> Expr:
     """1 − tanh² as sech²: one factor instead of two terms."""
-    if not expr.has(sympy.tanh):
+    if expr.is_Symbol or not holds(expr, sympy.tanh):
         return expr
     if isinstance(expr, sympy.Add) and len(expr.args) == 2 and S.One in expr.args:
         (other,) = (a for a in expr.args if a != 1)
@@ -56,12 +72,17 @@ def with_sech(expr: Expr) -> Expr:
     return expr.func(*(with_sech(a) for a in expr.args)) if expr.args else expr
 
 
-def times(c: Expr, d: Expr, mean: Expr) -> Expr:
+def times(c: Expr, d: Expr, mean: Expr = S.One) -> Expr:
     """c·d·mean without building products with 1."""
     if mean == 0:
         return S.Zero
-    coefficient = d if c == 1 else c if d == 1 else c * d
-    return mean if coefficient == 1 else coefficient * mean
+    coefficient = d if c == 1 else c if d == 1 else product(c, d)
+    return mean if coefficient == 1 else product(coefficient, mean) if mean != 1 else coefficient
+
+
+def total(terms: Sequence[Expr]) -> Expr:
+    """The sum of some terms; one alone is not looked at."""
+    return terms[0] if len(terms) == 1 else sympy.Add(*terms)
 
 
 def needed_by_poles(factors: Sequence[Expr], random: Callable[[Expr], bool]) -> list[Expr]:
@@ -96,7 +117,7 @@ def expanded(expr: Expr, random: Callable[[Expr], bool]) -> Expr:
     """
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow)):
         return expr
-    terms = _distributed(expr, random, _MOST_OPEN_TERMS if expr.has(*OPEN_HEADS) else _MOST_TERMS)
+    terms = _distributed(expr, random, _MOST_OPEN_TERMS if holds(expr, *OPEN_HEADS) else _MOST_TERMS)
     return expr if terms is None or len(terms) == 1 else sympy.Add(*terms)
 
 

@@ -7,6 +7,7 @@ its integrand, for the numerical stage.  Nothing is ever approximated here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
 from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
-from tplimits.law.moments import BoxMean, Moment, OpenMoment
+from tplimits.law.means import BoxMean
+from tplimits.law.moments import Moment, OpenMoment
 from tplimits.program.nodes.functions import elementary
 from tplimits.program.parts import found, put_in
 
@@ -54,8 +56,10 @@ class Expectations(Combinations):
         """E[expr] over all variables, or over the given boxed copies with the others held fixed."""
         scope = None if over is None else frozenset(over)
         if scope is None:
-            if expr.is_Symbol and self.gaussians.is_random(expr):
+            if (expr.is_Symbol and self.gaussians.is_random(expr)) or self._is_pair(expr):
                 return self._atom_mean(expr, None)
+            if not self._random(expr):
+                return expr
             factors = two_factors(expr, self._random)
             if factors is not None:
                 return self.inner(*factors)
@@ -83,9 +87,7 @@ class Expectations(Combinations):
         """⟨a|b⟩ = E a E b + Σ Cov over the pairs of terms that share a source: few, for long sums."""
         means = {x: self._atom_mean(x, None) for x in (*left, *right)}
         sources = {x: self._sources(x) for x in means}
-        product = sympy.Mul(
-            *(sympy.Add(*(times(c, S.One, means[x]) for x, c in side.items())) for side in (left, right))
-        )
+        product = sympy.Mul(*(sympy.Add(*(times(c, means[x]) for x, c in side.items())) for side in (left, right)))
         parts = [product]
         for x, c in left.items():
             for y, d in right.items():
@@ -116,6 +118,11 @@ class Expectations(Combinations):
 
     def _compute(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
         self.effort.read(atom)
+        if scope is None and atom in self.gaussians.long:
+            return self.open(atom)  # no row of the table sees through a name
+        if scope is None and self._is_pair(atom):
+            with contextlib.suppress(NotClosed):
+                return self._pair_closed(*atom.args)
         merged, boxed, copies = self._merge_boxes(atom)
         if boxed:
             wider = None if scope is None else scope | boxed
@@ -131,6 +138,18 @@ class Expectations(Combinations):
         if opened != atom and opened.is_Add:  # a product of two sums
             return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in self._split(opened, scope).items()))
         return self._product_mean(atom, scope)
+
+    def _is_pair(self, atom: Expr) -> bool:
+        return atom.is_Mul and len(atom.args) == 2 and all(a in self.gaussians for a in atom.args)
+
+    def _pair_closed(self, x: Symbol, y: Symbol) -> Expr:
+        """E[x y] of two variables, as the table has it."""
+        if not any(row.name == "isserlis" for row in self.table):
+            raise NotClosed
+        value = tidy(self.covariance(x, y))
+        if value != 0:
+            self.used_rows.setdefault("isserlis")
+        return value
 
     def _merge_boxes(self, atom: Expr) -> tuple[Expr, frozenset[Symbol], int]:
         """Fubini: box means standing as factors are pulled into the mean, each with its own copies."""

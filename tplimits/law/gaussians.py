@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.parts import found
+from tplimits.program.parts import found, holds
 
 #: (position of the matrix, indices along its finite axes, transposed)
 View = tuple[int, tuple[int, ...], bool]
@@ -114,8 +114,8 @@ class Gaussians:
 
     def name_long(self, name: str, definition: Expr, nonnegative: bool = False) -> Symbol:
         """A name for a long random factor."""
-        jumps = definition.has(*JUMPS, sympy.DiracDelta) or any(
-            self.long[s].has_jump for s in definition.atoms(Symbol) if s in self.long
+        jumps = holds(definition, *JUMPS, sympy.DiracDelta) or any(
+            self.long[s].has_jump for s in found(definition, Symbol) if s in self.long
         )
         variables = frozenset(self.everywhere(definition))
         return self._add_long(
@@ -136,9 +136,11 @@ class Gaussians:
 
     def has_delta(self, expr: Expr) -> bool:
         """Whether a delta stands in an expression, or in the definition of a long factor of it."""
-        if found(expr, sympy.DiracDelta, sympy.Derivative):
-            return True
-        return any(self.long[s].has_delta for s in found(expr, Symbol) if s in self.long)
+        if expr.is_Symbol:
+            return expr in self.long and self.long[expr].has_delta
+        return holds(expr, sympy.DiracDelta, sympy.Derivative) or any(
+            self.long[s].has_delta for s in found(expr, Symbol) if s in self.long
+        )
 
     def copied(self, expr: Expr, box: int) -> tuple[Expr, set[Symbol]]:
         """The expression with its free variables replaced by their copies in a box, and those copies."""

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, Symbol
 
 from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.means import Expectation
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -19,53 +20,6 @@ if TYPE_CHECKING:
 #: a closed covariance with more operations than this is kept under a name of its own
 _INLINE_OPERATIONS = 14
 _STANDING_IN = sympy.Dummy("g", real=True)
-
-
-class BoxMean(Expr):
-    """E over the boxed copies alone: (integrand, *boxed variables), a function of the others."""
-
-    is_commutative = True
-    is_real = True
-
-    @property
-    def integrand(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def boxed(self) -> tuple[Symbol, ...]:
-        return self.args[1:]
-
-    @property
-    def free_symbols(self) -> set[Symbol]:
-        return self.integrand.free_symbols - set(self.boxed)
-
-    def _eval_derivative(self, symbol: Symbol) -> Expr:
-        # a derivative acts on slot 0 only: boxed copies are bound (Def. 2.6.5)
-        return BoxMean(self.integrand.diff(symbol), *self.boxed)
-
-
-class Expectation(Expr):
-    """E[integrand] over all Gaussian variables, shown to the user where no closed form is known."""
-
-    is_commutative = True
-    is_real = True
-
-    @property
-    def integrand(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def free_symbols(self) -> set[Symbol]:
-        return set()
-
-    def _eval_derivative(self, symbol: Symbol) -> Expr:
-        return S.Zero
-
-    def _sympystr(self, printer) -> str:
-        return f"E[{printer._print(self.args[0])}]"
-
-    def _latex(self, printer) -> str:
-        return rf"\mathbb{{E}}\left[{printer._print(self.args[0])}\right]"
 
 
 @dataclass(frozen=True)
@@ -128,11 +82,12 @@ class NamedMoments:
 
     def _up_to_names(self, integrand: Expr) -> Expr:
         """A key that integrals of one function under one law share: E tanh²(x) and E tanh²(y) are the same number."""
-        variables = sorted(self.gaussians.everywhere(integrand), key=lambda s: s.name)
-        if len(variables) != 1 or variables[0] not in integrand.free_symbols:
+        variables = self.gaussians.everywhere(integrand)
+        if len(variables) != 1 or variables.isdisjoint(integrand.free_symbols):
             return integrand
-        variance = self.gaussians.covariance(variables[0], variables[0])
-        return sympy.Tuple(integrand.xreplace({variables[0]: _STANDING_IN}), variance)
+        (variable,) = variables
+        variance = self.gaussians.covariance(variable, variable)
+        return sympy.Tuple(integrand.xreplace({variable: _STANDING_IN}), variance)
 
     def named(self, value: Expr, positive: bool = False) -> Expr:
         """The value itself when it is short, otherwise a name for it (expressions must not swell)."""
@@ -145,12 +100,13 @@ class NamedMoments:
             self.moments[symbol] = NamedValue(symbol, lambda: value)
         return self._by_integrand[key]
 
-    def named_sum(self, products: Sequence[tuple[Expr, Expr]]) -> Symbol:
-        """A name for a sum of many products c·d, which is built when it is read.
+    def named_sum(self, products: Sequence[tuple[Expr, Expr]], pairs: Sequence[frozenset[Expr]]) -> Symbol:
+        """A name for a sum of many products c·d, which is built when it is read; `pairs` are the {c, d}.
 
         Dot-kets of dot-kets have a number of products that is cubic in the depth, and few of the sums are looked at.
         """
-        key = frozenset(Counter(frozenset(pair) for pair in products).items())
+        counts = Counter(pairs)
+        key: frozenset[Any] = frozenset(pairs if len(counts) == len(pairs) else counts.items())
         if key not in self._by_products:
             symbol = self._by_products[key] = self._name("v")
             self.moments[symbol] = NamedValue(symbol, lambda: sympy.Add(*(c * d for c, d in products)))
@@ -223,14 +179,35 @@ class NamedMoments:
 
 def _operations(value: Expr) -> int:
     """What `sympy.count_ops` counts, read off where that is easy; of long sums a lower bound."""
-    products = [sympy.Mul.make_args(term) for term in sympy.Add.make_args(value)]
-    squares = [f for product in products for f in product if f.is_Pow and f.exp == 2 and f.base.is_Symbol]
-    symbols = sum(f.is_Symbol for product in products for f in product)
-    if len(squares) + symbols == sum(map(len, products)):
-        return symbols + 2 * len(squares) - 1
+    plain = _plain_operations(value)
+    if plain is not None:
+        return plain
     bases = (f.base if f.is_Pow else f for f in sympy.Mul.make_args(value))
     longest = max((len(b.args) for b in bases if b.is_Add), default=0)
     return longest - 1 if longest > _INLINE_OPERATIONS + 1 else int(sympy.count_ops(value))
+
+
+def _plain_operations(value: Expr) -> int | None:
+    """The operations of sums, products and squares of symbols, inside one another; None where there is anything else.
+
+    >>> x, y, z = sympy.symbols("x y z")
+    >>> _plain_operations(x**2 + (x + y * z) * y), _plain_operations(x - y)
+    (5, None)
+    """
+    if value.is_Symbol:
+        return 0
+    if value.is_Pow:
+        inner = _plain_operations(value.base) if value.exp == 2 else None
+        return None if inner is None else inner + 1
+    if not (value.is_Add or value.is_Mul):
+        return None
+    total = len(value.args) - 1
+    for part in value.args:
+        inner = _plain_operations(part)
+        if inner is None:
+            return None
+        total += inner
+    return total
 
 
 def covariances(moment: OpenMoment) -> list[tuple[Symbol, Symbol, Expr]]:

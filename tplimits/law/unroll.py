@@ -10,10 +10,13 @@ import sympy
 from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
-from tplimits.program.parts import rebuilt
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup, axis_symbol
+from tplimits.program.parts import holds, rebuilt
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
     from tplimits.program.nodes.program import Program
 
 
@@ -40,10 +43,10 @@ def label(name: str, axes: tuple[str, ...], index: tuple[int, ...]) -> str:
 
 
 class Unroller:
-    """Bodies of one program at concrete indices."""
+    """Bodies of one program at concrete indices; `data` holds its discrete inputs, by position."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, data: Mapping[int, NDArray[numpy.int64]] | None = None) -> None:
+        self.program, self.data = program, data or {}
         self._written: dict[tuple[Expr, ...], Expr] = {}
         self._read: dict[Expr, frozenset[Symbol]] = {}
 
@@ -61,6 +64,8 @@ class Unroller:
         if isinstance(expr, Lookup):
             place = tuple(self.index(i, given) for i in expr.indices)
             return int(self.program.tables[expr.table].values[place])
+        if isinstance(expr, DataIndex):
+            return int(self.data[expr.source][tuple(self.index(i, given) for i in expr.indices)])
         return int(given.get(expr, expr))
 
     def _resolve(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
@@ -70,11 +75,13 @@ class Unroller:
         if isinstance(expr, ArrayEntry):
             place = [self.index(i, given) for i in expr.indices]
             return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
-        if not expr.args or not expr.has(Entry, ArrayEntry, AxisSum):
+        if isinstance(expr, Kron):
+            return Kron(*(Integer(self.index(i, given)) for i in expr.indices))
+        if not expr.args or not holds(expr, Entry, ArrayEntry, AxisSum, Kron):
             return expr
         return (
             self._shared(expr, given)
-            if expr.has(AxisSum)
+            if holds(expr, AxisSum)
             else rebuilt(expr, [self._resolve(a, given) for a in expr.args])
         )
 

@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import step_products
-from tplimits.law.moments import BoxMean
+from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
 

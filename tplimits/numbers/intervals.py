@@ -14,7 +14,8 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.reader import Question, Unreadable, Value
-from tplimits.law.moments import BoxMean, OpenMoment
+from tplimits.law.means import BoxMean
+from tplimits.law.moments import OpenMoment
 from tplimits.numbers.budget import AUTO, Budget
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import plan

@@ -25,14 +25,14 @@ from tplimits.numbers.matrices import InitialOperator
 from tplimits.numbers.number import Number
 from tplimits.numbers.outer_kernel import mean_over_slots, slot_offsets
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol
-from tplimits.program.nodes.evaluate import Array
-from tplimits.program.nodes.evaluate import evaluate as evaluate_expression
+from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_number, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 from tplimits.progress import Progress, reporting
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.evaluate import Array
     from tplimits.program.nodes.program import Program
 
 #: evaluations of a body for one vector entry of order 2 or more: M × offsets
@@ -61,7 +61,7 @@ class ParticleExecution(Execution):
         self._normals = {w: Normals(stream, self.width[w]) for w, stream in zip(self.width, streams, strict=True)}
         self.populations = {w: Population(normals, white) for w, normals in self._normals.items()}
         self._matrices: dict[tuple[int, tuple[int, ...]], InitialOperator] = {}
-        self._unroller = Unroller(program)
+        self._unroller = Unroller(program, self.data)
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""
@@ -77,12 +77,13 @@ class ParticleExecution(Execution):
             return numpy.empty(0)
         if isinstance(s, InitialScalar) or s.name in self.given:
             return super()._initial(s)
-        mean, std = (float(evaluate_expression(v, self.leaves)) for v in (s.law.mean, s.law.std))
         population, shape = self.populations[s.over], self.shape(s.axes)
-        if std == 0:
-            return numpy.full((1, *shape, population.size), mean)
-        columns = [population.fresh(1) for _ in range(math.prod(shape))]
-        return mean + std * numpy.concatenate(columns).reshape((1, *shape, population.size))
+        full = (1, *shape, population.size)
+
+        def fresh() -> Array:
+            return numpy.concatenate([population.fresh(1) for _ in range(math.prod(shape))]).reshape(full)
+
+        return drawn(s.law, full, fresh, self.leaves)
 
     def _matrix(self, s: MatMul, index: tuple[int, ...]) -> InitialOperator:
         chosen = tuple(self._unroller.index_at(i, s.axes, index) for i in s.matrix_indices)

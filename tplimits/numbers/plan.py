@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Symbol
 
-from tplimits.law.moments import BoxMean, NamedValue, OpenMoment, covariances
+from tplimits.law.means import BoxMean
+from tplimits.law.moments import NamedValue, OpenMoment, covariances
 from tplimits.numbers.forms import Integrand, lower
 
 if TYPE_CHECKING:

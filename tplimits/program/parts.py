@@ -22,7 +22,6 @@ _ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh)
 _SPECIAL = (type(sympy.I), sympy.Float, *(type(x) for x in (sympy.oo, -sympy.oo, sympy.zoo, sympy.nan)))
 
 
-@functools.lru_cache(_MOST)
 def found(expr: Expr, *kinds: type) -> frozenset[Expr]:
     """All parts of these kinds, as `atoms` finds them.
 
@@ -30,10 +29,41 @@ def found(expr: Expr, *kinds: type) -> frozenset[Expr]:
     >>> sorted(map(str, found(sympy.exp(x) / (1 + sympy.exp(x)), sympy.exp, sympy.Pow)))
     ['1/(exp(x) + 1)', 'exp(x)']
     """
-    inside = [found(a, *kinds) for a in expr.args if a.args or isinstance(a, kinds)]
-    mine = [frozenset([expr])] if isinstance(expr, kinds) else []
-    filled = [part for part in (*mine, *inside) if part]
-    return filled[0].union(*filled[1:]) if filled else frozenset()
+    return _found(expr, *kinds) if holds(expr, *kinds) else frozenset()
+
+
+@functools.lru_cache(_MOST)
+def _found(expr: Expr, *kinds: type) -> frozenset[Expr]:
+    mine = [a for a in (expr, *(a for a in expr.args if not a.args)) if isinstance(a, kinds)]
+    inside = [part for a in expr.args if a.args and (part := _found(a, *kinds))]
+    if not mine and len(inside) == 1:
+        return inside[0]
+    return frozenset(mine).union(*inside)
+
+
+@functools.lru_cache(_MOST)
+def heads(expr: Expr) -> frozenset[type]:
+    """The classes of all parts.
+
+    >>> x = sympy.Symbol("x")
+    >>> sorted(head.__name__ for head in heads(sympy.exp(x) + 2 * x))
+    ['Add', 'Integer', 'Mul', 'Symbol', 'exp']
+    """
+    inside = [heads(a) for a in expr.args if a.args]
+    return frozenset((type(expr), *(type(a) for a in expr.args if not a.args))).union(*inside)
+
+
+def holds(expr: Expr, *kinds: type) -> bool:
+    """Whether some part is of one of these kinds, as `has` says it of classes."""
+    if not expr.args:
+        return isinstance(expr, kinds)
+    return not _lines(heads(expr)).isdisjoint(kinds)
+
+
+@functools.lru_cache(_MOST)
+def _lines(classes: frozenset[type]) -> frozenset[type]:
+    """Some classes and all that they are made from."""
+    return frozenset(line for c in classes for line in c.__mro__)
 
 
 def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
@@ -67,4 +97,31 @@ def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
         turned = inner.could_extract_minus_sign()
         value = type(expr)(-inner if turned else inner, evaluate=False)
         return -value if turned else value
+    if expr.is_Mul and len(args) == 2:
+        return product(*args)
+    if isinstance(expr, sympy.exp) and _is_leaf(args[0], expr.args[0]):
+        return sympy.exp(args[0], evaluate=False)
     return expr.func(*args)
+
+
+def product(a: Expr, b: Expr) -> Expr:
+    """a·b; of two bare factors with different bases there is nothing to simplify, and SymPy looks for it long.
+
+    >>> x, y = sympy.symbols("x y")
+    >>> product(y, x) == x * y, product(x, 1 / x), product(sympy.S(2), x + y)
+    (True, 1, 2*x + 2*y)
+    """
+    if _is_bare(a) and _is_bare(b) and a.as_base_exp()[0] != b.as_base_exp()[0]:
+        return sympy.Mul(*((a, b) if a.compare(b) < 0 else (b, a)), evaluate=False)
+    return a * b
+
+
+def _is_leaf(new: Expr, old: Expr) -> bool:
+    """Whether an argument is a symbol, or an entry for an entry: no exponential of it is simpler."""
+    return bool(new.is_Symbol or (type(new) is type(old) and not (new.is_Add or new.is_Mul or new.is_number)))
+
+
+def _is_bare(factor: Expr) -> bool:
+    if factor.is_Symbol:
+        return True
+    return not (factor.is_Mul or factor.is_number or (factor.is_Pow and factor.base.is_number))

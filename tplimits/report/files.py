@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 
 def check_writable(path: Path) -> None:
@@ -56,12 +58,27 @@ def write(path: Path, content: str | bytes) -> None:
         return
     place = path.resolve()
     new = place.with_name(f".{place.name}.{os.getpid()}.new")
+    _renamed(path, new, "xb", lambda file: file.write(data))
+
+
+def write_by(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
+    """The same by a function that fills the file, for files that one process writes again and again.
+
+    What a process that is killed leaves beside the file has a fixed name, so that the next one overwrites it.
+    """
+    check_writable(path)
+    place = path.resolve()
+    _renamed(path, place.with_name(place.name + ".part"), "wb", fill)
+
+
+def _renamed(path: Path, new: Path, mode: str, fill: Callable[[BinaryIO], Any]) -> None:
+    """Fill the file `new`, then let it take the place of `path`."""
     try:
-        with new.open("xb") as file:
-            file.write(data)
+        with open(new, mode) as file:
+            fill(cast(BinaryIO, file))
             file.flush()
             os.fsync(file.fileno())
-        new.replace(place)
+        new.replace(path.resolve())
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:

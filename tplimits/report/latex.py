@@ -11,7 +11,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.law.gaussians import CopySource, HatSource, InitialSource
-from tplimits.law.moments import BoxMean, Expectation
+from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
 from tplimits.report.latex_names import name
@@ -21,6 +21,7 @@ from tplimits.report.writing import Writer
 if TYPE_CHECKING:
     from tplimits.law.kets import DotTerm, Ket, Key
     from tplimits.law.state import Derivation
+    from tplimits.program.nodes.laws import Law
     from tplimits.program.nodes.program import Program
 
 
@@ -125,6 +126,14 @@ def _coefficient(printer: Printer, written: Writer, term: DotTerm, alone: bool) 
     return Formula(factor + _derivative(printer, term), "=", (first, *others))
 
 
+def _law(printer: Printer, law: Law) -> str:
+    if law.shape == "uniform":
+        return r"\mathcal{U}\left[" + ", ".join(map(printer.doprint, law.ends)) + r"\right]"
+    bound = law.bound
+    std, within = (law.std, "") if bound is None else (bound[0], rf"\text{{ within }}\pm {printer.doprint(bound[1])}")
+    return rf"\mathcal{{N}}\left({printer.doprint(law.mean)}, {printer.doprint(std**2)}\right){within}"
+
+
 def _rows(program: Program, state: Derivation, printer: Printer, written: Writer, key: Key) -> list[Formula]:
     """What there is to say about one entry of one instruction."""
     instruction, label = program[key[0]], state.label(key)
@@ -133,9 +142,7 @@ def _rows(program: Program, state: Derivation, printer: Printer, written: Writer
     if key in state.scalars:
         return [Formula(name(label), r"\to", printer.addends(shown(written(state.scalars[key]))))]
     if isinstance(instruction, InitialVector):
-        law = instruction.law
-        normal = rf"\mathcal{{N}}\left({printer.doprint(law.mean)}, {printer.doprint(law.std**2)}\right)"
-        return [Formula(_named_ket(label), r"\sim", (normal,))]
+        return [Formula(_named_ket(label), r"\sim", (_law(printer, instruction.law),))]
     if state.kets[key].hat is not None:
         return _image(printer, state, written, state.kets[key])
     return [Formula(_named_ket(label), "=", printer.addends(written(state.kets[key].expr)))]

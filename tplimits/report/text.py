@@ -9,7 +9,7 @@ import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
-from tplimits.law.moments import BoxMean, Expectation
+from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.language.render import decimal
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.report.writing import Writer

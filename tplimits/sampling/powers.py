@@ -34,6 +34,7 @@ def series(
 
     >>> import tplimits as tp
     >>> from tplimits.law.observables import observables
+    >>> from tplimits.sampling.claims import Claim
     >>> @tp.program
     ... def shaped(x: tp.Vector):
     ...     y = (1 + 1 / tp.sqrt(tp.n)) * tp.relu(x)

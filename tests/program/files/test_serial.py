@@ -15,9 +15,11 @@ import tplimits as tp
 from tplimits.errors import ProgramError
 from tplimits.program.files import fields, postfix, serial
 from tplimits.program.files.serial import from_json, to_json
+from tplimits.program.network.backward import backpropagation
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.kinds import IndexTable, Instruction
+from tplimits.program.nodes.kinds import InitialVector, Instruction
 from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.stated import IndexTable
 
 
 @tp.program
@@ -41,6 +43,17 @@ def everything(
     third = tp.avg(tp.relu(k[β] * h - h[δ]) * g[tp.neuron("ε")], over=(β, δ, tp.neuron("ε")))
     mean = tp.expect(lambda z: tp.relu(γ * z) ** 2 * tp.expect(lambda w: sympy.pi * w * z))
     return tp.sum(c * patches, over=("tap", "pos")) * mean, third * s + b / tp.size("token"), tp.avg(k) * tp.width("k")
+
+
+@tp.network
+def discrete(
+    x: tp.Input["token"].of("vocab"),
+    E: tp.Vector["vocab"].uniform(-0.1, 0.3),
+    w: tp.Vector["vocab"].truncated(0.5, 1),
+    q: tp.Scalar["token"].normal(1, 2),
+    r: tp.Scalar.truncated(1, 2),
+):
+    return tp.readout(tp.sum(q * (w * tp.tanh(E)).sel(vocab=x), over="token")) + r
 
 
 @tp.program
@@ -130,6 +143,41 @@ def test_exact_numbers():
     assert back.arrays[0].values.tolist() == [5e-324, 1.7976931348623157e308, 0.1]
 
 
+def test_data_as_indices_and_laws():
+    back = round_trip(discrete)
+    assert [s.law for s in back if isinstance(s, InitialVector)] == [
+        s.law for s in discrete if s.width and not s.operands
+    ]
+    assert back[0].of == "vocab" and round_trip(backpropagation(discrete.bind(vocab=3, token=2)).program)
+    old = json.loads(to_json(everything))
+    assert not any({"of", "shape", "cut"} & s.keys() for s in old["instructions"]), "files of before are as they were"
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"of": True}, "a name"),
+        ({"of": ""}, "is not a name"),
+        ({"shape": "cauchy"}, "this version reads 'normal', 'uniform', 'truncated'"),
+        ({"shape": "truncated"}, "law|not legal"),
+        ({"cut": ["0"]}, "law|not legal"),
+        ({"std": ["-1"]}, "law|not legal"),
+        ({"body": ["index token", "data 1 1", "entry 1 own 1"]}, "earlier instructions"),
+        ({"body": ["index token", "data 0 1"]}, "functions|earlier"),
+        ({"body": ["index token", "same"]}, "it takes 2 expressions"),
+        ({"body": ["1", "2", "add 2", "3", "same"]}, "is not an index"),
+    ],
+)
+def test_wrong_data_and_laws_in_files(change, what):
+    document = json.loads(to_json(discrete))
+    (key,) = change
+    place = 0 if key == "of" else 1
+    outer = next(s for s in document["instructions"] if s["kind"] == "outer")
+    (outer if key == "body" else document["instructions"][place]).update(change)
+    with pytest.raises(ProgramError, match=what):
+        from_json(json.dumps(document))
+
+
 def test_a_returned_number_and_a_program_without_arguments():
     @tp.program
     def number():
@@ -143,7 +191,8 @@ def test_a_returned_number_and_a_program_without_arguments():
 
 
 def test_every_field_of_every_instruction_is_written():
-    written = {key for s in json.loads(to_json(everything))["instructions"] for key in s}
+    programs = (everything, discrete)
+    written = {key for program in programs for s in json.loads(to_json(program))["instructions"] for key in s}
     renamed = {"law": "mean", "matrix_indices": "indices", "slots": "slot_widths"}
     for cls in Instruction.__subclasses__():
         for field in dataclasses.fields(cls):
@@ -426,7 +475,7 @@ WRONG = [None, True, [], {}, "", "x", ["x"], [["x"]], [None], {"x": None}, "-1",
 
 
 def test_a_wrong_type_anywhere_is_a_program_error():
-    for document in (DOCUMENT, FULL):
+    for document in (DOCUMENT, FULL, json.loads(to_json(discrete))):
         for path in _places(document):
             for value in WRONG:
                 try:

@@ -6,7 +6,7 @@ import sympy
 import tplimits as tp
 from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Kind, as_kind
-from tplimits.program.nodes.kinds import Law
+from tplimits.program.nodes.laws import Law
 
 
 def test_plain_and_indexed_annotations():

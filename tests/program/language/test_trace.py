@@ -17,11 +17,11 @@ from tplimits.program.nodes.kinds import (
     InitialMatrix,
     InitialScalar,
     InitialVector,
-    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import Law
 
 LAW = tp.init(mean=0, std=2)
 

@@ -12,7 +12,7 @@ import tplimits as tp
 from tplimits.errors import ProgramError
 from tplimits.program.language import tracing
 from tplimits.program.language.tracing import Trace, active, exact, fail, user_line
-from tplimits.program.nodes.kinds import IndexTable
+from tplimits.program.nodes.stated import IndexTable
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ NAN = float("nan")
 @pytest.mark.parametrize("train", [[True, False, True, False], [0, 2], range(0, 3, 2), np.array([0, -2])])
 def test_the_signal_is_divided_by_the_number_of_training_inputs(train):
     χ = tp.squared_error([1.0, NAN, 3.0, NAN], train=train)
-    assert χ.batch == 2
+    assert χ.rows.tolist() == [0, 2]
     assert χ([2.0, 9.0, 9.0, 9.0]).tolist() == [0.5, 0.0, 3.0, 0.0]
 
 

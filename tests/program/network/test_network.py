@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.spec import verify
 
 

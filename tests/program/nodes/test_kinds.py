@@ -7,16 +7,15 @@ from sympy import Integer
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, slot_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
-    Law,
-    Line,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import Law
+from tplimits.program.nodes.stated import IndexTable, Line
 
 x, y = Entry(Integer(4), OWN), Entry(Integer(2), slot_symbol(1))
 

@@ -24,8 +24,9 @@ from tplimits.program.nodes.entries import (
     slot_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.kinds import IndexTable, Law
+from tplimits.program.nodes.laws import Law
 from tplimits.program.nodes.spec import SPEC, WHOLE, verify
+from tplimits.program.nodes.stated import IndexTable
 
 
 @tp.program
@@ -52,6 +53,12 @@ def changed(position, **changes):
     instructions = list(legal)
     instructions[position] = replace(instructions[position], **changes)
     return legal.replace(instructions=tuple(instructions))
+
+
+def of_network(position, **changes):
+    instructions = list(network)
+    instructions[position] = replace(instructions[position], **changes)
+    return network.replace(instructions=tuple(instructions))
 
 
 def body(expr, position=OUTER):
@@ -133,7 +140,18 @@ BROKEN = {
         changed(VECTOR, law=Law(Symbol("q"), Integer(1))),
         changed(VECTOR, law=Law(X, Integer(1))),
         changed(VECTOR, law=Law(0, 1)),
+        changed(VECTOR, law=Law(Integer(0), Integer(1), "cauchy")),
+        changed(VECTOR, law=Law(Integer(0), Integer(1), "truncated")),
+        changed(VECTOR, law=Law(Integer(0), Integer(1), "normal", Integer(1))),
+        changed(VECTOR, law=Law(Integer(0), Integer(1), "truncated", Integer(0))),
+        changed(VECTOR, law=Law(Integer(0), Integer(1), "truncated", 2)),
+        changed(SCALAR, value=None, law=Law(Integer(0), sympy.oo)),
     ],
+    "data, and what has a value, have no law": [
+        changed(SCALAR, law=Law(Integer(0), Integer(2))),
+        of_network(0, law=Law(Integer(0), Integer(2))),
+    ],
+    "indices are data of a network": [changed(SCALAR, value=None, of="token"), of_network(2, of="d")],
     "its value is a finite real number": [changed(SCALAR, value=sympy.zoo), changed(SCALAR, value=2)],
     "the matrix takes vectors on the operand's width, and all indices exist": [
         changed(MATMUL, matrix=VECTOR),

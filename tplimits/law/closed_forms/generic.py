@@ -9,7 +9,7 @@ regular determinant is asked for first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import sympy
@@ -81,7 +81,16 @@ def is_regular(law: Law) -> bool:
     """Whether the law certainly has a density, by its determinant; NotClosed when that is too long to judge."""
     if law.size > _MOST_VARIABLES:
         return False
-    return bool(tidy(sympy.Matrix(law.covariance).det(method="berkowitz")) != 0)
+    return bool(tidy(_determinant(law.covariance)) != 0)
+
+
+def _determinant(rows: Sequence[Sequence[Expr]]) -> Expr:
+    """A determinant without divisions; of one or two variables, as most laws are, without a matrix either."""
+    if len(rows) == 1:
+        return rows[0][0]
+    if len(rows) == 2:
+        return rows[0][0] * rows[1][1] - rows[0][1] * rows[1][0]
+    return sympy.Matrix(rows).det(method="berkowitz")
 
 
 #: the mean of an integrand under a law, and the names of the rows used

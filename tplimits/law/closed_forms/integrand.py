@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import mpmath
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, Matrix, S, Symbol
 
 from tplimits.program.nodes.functions import step
+from tplimits.program.parts import holds
 
 
 class NotClosed(Exception):
@@ -81,6 +83,16 @@ class Law:
             for i in range(self.size)
         )
         return mean, Law(rows)
+
+
+def eigenvalues(matrix: Matrix) -> list[float]:
+    """The eigenvalues of a numerical matrix similar to a symmetric one (so they are real)."""
+    if matrix.shape == (1, 1):
+        return [float(matrix[0, 0])]
+    with mpmath.workdps(30):
+        rows = [[mpmath.mpf(str(x.evalf(30))) for x in row] for row in matrix.tolist()]
+        found = mpmath.eig(mpmath.matrix(rows), left=False, right=False)
+        return [float(mpmath.re(e)) for e in found]
 
 
 #: a coefficient with more nodes than this is given up: nobody reads it, and simplifying it takes minutes
@@ -213,7 +225,7 @@ def step_products(expr: Expr) -> Expr:
     >>> step_products(step(a * b)), step_products(step(-a))
     ((1 - step(a))*(1 - step(b)) + step(a)*step(b), 1 - step(a))
     """
-    if not expr.has(step, sympy.sinh, sympy.cosh):
+    if not holds(expr, step, sympy.sinh, sympy.cosh):
         return expr
     if not expr.args:
         return expr

@@ -17,13 +17,12 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-import mpmath
 import sympy
 from sympy import Expr, Matrix, S
 from sympy.polys.matrices import DomainMatrix
 
 from tplimits.errors import NoLimitError
-from tplimits.law.closed_forms.integrand import Affine, Integrand, Law, NotClosed, tidy
+from tplimits.law.closed_forms.integrand import Affine, Integrand, Law, NotClosed, eigenvalues, tidy
 from tplimits.law.closed_forms.isserlis import shifted
 
 Rest = Callable[[Law, Integrand], Expr]
@@ -115,16 +114,6 @@ def _require_positive(covariance: Matrix, a: Matrix) -> None:
         raise NotClosed
     if 1 + min(eigenvalues(product)) <= 1e-12:
         raise InfiniteMoment("the mean of an exponential of a quadratic form diverges (hypothesis: finite moments)")
-
-
-def eigenvalues(matrix: Matrix) -> list[float]:
-    """The eigenvalues of a numerical matrix similar to a symmetric one (so they are real)."""
-    if matrix.shape == (1, 1):
-        return [float(matrix[0, 0])]
-    with mpmath.workdps(30):
-        rows = [[mpmath.mpf(str(x.evalf(30))) for x in row] for row in matrix.tolist()]
-        found = mpmath.eig(mpmath.matrix(rows), left=False, right=False)
-        return [float(mpmath.re(e)) for e in found]
 
 
 def waves(law: Law, integrand: Integrand, rest: Rest) -> Expr:

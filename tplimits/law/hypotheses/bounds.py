@@ -7,8 +7,9 @@ import functools
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.moments import BoxMean
+from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 
 _RANGES = {
     sympy.tanh: (-1, 1),
@@ -36,6 +37,13 @@ def bounds(expr: Expr) -> tuple[Expr, Expr]:
     return _bounds(expr)
 
 
+@functools.lru_cache(1 << 12)
+def _times(low: Expr, high: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """Of a product, by the corners."""
+    corners = {S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)}
+    return min(corners), max(corners)
+
+
 @functools.lru_cache(1 << 14)
 def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if expr.is_Symbol:
@@ -47,9 +55,7 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, sympy.Mul):
         low, high = bounds(expr.args[0])
         for a in expr.args[1:]:
-            x, y = bounds(a)
-            corners = [S.Zero if 0 in (p, q) else p * q for p in (low, high) for q in (x, y)]
-            low, high = min(corners), max(corners)
+            low, high = _times(low, high, *bounds(a))
         return low, high
     if isinstance(expr, sympy.exp):
         low, high = bounds(expr.args[0])
@@ -69,6 +75,8 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if type(expr) in _RANGES:
         low, high = _RANGES[type(expr)]
         return S(low), S(high)
+    if isinstance(expr, truncated):
+        return -expr.args[1], expr.args[1]
     if isinstance(expr, functions.maximum):
         left, right = bounds(expr.args[0]), bounds(expr.args[1])
         return max(left[0], right[0]), max(left[1], right[1])

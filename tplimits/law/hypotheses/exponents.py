@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.closed_forms.tilting import eigenvalues
+from tplimits.law.closed_forms.integrand import eigenvalues
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.tails import Growth, Tail

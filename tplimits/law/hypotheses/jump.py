@@ -8,31 +8,33 @@ vanishes in the limit has either sign at finite width, however large: the value 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sympy import Expr
 
-from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.reader import Doubt, Reader
-from tplimits.law.hypotheses.zero import Kind, zero
+from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.parts import found
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Doubt, Reader
 
 
 def jumps(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a jump of a body; the doubts where that cannot be told."""
-    doubts = []
-    for node in sorted(found(body, *JUMPS), key=str):
-        argument, head = node.args[0], type(node).__name__
-        if not reader.moves(argument):
-            continue
-        seen = zero(reader, argument)
-        if seen.kind is Kind.ZERO:
-            raise NoLimitError(
-                f"{where}: the limit lands on a jump of `{head}`; the argument of {head} is {seen}: "
-                f"`{reader.shown(argument)}` tends to `{reader.written(argument)}`, where the function is not "
-                "continuous (hypothesis of Def. 2.6.5: ψ continuous at the limits of its arguments), so the value "
-                "keeps fluctuating. Use a continuous function, or multiply the argument by tp.sqrt(tp.n)."
-            )
-        if seen.kind is Kind.OPEN:
-            reason = f"whether the argument `{reader.shown(argument)}` tends to 0 is not decided: {seen.reason}"
-            doubts.append(Doubt("jump", reader.shown(node), where, reason, seen.later))
-    return doubts
+    places = [_place(reader, node) for node in sorted(found(body, *JUMPS), key=str)]
+    return kept_from_zero(reader, "jump", places, where)
+
+
+def _place(reader: Reader, node: Expr) -> Place:
+    argument, head = node.args[0], type(node).__name__
+
+    def refusal(seen: Zero) -> str:
+        return (
+            f"the limit lands on a jump of `{head}`; the argument of {head} is {seen}: `{reader.shown(argument)}` "
+            f"tends to `{reader.written(argument)}`, where the function is not continuous (hypothesis of Def. 2.6.5: ψ "
+            "continuous at the limits of its arguments), so the value keeps fluctuating. Use a continuous function, or "
+            "multiply the argument by tp.sqrt(tp.n)."
+        )
+
+    return Place(node, argument, refusal, "the argument ")

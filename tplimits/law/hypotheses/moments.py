@@ -26,8 +26,9 @@ from tplimits.law.hypotheses.signs import Signs
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
 from tplimits.law.hypotheses.vanishing import integrable, locus, order, vanishing
 from tplimits.law.hypotheses.zero import has_flat
-from tplimits.law.moments import BoxMean
+from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 from tplimits.program.parts import found, put_in
 
 _BOUNDED_HEADS = (
@@ -41,6 +42,7 @@ _BOUNDED_HEADS = (
     sympy.sign,
     functions.step,
     functions.sigmoid,
+    truncated,
 )
 _LINEAR_HEADS = (
     sympy.Abs,
@@ -52,6 +54,8 @@ _LINEAR_HEADS = (
     functions.maximum,
     functions.minimum,
 )
+#: what most terms are
+_BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
 _JUMPING = (*functions.JUMPS, BoxMean)
 #: what a function is, wherever its argument stands
 _BRANCHES: dict[type, Callable[..., tuple[Expr, ...]]] = {
@@ -74,7 +78,7 @@ _MOST_BRANCHES = 4
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
     growth = _by_branches(_Analysis(gaussians), _with_single_abs(expr), _MOST_BRANCHES)
-    if growth.established and growth.power <= 2:
+    if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
         return replace(growth, kind=Growth.UNKNOWN, reason=reason)
     return growth
@@ -135,7 +139,7 @@ class _Analysis:
 
     def growth(self, expr: Expr) -> Tail:
         if not self.random(expr):
-            return Tail(Growth.BOUNDED)
+            return _BOUNDED
         if expr.is_Symbol:
             return self._symbol(expr)
         if isinstance(expr, sympy.Add):
@@ -147,7 +151,7 @@ class _Analysis:
         if isinstance(expr, _BOUNDED_HEADS):
             if expr not in self.gaussians.growths:
                 inner = self._arguments(expr)
-                self.gaussians.growths[expr] = inner if inner.unreal else Tail(Growth.BOUNDED)
+                self.gaussians.growths[expr] = inner if inner.unreal else _BOUNDED
             return self.gaussians.growths[expr]
         if isinstance(expr, _LINEAR_HEADS):
             return self._arguments(expr)
@@ -168,7 +172,7 @@ class _Analysis:
     def _symbol(self, symbol: Symbol) -> Tail:
         definition = self.gaussians.definition(symbol)
         if definition is None:
-            return Tail(Growth.POLYNOMIAL, S.One)
+            return _LINEAR
         if symbol not in self.gaussians.growths:
             self.gaussians.growths[symbol] = self.growth(definition)
         return self.gaussians.growths[symbol]

@@ -10,32 +10,32 @@ question of moments (`moments`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 from sympy import Expr
 
-from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.reader import Doubt, Reader
-from tplimits.law.hypotheses.zero import Kind, zero
+from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
 from tplimits.program.parts import found
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Doubt, Reader
 
 
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
-    doubts = []
-    for node, argument in singular_places(body):
-        if not reader.moves(argument):
-            continue
-        seen = zero(reader, argument)
-        if seen.kind is Kind.ZERO:
-            raise NoLimitError(
-                f"{where}: `{reader.shown(node)}` is not finite at the limit of its arguments: "
-                f"`{reader.shown(argument)}` tends to {seen} (hypothesis: ψ continuous at "
-                f"the limits of its scalars). Keep the denominator or the logarithm away from zero."
-            )
-        if seen.kind is Kind.OPEN:
-            reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {seen.reason}"
-            doubts.append(Doubt("pole", reader.shown(argument), where, reason, seen.later))
-    return doubts
+    return kept_from_zero(reader, "pole", [_place(reader, node, a) for node, a in singular_places(body)], where)
+
+
+def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
+    def refusal(seen: Zero) -> str:
+        return (
+            f"`{reader.shown(node)}` is not finite at the limit of its arguments: `{reader.shown(argument)}` tends to "
+            f"{seen} (hypothesis: ψ continuous at the limits of its scalars). Keep the denominator or the logarithm "
+            "away from zero."
+        )
+
+    return Place(argument, argument, refusal)
 
 
 def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:

@@ -8,35 +8,38 @@ however large the width.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 from sympy import Expr
 
-from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.reader import Doubt, Reader
-from tplimits.law.hypotheses.zero import Kind, zero
+from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
 from tplimits.program.parts import found
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Doubt, Reader
 
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
-    doubts = []
-    for node, argument in ends_of_domains(body):
-        if not reader.moves(argument) or reader.bounds(argument)[0] >= 0:
-            continue
-        seen = zero(reader, argument)
-        if seen.kind is Kind.ZERO:
-            what = f"the root in `{reader.shown(node)}`"
-            if not node.is_Pow:
-                what = f"the root at the end of the domain of `{type(node).__name__}`"
-            raise NoLimitError(
-                f"{where}: what stands under {what} tends to {seen} and is negative at finite width with "
-                "positive probability (hypothesis: ψ is real and continuous near the limits of its scalars). Take the "
-                "root of a square or of a mean of squares, or multiply by tp.sqrt(tp.n) and look at the fluctuation."
-            )
-        if seen.kind is Kind.OPEN:
-            reason = f"whether `{reader.shown(argument)}` tends to 0 is not decided: {seen.reason}"
-            doubts.append(Doubt("root", reader.shown(argument), where, reason, seen.later))
-    return doubts
+    ends = ends_of_domains(body)
+    places = (_place(reader, node, a) for node, a in ends if reader.moves(a) and reader.bounds(a)[0] < 0)
+    return kept_from_zero(reader, "root", places, where)
+
+
+def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
+    what = f"the root in `{reader.shown(node)}`"
+    if not node.is_Pow:
+        what = f"the root at the end of the domain of `{type(node).__name__}`"
+
+    def refusal(seen: Zero) -> str:
+        return (
+            f"what stands under {what} tends to {seen} and is negative at finite width with positive probability "
+            "(hypothesis: ψ is real and continuous near the limits of its scalars). Take the root of a square or of a "
+            "mean of squares, or multiply by tp.sqrt(tp.n) and look at the fluctuation."
+        )
+
+    return Place(argument, argument, refusal)
 
 
 def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:

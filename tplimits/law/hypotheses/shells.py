@@ -1,8 +1,8 @@
 """Whether E f² is infinite at a pole: f is followed into the zero set of a denominator.
 
-Where linear forms ℓ_i vanish together and the denominator leaves zero with |ℓ_i|^(a_i), the shell
-ℓ_i = ε^(1/a_i) u_i has probability ~ ε^w, w = Σ 1/a_i.  A function that grows there like ε^(−β) for a set of
-directions u of positive measure has
+Where linear forms ℓ_i vanish together and the denominator leaves zero with |ℓ_i|^(a_i), the shell ℓ_i = ε^(1/a_i) u_i
+has probability ~ ε^w, w = Σ 1/a_i.  A function that grows there like ε^(−β) for a set of directions u of positive
+measure has
 
     E f² ≥ c ∫ ε^(−2β) d(ε^w) = ∞   for 2β ≥ w.
 
@@ -23,7 +23,7 @@ from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.vanishing import Locus, locus
-from tplimits.law.moments import BoxMean
+from tplimits.law.means import BoxMean
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:

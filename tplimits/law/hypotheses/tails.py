@@ -52,9 +52,10 @@ def of_sum(tails: Sequence[Tail]) -> Tail:
     """Of a sum: the largest degree, the least power; two infinite terms may cancel."""
     if not tails:
         return Tail(Growth.BOUNDED)
+    several, tails = tails, list({id(t): t for t in tails}.values())
     worst = max(tails, key=lambda t: (t.unreal, t.kind.value))
     kind = worst.kind
-    if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in tails) > 1:
+    if kind is Growth.INFINITE and not worst.unreal and sum(not t.established for t in several) > 1:
         kind = Growth.UNKNOWN
     return Tail(kind, max(t.degree for t in tails), worst.reason, min(t.power for t in tails), worst.unreal)
 
@@ -70,7 +71,7 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
     degree = sympy.Add(*(t.degree for _, t in tails))
     groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
     for factor, one in tails:
-        mine, inverse = gaussians.of(factor), 1 / one.power
+        mine, inverse = gaussians.of(factor), S.Zero if one.power is S.Infinity else 1 / one.power
         linked = [g for g in groups if inverse != 0 and g[1] != 0 and _dependent(mine, g[0], gaussians)]
         groups = [g for g in groups if g not in linked]
         groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))

@@ -12,11 +12,12 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 
 #: analytic on the whole line
 ENTIRE = (
     *(sympy.exp, sympy.cosh, sympy.sinh, sympy.sech, sympy.sin, sympy.cos, sympy.tanh, sympy.erf, sympy.erfc),
-    *(sympy.atan, sympy.asinh, functions.sigmoid, functions.softplus, functions.gelu),
+    *(sympy.atan, sympy.asinh, functions.sigmoid, functions.softplus, functions.gelu, truncated),
 )
 #: so many derivatives are looked at
 _MOST = 6

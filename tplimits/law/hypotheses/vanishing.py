@@ -27,6 +27,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.taylor import ENTIRE, order_at_zero
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.truncation import truncated
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 #: a Gram determinant above this is certainly not zero
 _REGULAR = 1e-9
 #: c|x| ≤ |f(x)| near 0, and |f(x)| ≥ c > 0 away from it
-_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh)
+_SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, truncated)
 #: |f(x)| ≤ C |x|
 _VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
 #: positive everywhere

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import sympy
 from sympy import Expr
 
+from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
-from tplimits.law.hypotheses.reader import Reader, Unreadable, Value
+from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 
 #: heads that may vanish on more than a null set
@@ -77,6 +79,31 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
     hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= reader.tolerance)), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An argument that may not tend to 0: what a doubt is called after, and the words where it does."""
+
+    of: Expr
+    argument: Expr
+    refusal: Callable[[Zero], str]
+    what: str = ""
+
+
+def kept_from_zero(reader: Reader, hypothesis: str, places: Iterable[Place], where: str) -> list[Doubt]:
+    """NoLimitError where an argument that moves tends to 0; the doubts where that cannot be told."""
+    doubts = []
+    for place in places:
+        if not reader.moves(place.argument):
+            continue
+        seen = zero(reader, place.argument)
+        if seen.kind is Kind.ZERO:
+            raise NoLimitError(f"{where}: {place.refusal(seen)}")
+        if seen.kind is Kind.OPEN:
+            reason = f"whether {place.what}`{reader.shown(place.argument)}` tends to 0 is not decided: {seen.reason}"
+            doubts.append(Doubt(hypothesis, reader.shown(place.of), where, reason, seen.later))
+    return doubts
 
 
 @functools.lru_cache(1 << 12)

@@ -1,6 +1,7 @@
 """Initial vectors and scalars: |x⁰⟩ ~ N(0, I) (Yang & Littwin, Def. 2.6.5, Init).
 
-|x⟩ = mean + std · g,   g ~ N(0, 1), a fresh variable for every index of the axes
+|x⟩ = mean + std · ζ(g),   g ~ N(0, 1), a fresh variable for every index of the axes; ζ(g) = g unless entries have
+another law (`tplimits.program.nodes.laws`)
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tplimits.law.gaussians import InitialSource
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
+from tplimits.program.language.render import number_text
 from tplimits.program.nodes.entries import constant_symbol
 
 if TYPE_CHECKING:
@@ -28,10 +30,9 @@ def initial_vector(state: Derivation, key: Key, vector: InitialVector) -> None:
             state.nonnegative.add(key)
     else:
         symbol = state.gaussians.add(name, InitialSource(*key))
-        ket = Ket(name, vector.law.mean + vector.law.std * symbol, width=vector.over)
+        ket = Ket(name, vector.law.image(symbol), width=vector.over)
     state.kets[key] = ket
-    mean, std = vector.law.mean, vector.law.std
-    law = f"N({mean}, {std**2})" if std != 0 else f"the constant {mean}"
+    law = vector.law.described(number_text) if vector.law.std != 0 else f"the constant {vector.law.mean}"
     state.steps.append(Step("initial vector", (), lambda: f"|{name}⟩ ~ {law}", REFERENCE))
 
 

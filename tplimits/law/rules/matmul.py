@@ -23,7 +23,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.closed_forms.integrand import NotClosed, step_products, tidy
-from tplimits.law.expanding import OPEN_HEADS, is_flat
+from tplimits.law.expanding import OPEN_HEADS, multiplied_out
 from tplimits.law.gaussians import HatSource, View
 from tplimits.law.kets import MASTER, DotTerm, Ket, Key, Reference, Step
 from tplimits.law.moments import OpenMoment
@@ -31,6 +31,7 @@ from tplimits.law.rules.dots import NotAFunction, beside_jump, coefficient, solv
 from tplimits.law.span import Span
 from tplimits.law.state import DATA_TOLERANCE, Derivation, Use
 from tplimits.program.nodes.functions import JUMPS, elementary
+from tplimits.program.parts import holds
 
 HAT = Reference(f"{MASTER}, Eq. (2.18)", "yang2023tensor")
 DOT = Reference(f"{MASTER}, Eq. (2.19)", "yang2023tensor")
@@ -70,7 +71,7 @@ def _combination(state: Derivation, view: View, ket: Expr, name: int) -> dict[in
     span = state.spans.setdefault(view, Span(state.tolerance))
     terms: dict[Expr, Expr] = {}
     for atom, c in state.engine.terms(ket).items():
-        factors = [f if f.has(*OPEN_HEADS) else step_products(elementary(f)) for f in sympy.Mul.make_args(atom)]
+        factors = [f if holds(f, *OPEN_HEADS) else step_products(elementary(f)) for f in sympy.Mul.make_args(atom)]
         for inner, d in state.engine.terms(sympy.Mul(*factors)).items():
             terms[inner] = terms.get(inner, S.Zero) + c * d
     return span.add({a: c for a, c in terms.items() if c != 0}, name)
@@ -125,7 +126,7 @@ def _dot_terms(state: Derivation, view: View, x: Ket) -> tuple[DotTerm, ...]:
         derivative = state.engine.derivative(x.expr, use.hat)
         coefficient, form = _coefficient(state, use.hat, partners, x.expr, derivative)
         coefficient = coefficient if factor == 1 else factor * coefficient
-        coefficient = state.engine.named(coefficient if is_flat(coefficient) else sympy.expand(coefficient))
+        coefficient = state.engine.named(multiplied_out(coefficient))
         terms.append(DotTerm(use.operand, use.operand_ket, use.hat, x.label, coefficient, derivative, factor, form))
     return tuple(terms)
 
@@ -168,7 +169,7 @@ def _ambiguous(state: Derivation, derivative: Expr) -> bool:
     """Whether a delta stands beside a jump, or inside a named factor."""
     if not state.gaussians.has_delta(derivative):
         return False
-    if not derivative.has(sympy.DiracDelta):
+    if not holds(derivative, sympy.DiracDelta):
         return True
     return beside_jump(derivative, lambda factor: factor.has(*JUMPS) or state.gaussians.has_delta(factor))
 

@@ -17,6 +17,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, in_widths_of_n, width_ratio
+from tplimits.program import parts
 from tplimits.program.nodes.entries import Entry, N, entries
 from tplimits.program.nodes.functions import JUMPS, elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.program.nodes.kinds import Avg, ScalarNonlin
@@ -39,7 +40,7 @@ _SMALL = 120
 def without_n(state: Derivation, key: Key, body: Expr) -> Expr:
     """The body as n → ∞; fluctuation scalars appear as their Gaussian symbols."""
     body = scaled_out(in_widths_of_n(body, state.program), growing=False)
-    if not body.has(N):
+    if N not in parts.found(body, Symbol):
         return body
     try:
         found = at_infinity(body)
@@ -75,7 +76,7 @@ def scaled_out(expr: Expr, growing: bool = True) -> Expr:
     >>> scaled_out(sympy.sqrt(N) * relu(x / sympy.sqrt(N) + y / N)), scaled_out(sympy.sign(x / N))
     (relu(x + y/sqrt(n)), sign(x))
     """
-    if not expr.has(N) or not expr.args:
+    if not expr.args or N not in parts.found(expr, Symbol):
         return expr
     if growing and isinstance(expr, (maximum, minimum)):  # 1 + S/√n and 1: the kink is where the difference vanishes
         x, y = expr.args

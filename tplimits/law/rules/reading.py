@@ -86,7 +86,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width."""
-        return bounds(put_in(expr, self._least, self.state.least))
+        return bounds(put_in(expr, self._least, self.state.least) if self._least else expr)
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""

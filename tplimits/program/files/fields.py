@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Sized
 from typing import Any, NoReturn
@@ -15,14 +16,17 @@ from tplimits.program.nodes.entries import Entry
 
 #: limits of a file: characters, strings, levels of nesting
 MAX_CHARACTERS, MAX_STRINGS, MAX_LEVELS = 1 << 25, 1_000_000, 8
+#: digits of a whole number that stands without quotes
+MAX_DIGITS = 18
 #: widths, constants or axes of a program; axes or averaged indices of one instruction (arrays have so many dimensions)
 MAX_NAMES, MAX_AXES = 10_000, 32
 
 
-def parse(text: str) -> Fields:
+def parse(text: str, numbers: bool = False) -> Fields:
     """The object that a JSON text holds.
 
-    ProgramError for text that is too large or too deep, is not JSON, repeats a key or has bare numbers.
+    ProgramError for text that is too large or too deep, is not JSON, repeats a key, or has bare numbers; with
+    `numbers` these may stand where `Fields.plain` reads, if they are finite.
 
     >>> parse('{"name": "p"}').text("name")
     'p'
@@ -32,8 +36,8 @@ def parse(text: str) -> Fields:
         document = json.loads(
             text,
             object_pairs_hook=_object,
-            parse_int=_bare_number,
-            parse_float=_bare_number,
+            parse_int=_short_integer if numbers else _bare_number,
+            parse_float=_finite_float if numbers else _bare_number,
             parse_constant=_bare_number,
         )
     except json.JSONDecodeError as error:
@@ -74,6 +78,19 @@ def _bare_number(word: str) -> NoReturn:
     refuse("the file", f"the bare number {shown(word)}", "integers are strings, floats hexadecimal strings")
 
 
+def _short_integer(word: str) -> int:
+    if len(word) > MAX_DIGITS:
+        refuse("the file", f"a whole number of {len(word)} digits", f"give at most {MAX_DIGITS}")
+    return int(word)
+
+
+def _finite_float(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        refuse("the file", f"the number {shown(word)}", "numbers are finite")
+    return number
+
+
 class Fields:
     """One JSON object of a file; `where` names it in messages."""
 
@@ -106,6 +123,14 @@ class Fields:
         """A name: printable and short."""
         return name(self._take(key, str, "a name"), self._at(key))
 
+    def has(self, key: str) -> bool:
+        """Whether a field is given."""
+        return key in self._left
+
+    def optional_text(self, key: str) -> str | None:
+        """A name, or nothing."""
+        return self.text(key) if key in self._left else None
+
     def one_of(self, key: str, choices: tuple[str, ...]) -> str:
         """One of some words."""
         found = self._take(key, str, "a word")
@@ -131,10 +156,7 @@ class Fields:
 
     def optional_body(self, key: str) -> Expr | None:
         """An expression, or null."""
-        if self._left.get(key, "") is None:
-            self._left.pop(key)
-            return None
-        return self.body(key)
+        return None if self.is_null(key) else self.body(key)
 
     def entry(self, key: str) -> Entry:
         """An expression that is a single entry."""
@@ -148,6 +170,21 @@ class Fields:
             return expression(self._checked(value, where, list, "a list of words"), slots, self._budget)
         except ProgramError as error:
             raise ProgramError(f"{where}: {error}") from None
+
+    def plain(self, key: str) -> Any:
+        """A JSON value as it stands: text, numbers, lists and objects of these."""
+        return self._take(key, object, "a value")
+
+    def long_text(self, key: str) -> str:
+        """Any text, such as another file."""
+        return str(self._take(key, str, "text"))
+
+    def is_null(self, key: str) -> bool:
+        """Whether the field is null, which reads it."""
+        if self._left.get(key, "") is None:
+            self._left.pop(key)
+            return True
+        return False
 
     # -- lists and objects --------------------------------------------------------------------
 

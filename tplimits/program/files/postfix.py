@@ -2,8 +2,8 @@
 
 A word is a number (`-3`, `7/4`), a named number (`pi`), a leaf (`constant γ`, `width n`, `size token`,
 `index token`, `normal g′1`), a reader of earlier instructions and arrays with its number of indices
-(`entry 4 own 1`, `array 0 2`, `lookup 0 1`), a binder (`sum token token′1`, `mean g′1`) or a head
-of `functions.HEADS` (`add 3`, `tanh`).
+(`entry 4 own 1`, `array 0 2`, `lookup 0 1`, `data 2 1`), a comparison of two indices (`same`), a binder
+(`sum token token′1`, `mean g′1`) or a head of `functions.HEADS` (`add 3`, `tanh`).
 
 Reading evaluates nothing, neither text nor SymPy expressions: a body comes back exactly as it was
 written.  Whoever uses it later lets SymPy simplify it, so what could make SymPy compute for long is
@@ -30,8 +30,10 @@ from tplimits.program.nodes.entries import (
     OWN,
     ArrayEntry,
     AxisSum,
+    DataIndex,
     Entry,
     GaussMean,
+    Kron,
     Lookup,
     N,
     axis_symbol,
@@ -55,6 +57,8 @@ _SYMBOLS: dict[str, Callable[[str], Symbol]] = {
     "size": size_symbol,
     "index": axis_symbol,
 }
+#: readers of arrays and data, which have no neuron
+_READERS: dict[str, type[Expr]] = {"array": ArrayEntry, "lookup": Lookup, "data": DataIndex}
 _RATIONAL = re.compile(r"-?(0|[1-9][0-9]*)(/[1-9][0-9]*)?")
 _COUNT = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -116,10 +120,14 @@ def _words(node: Expr, neurons: dict[Symbol, str]) -> Iterator[str]:
         yield _NUMBER_NAMES[node]
     elif isinstance(node, Symbol):
         yield _symbol_word(node)
-    elif isinstance(node, (Entry, ArrayEntry, Lookup)):
+    elif isinstance(node, Kron):
         for index in node.indices:
             yield from _words(index, neurons)
-        kind = {Entry: "entry", ArrayEntry: "array", Lookup: "lookup"}[type(node)]
+        yield "same"
+    elif isinstance(node, (Entry, ArrayEntry, Lookup, DataIndex)):
+        for index in node.indices:
+            yield from _words(index, neurons)
+        kind = next((word for word, leaf in _READERS.items() if isinstance(node, leaf)), "entry")
         neuron = f" {neurons.get(node.neuron, shown(node.neuron.name))}" if isinstance(node, Entry) else ""
         yield f"{kind} {node.args[0]}{neuron} {len(node.indices)}"
     elif isinstance(node, AxisSum):
@@ -206,9 +214,10 @@ class _Reader:
         elif kind == "entry" and len(rest) == 3 and rest[1] in self.neurons:
             indices = self._indices(rest[2])
             self.stack.append(_Part(Entry(Integer(_count(rest[0])), self.neurons[rest[1]], *indices), depth=2))
-        elif kind in ("array", "lookup") and len(rest) == 2:
-            leaf = ArrayEntry if kind == "array" else Lookup
-            self.stack.append(_Part(leaf(Integer(_count(rest[0])), *self._indices(rest[1])), depth=2))
+        elif kind in _READERS and len(rest) == 2:
+            self.stack.append(_Part(_READERS[kind](Integer(_count(rest[0])), *self._indices(rest[1])), depth=2))
+        elif kind == "same" and not rest:
+            self.stack.append(_Part(Kron(*self._indices("2")), depth=2))
         elif kind in ("sum", "mean") and len(rest) == (2 if kind == "sum" else 1):
             self._binder(rest)
         else:
@@ -224,8 +233,10 @@ class _Reader:
     def _indices(self, count: str) -> list[Expr]:
         indices = [part.expr for part in self._pop(_count(count))]
         for index in indices:
-            if not isinstance(index, (Integer, Symbol, Lookup)):
-                _refuse(f"{shown(str(index))} is not an index", "indices are numbers, `index …` and `lookup …`")
+            if not isinstance(index, (Integer, Symbol, Lookup, DataIndex)):
+                _refuse(
+                    f"{shown(str(index))} is not an index", "indices are numbers, `index …`, `lookup …` and `data …`"
+                )
         return indices
 
     def _binder(self, names: list[str]) -> None:

@@ -22,18 +22,18 @@ from tplimits.program.files.postfix import words
 from tplimits.program.nodes.entries import slot_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
     Instruction,
-    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL, SHAPES, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.nodes.spec import verify
+from tplimits.program.nodes.stated import IndexTable
 from tplimits.program.walk import Walker
 
 FORMAT = "tplimits program"
@@ -106,10 +106,12 @@ class _Written(Walker[dict[str, Any]]):
         return {"rows": s.rows, "columns": s.columns}
 
     def initial_vector(self, s: InitialVector) -> dict[str, Any]:
-        return {"over": s.over, "mean": words(s.law.mean), "std": words(s.law.std)}
+        return {"over": s.over, **_law_words(s.law)}
 
     def initial_scalar(self, s: InitialScalar) -> dict[str, Any]:
-        return {"value": None if s.value is None else words(s.value)}
+        of = {} if s.of is None else {"of": s.of}
+        law = {} if s.law == NORMAL else _law_words(s.law)
+        return {"value": None if s.value is None else words(s.value), **of, **law}
 
     def matmul(self, s: MatMul) -> dict[str, Any]:
         indices = [words(i) for i in s.matrix_indices]
@@ -125,6 +127,12 @@ class _Written(Walker[dict[str, Any]]):
     def outer(self, s: OuterNonlin) -> dict[str, Any]:
         slots = {"slot_names": list(s.slot_names), "slot_widths": list(s.slot_widths)}
         return {"over": s.over, **slots, "body": words(s.body, s.slots)}
+
+
+def _law_words(law: Law) -> dict[str, Any]:
+    shape = {} if law.shape == "normal" else {"shape": law.shape}
+    cut = {} if law.cut is None else {"cut": words(law.cut)}
+    return {"mean": words(law.mean), "std": words(law.std), **shape, **cut}
 
 
 def _fields(program: Program, position: int) -> dict[str, Any]:
@@ -188,9 +196,11 @@ def _instruction(fields: Fields) -> Instruction:
     if cls is InitialMatrix:
         given |= {"rows": fields.text("rows"), "columns": fields.text("columns")}
     elif cls is InitialVector:
-        given["law"] = Law(fields.body("mean"), fields.body("std"))
+        given["law"] = _law(fields)
     elif cls is InitialScalar:
-        given["value"] = fields.optional_body("value")
+        given |= {"value": fields.optional_body("value"), "of": fields.optional_text("of")}
+        if fields.has("mean"):
+            given["law"] = _law(fields)
     elif cls is MatMul:
         given |= {"matrix": fields.count("matrix"), "transposed": fields.flag("transposed")}
         given["matrix_indices"] = fields.bodies("indices")
@@ -203,6 +213,12 @@ def _instruction(fields: Fields) -> Instruction:
         given["body"] = fields.body("body", len(given.get("slots", ())))
     fields.finish()
     return cls(**given)
+
+
+def _law(fields: Fields) -> Law:
+    shape = fields.one_of("shape", SHAPES) if fields.has("shape") else "normal"
+    cut = fields.body("cut") if fields.has("cut") else None
+    return Law(fields.body("mean"), fields.body("std"), shape, cut)
 
 
 #: the kinds of instructions under their names in files

@@ -2,26 +2,98 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import sympy
 from sympy import Expr
 
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import exact, fail, plain
-from tplimits.program.nodes.kinds import Law
+from tplimits.program.nodes.laws import Law, truncated_normal, uniform
 from tplimits.program.nodes.normalise import normalise
 
 
 @dataclass(frozen=True)
 class Kind:
-    """An annotation: what the argument is ("Matrix", "Vector", "Scalar") and the names in brackets."""
+    """An annotation: what the argument is ("Matrix", "Vector", "Scalar"), the names in brackets, and what follows.
+
+    `index_of` names the axis whose indices data are, `law` is that of initial entries.
+    """
 
     what: str
     names: tuple[str, ...] = ()
+    index_of: str | None = None
+    law: Law | None = None
 
     def __repr__(self) -> str:
-        return f"tp.{self.what}" + (f"[{', '.join(map(repr, self.names))}]" if self.names else "")
+        shown = f"tp.{self.what}" + (f"[{', '.join(map(repr, self.names))}]" if self.names else "")
+        shown += f".of({self.index_of!r})" if self.index_of else ""
+        return shown + (f" with entries {self.law.described()}" if self.law else "")
+
+    @stated("tp.Input[…].of")
+    def of(self, axis: str) -> Kind:
+        """Data that are indices of an axis, such as tokens: `x: tp.Input["token"].of("vocab")`."""
+        if self.what != "Input":
+            fail(f"{self!r}.of(…)", 'only data are indices: tp.Input["token"].of("vocab")')
+        if not isinstance(axis, str) or not axis.isidentifier():
+            fail(f"{self!r}.of({axis!r})", 'an axis is a name in quotes: tp.Input["token"].of("vocab")')
+        return replace(self, index_of=axis)
+
+    @stated("tp.Vector[…].normal")
+    def normal(self, mean: Any = 0, std: Any = 1) -> Kind:
+        """Entries N(mean, std²)."""
+        return self._drawn("normal", Law(*_numbers("normal", mean=mean, std=std)))
+
+    @stated("tp.Vector[…].uniform")
+    def uniform(self, low: Any, high: Any) -> Kind:
+        """Entries uniform in [low, high]: `w: tp.Vector["d"].uniform(-1, 1)`."""
+        a, b = _numbers("uniform", low=low, high=high)
+        if (b - a).is_positive is False:
+            fail(f"{self!r}.uniform({low}, {high})", "give the lower end first")
+        return self._drawn("uniform", uniform(a, b))
+
+    @stated("tp.Vector[…].truncated")
+    def truncated(self, std: Any, at: Any) -> Kind:
+        """Entries N(0, std²), given that they lie within ±at."""
+        spread, end = _numbers("truncated", std=std, at=at)
+        if spread.is_positive is False or end.is_positive is False:
+            fail(f"{self!r}.truncated({std}, {at})", "give a positive standard deviation, and a positive end")
+        return self._drawn("truncated", truncated_normal(spread, end))
+
+    @stated("tp.Vector[…].constant")
+    def constant(self, value: Any) -> Kind:
+        """The same number for all entries."""
+        (number,) = _numbers("constant", value=value)
+        return self._drawn("constant", Law(number, sympy.S.Zero))
+
+    def _drawn(self, call: str, law: Law) -> Kind:
+        if self.what not in ("Vector", "Scalar"):
+            fail(
+                f"{self!r}.{call}(…)",
+                f"laws are those of tp.Vector and tp.Scalar; {_UNDRAWN.get(self.what, 'other arguments are given')}",
+            )
+        if self.law is not None:
+            fail(f"{self!r}.{call}(…)", "entries have one law")
+        return replace(self, law=law)
+
+
+#: what else an annotation stands for
+_UNDRAWN = {"Matrix": "entries of matrices are iid N(0, 1/columns)", "Input": "data are given"}
+
+
+def _numbers(call: str, **values: Any) -> list[Expr]:
+    """Numbers of a law, or expressions in widths, as exact expressions."""
+    found = []
+    for name, value in values.items():
+        value = plain(value)
+        try:
+            found.append(normalise(value) if isinstance(value, Expr) else exact(value))
+        except (TypeError, ValueError) as error:
+            fail(f"{call}({name}={value!r}): {error}", "give a finite real number")
+    if "std" in values and call != "truncated" and found[1].is_negative:
+        fail(f"{call}(std={values['std']})", "a standard deviation is not negative")
+    return found
 
 
 class _Annotation(type):
@@ -45,24 +117,41 @@ class Matrix(metaclass=_Annotation):
     """An initial matrix with iid N(0, 1/columns) entries; `tp.Matrix["k", "n", "head"]` maps width n to k."""
 
 
-class Vector(metaclass=_Annotation):
+class _Lawful(_Annotation):
+    """Lets `tp.Vector.uniform(−1, 1)` stand as an annotation, like `tp.Vector["token"].uniform(−1, 1)`."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in ("normal", "uniform", "truncated", "constant"):
+            return getattr(Kind(cls.__name__), name)
+        raise AttributeError(name)
+
+
+class Vector(metaclass=_Lawful):
     """An initial vector with iid N(0, 1) entries; `tp.Vector["k", "token"]` lives on width k.
 
-    >>> Vector["k", "token"]
-    tp.Vector['k', 'token']
+    Entries of another law are written behind it: `.normal(mean, std)`, `.uniform(low, high)`, `.truncated(std, at)` for
+    N(0, std²) within ±at, `.constant(value)`.
+
+    >>> Vector["k", "token"], Vector["token"].uniform(-1, 1)
+    (tp.Vector['k', 'token'], tp.Vector['token'] with entries uniform in [-1, 1])
     """
 
 
-class Scalar(metaclass=_Annotation):
-    """A number, or a family of numbers over finite axes."""
+class Scalar(metaclass=_Lawful):
+    """A number, or a family of numbers over finite axes; with a law, as of `tp.Vector`, drawn where none are given."""
 
 
 class Input(metaclass=_Annotation):
-    """Data of a network: numbers over finite axes, given with every input.
+    """Data of a network: numbers over finite axes, given with every input; with `.of`, indices of an axis.
 
-    >>> Input["d", "token"]
-    tp.Input['d', 'token']
+    >>> Input["d", "token"], Input["token"].of("vocab")
+    (tp.Input['d', 'token'], tp.Input['token'].of('vocab'))
     """
+
+    @staticmethod
+    def of(axis: str) -> Kind:
+        """One index of an axis."""
+        return Kind("Input").of(axis)
 
 
 class State(metaclass=_Annotation):
@@ -85,18 +174,9 @@ def init(mean: Any = 0, std: Any = 1) -> Init:
     """The law N(mean, std²) of the entries of an initial vector.
 
     >>> init(std=2).law
-    Law(mean=0, std=2)
+    Law(mean=0, std=2, shape='normal', cut=None)
     """
-    values = []
-    for name, value in (("mean", mean), ("std", std)):
-        value = plain(value)
-        try:
-            values.append(normalise(value) if isinstance(value, Expr) else exact(value))
-        except (TypeError, ValueError) as error:
-            fail(f"tp.init({name}={value!r}): {error}", "give a finite real number")
-    if values[1].is_negative:
-        fail(f"tp.init(std={std})", "a standard deviation is not negative")
-    return Init(Law(*values))
+    return Init(Law(*_numbers("tp.init", mean=mean, std=std)))
 
 
 def as_kind(annotation: Any) -> Kind | None:

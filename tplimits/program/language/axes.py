@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy
+from numpy.typing import NDArray
 from sympy import Expr, Integer
 
 from tplimits.program.language.tracing import Trace, fail
@@ -65,3 +66,17 @@ def selected(trace: Trace, axes: tuple[str, ...], selection: Mapping[str, Any], 
             fail(f"sel({axis}={index})", f"the indices of `{axis}` {last}")
         chosen[axis_symbol(axis)] = Integer(int(index))
     return chosen
+
+
+def index_table(indices: Any, axes: tuple[str, ...]) -> NDArray[Any]:
+    """The integer array of a take(), with one dimension for each axis."""
+    try:
+        array = numpy.asarray(indices)
+    except ValueError as error:
+        fail(f"take() with indices that are no array ({error})", "give an integer array with rows of equal length")
+    if array.ndim != len(axes) or not numpy.issubdtype(array.dtype, numpy.integer):
+        fail(
+            f"take() with an array of {array.ndim} dimensions of {array.dtype}, and {len(axes)} axis names",
+            "give an integer array and one name for each of its dimensions",
+        )
+    return array

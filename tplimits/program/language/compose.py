@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import sympy
 from sympy import Expr, Integer
 
+from tplimits.program.language.indices import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.tracing import Trace, active, fail
@@ -29,7 +30,6 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     Instruction,
-    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -65,7 +65,7 @@ class _Replay:
             self.made[position] = value
 
     def _number_or_vector(self, inner: Instruction, value: Any) -> Value:
-        if isinstance(value, MatrixValue):
+        if isinstance(value, (MatrixValue, IndexValue)):
             self._wrong(inner, "a vector" if inner.width else "a scalar", value)
         if not isinstance(value, Value):
             value = Value(self.trace, self.trace.constant(value), None, ())
@@ -197,9 +197,11 @@ class _Replay:
         if isinstance(s, InitialMatrix):
             return Origin("matrix", (name, self.width[s.rows], self.width[s.columns]))
         if isinstance(s, InitialVector):
-            return Origin("vector", (name, Law(self.expr(s.law.mean), self.expr(s.law.std))))
+            return Origin("vector", (name, s.law.changed(self.expr)))
         if isinstance(s, InitialScalar):
-            return Origin("scalar", (name, None if s.value is None else self.expr(s.value)))
+            return Origin(
+                "scalar", (name, None if s.value is None else self.expr(s.value), s.of, s.law.changed(self.expr))
+            )
         if isinstance(s, Avg):
             assert s.operand is not None
             return Origin("avg", (self.entry(s.operand), self.width[s.over]))

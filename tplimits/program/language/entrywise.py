@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import TplimitsError
+from tplimits.program.language.indices import IndexValue
 from tplimits.program.language.quantities import Quantity, quantity
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.signatures import stated
@@ -25,6 +26,8 @@ def _plain(argument: Any, action: str) -> Expr:
     argument = plain(argument)
     if isinstance(argument, Expr):
         return argument
+    if isinstance(argument, IndexValue):
+        argument.refuse_as_number(action)
     if isinstance(argument, Refusals):
         repair = "read out the result: tp.readout(…)" if argument.takes_scalars else "matrices only multiply vectors"
         fail(f"{action} of {'a readout' if argument.takes_scalars else 'a matrix'}", repair)

@@ -8,15 +8,28 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, GaussMean, Lookup
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    OWN,
+    ArrayEntry,
+    AxisSum,
+    DataIndex,
+    Entry,
+    GaussMean,
+    Kron,
+    Lookup,
+)
 from tplimits.program.nodes.functions import HEADS
-from tplimits.program.nodes.kinds import IndexTable, InitialMatrix, Instruction, MatMul
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, Instruction, MatMul
 from tplimits.program.nodes.normalise import NUMBERS, refuse_unreal
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable
 
 _ARITY = dict(HEADS.values())
+#: what stands for a number: entries of arrays and of earlier instructions, comparisons of indices
+_LEAVES = (Entry, ArrayEntry, Kron)
 
 # -- indices and entries ----------------------------------------------------------------------
 
@@ -38,9 +51,37 @@ def index_legal(program: Program, index: Expr, free: Mapping[Expr, str], axis: s
             return False
         table = program.tables[index.table]
         within = size is None or table.largest < size
-        nested = any(isinstance(i, Lookup) for i in index.indices)
+        nested = any(isinstance(i, (Lookup, DataIndex)) for i in index.indices)
         return within and not nested and _read_legal(program, index, free, table)
+    if isinstance(index, DataIndex):
+        data = _data(program, index)
+        return (
+            data is not None
+            and data.of is not None
+            and _same_size(program, data.of, axis)
+            and (_plain_indices_legal(program, index, free, data.axes))
+        )
     return index in free and _same_size(program, free[index], axis)
+
+
+def _data(program: Program, index: DataIndex) -> InitialScalar | None:
+    """The discrete input that an index reads."""
+    s = program[index.source] if index.source in program.inputs else None
+    return s if isinstance(s, InitialScalar) else None
+
+
+def _plain_indices_legal(program: Program, index: DataIndex, free: Mapping[Expr, str], axes: tuple[str, ...]) -> bool:
+    """Whether data are read at running indices and numbers."""
+    plain = all(isinstance(i, (Symbol, sympy.Integer)) for i in index.indices) and len(index.indices) == len(axes)
+    return plain and all(index_legal(program, i, free, a) for i, a in zip(index.indices, axes, strict=True))
+
+
+def _kron_legal(program: Program, kron: Kron, free: Mapping[Expr, str]) -> bool:
+    """Whether a comparison is that of a running index with data of the same axis."""
+    data, running = sorted(kron.indices, key=lambda i: isinstance(i, Symbol))
+    if not isinstance(data, DataIndex) or running not in free:
+        return False
+    return index_legal(program, data, free, free[running])
 
 
 def _read_legal(program: Program, read: ArrayEntry | Lookup, free: Mapping[Expr, str], table: IndexTable) -> bool:
@@ -57,6 +98,8 @@ def _entry_legal(
     source = program[entry.source]
     if isinstance(source, InitialMatrix) or len(entry.indices) != len(source.axes):
         return False
+    if isinstance(source, InitialScalar) and source.of is not None:
+        return False  # it is read as an index alone
     scalar = source.width is None
     at_neuron = entry.neuron == NO_NEURON if scalar else neurons.get(entry.neuron) == source.width
     return at_neuron and all(index_legal(program, i, free, a) for i, a in zip(entry.indices, source.axes, strict=True))
@@ -103,12 +146,14 @@ def leaves_legal(
     if isinstance(body, ArrayEntry):
         known = 0 <= body.array < len(program.arrays)
         return known and _read_legal(program, body, free, program.arrays[body.array])
+    if isinstance(body, Kron):
+        return _kron_legal(program, body, free)
     if isinstance(body, AxisSum):
         new = body.bound not in free and body.bound.name not in program.known.axes
         free = {**free, body.bound: body.axis}
         return new and body.axis in program.known.axes and leaves_legal(program, position, body.summand, free, neurons)
     if isinstance(body, GaussMean):
-        return not body.has(Entry, ArrayEntry, AxisSum)
+        return not body.has(*_LEAVES, AxisSum)
     return all(leaves_legal(program, position, a, free, neurons) for a in body.args)
 
 
@@ -122,7 +167,7 @@ def symbols_known(expr: Expr, known: Set[Symbol], bound: tuple[Symbol, ...] = ()
         return variable not in known and variable not in bound and symbols_known(inner, known, (*bound, variable))
     if isinstance(expr, AxisSum):
         return symbols_known(expr.summand, known, bound)
-    if isinstance(expr, (Entry, ArrayEntry)):
+    if isinstance(expr, _LEAVES):
         return True
     if isinstance(expr, Symbol):
         return expr in known or expr in bound
@@ -136,7 +181,7 @@ def heads_known(expr: Expr) -> bool:
     >>> heads_known(sympy.tanh(x) / 2), heads_known(sympy.gamma(x)), heads_known(0.5 * x)
     (True, False, False)
     """
-    if isinstance(expr, (Entry, ArrayEntry)):
+    if isinstance(expr, _LEAVES):
         return True
     if isinstance(expr, (AxisSum, GaussMean)):
         return heads_known(expr.args[0])
@@ -170,7 +215,7 @@ def number_legal(program: Program, expr: Expr | None) -> bool:
     """Whether an expression is a finite real number once constants, widths and sizes are known."""
     return expr is None or (
         isinstance(expr, Expr)
-        and not expr.has(Entry, ArrayEntry, AxisSum)
+        and not expr.has(*_LEAVES, AxisSum)
         and symbols_known(expr, program.known.numbers)
         and heads_known(expr)
         and real(expr)

@@ -8,13 +8,14 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.language.axes import index_swap, renamed_axes, selected
-from tplimits.program.language.refusals import Refusals
+from tplimits.program.language.indices import IndexValue
+from tplimits.program.language.refusals import NoNumber
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import Trace, fail
 from tplimits.program.language.values import Origin, Value
 
 
-class MatrixValue(Refusals):
+class MatrixValue(NoNumber):
     """An initial matrix (or one view of a family of them) inside a traced function."""
 
     __slots__ = ("axes", "columns", "indices", "rows", "trace", "transposed", "uid")
@@ -54,6 +55,12 @@ class MatrixValue(Refusals):
     @stated(".sel")
     def sel(self, **selection: int) -> MatrixValue:
         """One member of a family of matrices: `W.sel(layer=3)`."""
+        for axis, index in selection.items():
+            if isinstance(index, IndexValue):
+                fail(
+                    f"sel({axis}=…) of {self.describe()} by {index.describe()}",
+                    f"multiply by all members, then look the product up: (W @ x).sel({axis}=…)",
+                )
         chosen = selected(self.trace, self.axes, selection, self.describe())
         indices = tuple(i.xreplace(chosen) for i in self.indices)
         return self._view(tuple(a for a in self.axes if a not in selection), indices, self.transposed)
@@ -87,8 +94,7 @@ class MatrixValue(Refusals):
     def _no_arithmetic(self, *_: Any) -> NoReturn:
         fail("entrywise arithmetic with a matrix", "a matrix only multiplies vectors: W @ x or W.T @ x")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
-    __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __rmatmul__ = _no_arithmetic
+    __rmatmul__ = _no_arithmetic
 
     def __array_ufunc__(self, ufunc: Any, *_: Any, **__: Any) -> NoReturn:
         fail(f"np.{ufunc.__name__} with a matrix", "a matrix only multiplies vectors: W @ x or W.T @ x")

@@ -39,7 +39,7 @@ from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import active, exact, fail
 from tplimits.program.language.values import Neuron, Value, sum_over
 from tplimits.program.nodes.entries import ArrayEntry, N, size_symbol, width_symbol
-from tplimits.program.nodes.kinds import IndexTable
+from tplimits.program.nodes.stated import IndexTable
 
 n = Quantity(N)
 

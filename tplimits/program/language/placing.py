@@ -18,11 +18,12 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
-from tplimits.program.nodes.kinds import IndexTable, Instruction
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup, axis_symbol
+from tplimits.program.nodes.stated import IndexTable
 
 if TYPE_CHECKING:
     from tplimits.program.network.growing import Growing
+    from tplimits.program.nodes.kinds import Instruction
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,13 @@ class Place:
 
     @property
     def looks_up(self) -> bool:
-        """Whether an index is read from a table, so that several may hit one entry, or none."""
-        return any(isinstance(i, Lookup) for i in self.indices)
+        """Whether an index is read from a table or from data, so that several may hit one entry, or none."""
+        return any(isinstance(i, (Lookup, DataIndex)) for i in self.indices)
+
+    @property
+    def by_data(self) -> bool:
+        """Whether an index is read from data: which entry it is depends on the input."""
+        return any(isinstance(i, DataIndex) for i in self.indices)
 
 
 def sum_over(growing: Growing, expr: Expr, index: Symbol, axis: str) -> Expr:
@@ -67,7 +73,7 @@ def placed(
         if index in running and index not in swap:
             swap[index] = axis_symbol(axis)
     own = tuple(s.name for s in swap.values())
-    looked_up = set().union(*(i.free_symbols for i in indices if isinstance(i, Lookup)))
+    looked_up = set().union(*(i.free_symbols for i in indices if isinstance(i, (Lookup, DataIndex))))
     stay: list[str] = []
     for index, axis in running.items():
         if index in swap:
@@ -93,12 +99,14 @@ def resolved(growing: Growing, index: Expr) -> Expr:
 def gathered(growing: Growing, gradient: Entry, place: Place, source: Instruction) -> tuple[Expr, Place] | None:
     """The same gradient with look-ups inverted: for each entry of x the sum over all that read it."""
     plain = {i for i in place.indices if isinstance(i, Symbol)}
-    looked_up = set().union(*(i.free_symbols for i in place.indices if isinstance(i, Lookup)))
+    looked_up = set().union(*(i.free_symbols for i in place.indices if isinstance(i, (Lookup, DataIndex))))
     inside = [a for a in place.axes if axis_symbol(a) in looked_up - plain and a not in place.kept]
     running = {axis_symbol(a): growing.running(a) for a in inside}  # an axis of x may have the same name
     left = {running[axis_symbol(a)]: a for a in inside}
     expr, indices = gradient.xreplace(running), [i.xreplace(running) for i in place.indices]
     for number, (index, axis) in enumerate(zip(indices, source.axes, strict=True)):
+        if isinstance(index, DataIndex):
+            expr, indices[number] = expr * Kron(index, axis_symbol(axis)), axis_symbol(axis)
         if not isinstance(index, Lookup):
             continue
         if not growing.size(axis).is_Integer:

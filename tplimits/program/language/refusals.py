@@ -184,3 +184,18 @@ class Refusals:
     @property
     def T(self) -> NoReturn:
         fail(f".T of {self.describe()}", "only a Matrix has a transpose")
+
+
+class NoNumber(Refusals):
+    """What is no number and no vector, so that it refuses entrywise arithmetic."""
+
+    __slots__ = ()
+
+    def _refused(self, *_: Any) -> NoReturn:
+        self._no_arithmetic()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
+    __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = _refused
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
+        self._no_arithmetic()

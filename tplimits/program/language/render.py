@@ -9,7 +9,8 @@ from sympy import Expr
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
-from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, Lookup
+from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -90,6 +91,13 @@ class BodyPrinter(NumberPrinter):
     def _print_Lookup(self, expr: Lookup) -> str:
         return f"table{expr.table}[{', '.join(self._print(i) for i in expr.indices)}]"
 
+    def _print_DataIndex(self, expr: DataIndex) -> str:
+        name = self._program[expr.source].name
+        return f"{name}[{', '.join(self._print(i) for i in expr.indices)}]" if expr.indices else name
+
+    def _print_Kron(self, expr: Kron) -> str:
+        return f"δ[{', '.join(self._print(i) for i in expr.indices)}]"
+
     def _print_AxisSum(self, expr: AxisSum) -> str:
         return f"Σ_{self._print(expr.bound)}({self._print(expr.summand)})"
 
@@ -109,10 +117,8 @@ def number_text(number: Expr) -> str:
 
 
 def _law(vector: InitialVector) -> str:
-    mean, std = vector.law.mean, vector.law.std
-    if std == 0:
-        return f"every entry {number_text(mean)}"
-    return f"entries N({number_text(mean)}, {number_text(std**2)})"
+    start = "every entry" if vector.law.std == 0 else "entries"
+    return f"{start} {vector.law.described(number_text)}"
 
 
 class _RightHandSide(Walker[tuple[str, str]]):
@@ -128,6 +134,10 @@ class _RightHandSide(Walker[tuple[str, str]]):
         return f"over {s.over}, {_law(s)}", "vector"
 
     def initial_scalar(self, s: InitialScalar) -> tuple[str, str]:
+        if s.of is not None:
+            return f"given, indices of {s.of}", "scalar"
+        if s.law != NORMAL:
+            return f"drawn, {s.law.described(number_text)}", "scalar"
         return "given" if s.value is None else number_text(s.value), "scalar"
 
     def matmul(self, s: MatMul) -> tuple[str, str]:

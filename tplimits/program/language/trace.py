@@ -14,17 +14,18 @@ from typing import Any
 import sympy
 
 from tplimits.errors import ProgramError, TplimitsError
-from tplimits.program.language.annotations import Init, Kind, as_kind
+from tplimits.program.language.annotations import Kind, as_kind
+from tplimits.program.language.arguments import argument, declare_widths
+from tplimits.program.language.indices import IndexValue
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.names import LocalNames, members
 from tplimits.program.language.quantities import Quantity
 from tplimits.program.language.tracing import Trace, fail
-from tplimits.program.language.values import Origin, Value
+from tplimits.program.language.values import Value
 from tplimits.program.nodes.bind import bind
-from tplimits.program.nodes.entries import constant_symbol
 from tplimits.program.nodes.fuse import instructions_of
-from tplimits.program.nodes.kinds import Law, Line
 from tplimits.program.nodes.program import Program
+from tplimits.program.nodes.stated import Line
 
 #: what Python or SymPy says when a value or a symbol is taken for a number: (its words, what was found, the repair)
 _MISUSE = (
@@ -114,7 +115,7 @@ def traced(
             arguments=tuple(where[v.uid] for v in arguments if not isinstance(v, Quantity)),
             returns_tuple=isinstance(result, (tuple, list)),
             state=_state(function, arguments, where),
-            inputs=tuple(where[v.uid] for v in arguments if isinstance(v, Value) and v.role == "input"),
+            inputs=tuple(where[v.uid] for v in arguments if _is_data(v)),
         )
     if refuse is not None:
         refuse(open_sizes)
@@ -126,6 +127,10 @@ def returned_values(result: Any) -> dict[str, Any]:
     if isinstance(result, (tuple, list)):
         return {f"return[{i}]": value for i, value in enumerate(result)}
     return {"return": result}
+
+
+def _is_data(argument: Any) -> bool:
+    return isinstance(argument, IndexValue) or (isinstance(argument, Value) and argument.role == "input")
 
 
 def _state(function: Callable[..., Any], arguments: tuple[Any, ...], where: dict[int, int]) -> int | None:
@@ -183,80 +188,17 @@ def _arguments(trace: Trace, function: Callable[..., Any]) -> tuple[list[Any], d
                 "annotate it tp.Matrix, tp.Vector or tp.Scalar, or make it keyword-only without annotation: a constant",
             )
         kinds[name] = kind
-    _declare_widths(trace, kinds)
+    declare_widths(trace, kinds)
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     for name, parameter in parameters.items():
         default = None if parameter.default is parameter.empty else parameter.default
-        value = _argument(trace, name, kinds[name], default)
+        value = argument(trace, name, kinds[name], default)
         if parameter.kind is parameter.KEYWORD_ONLY:
             keywords[name] = value
         else:
             positional.append(value)
     return positional, keywords
-
-
-def _declare_widths(trace: Trace, kinds: dict[str, Kind | None]) -> None:
-    for kind in kinds.values():
-        if kind is not None and kind.what == "Matrix":
-            if len(kind.names) == 1:
-                fail(f"the annotation {kind!r}", 'a matrix has two widths: tp.Matrix["k", "n"], rows first')
-            for name in kind.names[:2]:
-                trace.widths.setdefault(name)
-
-
-def _argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
-    if kind is None:
-        if name == "n" or name in trace.widths:
-            fail(f"the constant `{name}`", "this is the name of a width: choose another")
-        if name in trace.axes:
-            fail(f"the constant `{name}`", "this is the name of a finite axis: choose another")
-        trace.constants[name] = None if default is None else trace.constant(default)
-        return Quantity(constant_symbol(name))
-    widths = [a for a in kind.names if a in trace.widths] if kind.what != "Matrix" else list(kind.names[:2])
-    axes = tuple(a for a in kind.names if a not in trace.widths) if kind.what != "Matrix" else kind.names[2:]
-    for axis in axes:
-        trace.declare(axis)
-    if kind.what == "Matrix":
-        if default is not None:
-            fail(
-                f"a default for the matrix `{name}`",
-                "its entries are iid N(0, 1/columns): multiply by a factor in the program",
-            )
-        rows, columns = widths or ["n", "n"]
-        value = Value(trace, sympy.S.Zero, None, axes, origin=Origin("matrix", (name, rows, columns)))
-        return MatrixValue(trace, value.uid, rows, columns, axes, trace.indices(axes))
-    if kind.what == "State":
-        if widths not in ([], ["n"]):
-            fail(
-                f"the state `{name}` over the width `{widths[0]}`",
-                "a state lives on the width n; a layer that leaves it and one that comes back are one block",
-            )
-        if default is not None:
-            fail(f"a default for the state `{name}`", "a state is given to .run, or drawn with entries N(0, 1)")
-        return Value(trace, sympy.S.Zero, "n", axes, origin=Origin("vector", (name, Law())), role="state")
-    if kind.what == "Vector":
-        if len(widths) > 1:
-            fail(f"the vector `{name}` over two widths {widths}", "a vector lives on one width")
-        origin = Origin("vector", (name, _law(trace, default)))
-        return Value(trace, sympy.S.Zero, widths[0] if widths else "n", axes, origin=origin)
-    if widths:
-        what, one = ("data", "data") if kind.what == "Input" else ("scalar", "a scalar")
-        fail(f"the {what} `{name}` over the width `{widths[0]}`", f"{one} has finite axes only")
-    if kind.what == "Input":
-        if default is not None:
-            fail(f"a default for the input `{name}`", "data is given to .run and .evaluate")
-        return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, None)), role="input")
-    number = None if default is None else trace.constant(default)
-    return Value(trace, sympy.S.Zero, None, axes, origin=Origin("scalar", (name, number)))
-
-
-def _law(trace: Trace, default: Any) -> Law:
-    if default is None:
-        return Law()
-    if isinstance(default, Init):
-        return Law(trace.constant(default.law.mean), trace.constant(default.law.std))
-    return Law(trace.constant(default), sympy.S.Zero)
 
 
 def _call(trace: Trace, function: Callable[..., Any], positional: list[Any], keywords: dict[str, Any]) -> Any:
@@ -313,7 +255,7 @@ def _returned(trace: Trace, results: list[Any], function: Callable[..., Any]) ->
     if not results:
         raise ProgramError(f"{place} returns nothing; return a vector or a scalar of the program.")
     for i, value in enumerate(results):
-        if isinstance(value, MatrixValue):
+        if isinstance(value, (MatrixValue, IndexValue)):
             raise ProgramError(f"{place} returns {value.describe()}; return a vector or a scalar.")
         if not isinstance(value, Value):
             if isinstance(value, (numbers.Real, sympy.Expr, Quantity)) and not isinstance(value, bool):

@@ -20,9 +20,9 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import Entry, N, axis_symbol, constant_symbol, size_symbol, width_symbol
-from tplimits.program.nodes.kinds import IndexTable, Line
 from tplimits.program.nodes.normalise import normalise
 from tplimits.program.nodes.scale import irrational_power
+from tplimits.program.nodes.stated import IndexTable, Line
 
 if TYPE_CHECKING:
     from tplimits.program.language.values import Value

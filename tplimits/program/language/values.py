@@ -11,7 +11,8 @@ import numpy
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.language.axes import axis_names, index_swap, need_axis, renamed_axes, selected
+from tplimits.program.language.axes import axis_names, index_swap, index_table, need_axis, renamed_axes, selected
+from tplimits.program.language.indices import IndexValue, is_running, looked_up
 from tplimits.program.language.names import is_notation
 from tplimits.program.language.refusals import Refusals, replacement
 from tplimits.program.language.signatures import stated
@@ -26,8 +27,8 @@ from tplimits.program.nodes.entries import (
     bound_axis_symbol,
     neuron_symbol,
 )
-from tplimits.program.nodes.kinds import IndexTable, Line
 from tplimits.program.nodes.normalise import refuse_unreal
+from tplimits.program.nodes.stated import IndexTable, Line
 
 
 @dataclass(frozen=True)
@@ -155,10 +156,17 @@ class Value(Refusals):
         return self.derived(self.entry().xreplace(index_swap(renaming)), axes=axes)
 
     @stated(".sel")
-    def sel(self, **selection: int) -> Value:
-        """One index of a finite axis: `.sel(token=0)`."""
-        chosen = selected(self.here().trace, self.axes, selection, self.describe())
-        return self.derived(self.entry().xreplace(chosen), axes=tuple(a for a in self.axes if a not in selection))
+    def sel(self, **selection: int | IndexValue) -> Value:
+        """One index of a finite axis, `.sel(token=0)`, or those that data give: `.sel(vocab=x)`."""
+        data = {a: i for a, i in selection.items() if isinstance(i, IndexValue)}
+        numbers = {a: i for a, i in selection.items() if a not in data}
+        chosen = selected(self.here().trace, self.axes, numbers, self.describe())
+        if data and self.neurons and not (isinstance(self.expr, Entry) and all(map(is_running, self.expr.indices))):
+            fail(f"sel() by data on {self.describe()}", "look up along the finite axis first, then index by the neuron")
+        chosen |= looked_up(self.trace, self.axes, data, self.describe())
+        left = (a for a in self.axes if a not in selection)
+        axes = (*left, *(a for x in data.values() for a in x.axes))
+        return self.derived(self.entry().xreplace(chosen), axes=axes)
 
     @stated(".take")
     def take(self, *, axes: str | tuple[str, ...], **choice: Any) -> Value:
@@ -173,15 +181,7 @@ class Value(Refusals):
         need_axis(axis, self.here().axes, "take", self.describe())
         if self.neurons and not isinstance(self.expr, Entry):
             fail(f"take() on {self.describe()}", "take along the finite axis first, then index by the neuron")
-        try:
-            array = numpy.asarray(indices)
-        except ValueError as error:
-            fail(f"take() with indices that are no array ({error})", "give an integer array with rows of equal length")
-        if array.ndim != len(axes) or not numpy.issubdtype(array.dtype, numpy.integer):
-            fail(
-                f"take() with an array of {array.ndim} dimensions of {array.dtype}, and {len(axes)} axis names",
-                "give an integer array and one name for each of its dimensions",
-            )
+        array = index_table(indices, axes)
         for name, size in zip(axes, array.shape, strict=True):
             if name in self.axes and name != axis:
                 fail(f"take() onto the existing axis `{name}`", "choose a name the value does not have yet")

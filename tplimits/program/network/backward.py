@@ -10,13 +10,15 @@ and the rules, each a sum over the uses of a value, are (widths: n of the result
     c = ⟨z⟩                      d z += (n₀/k) (d c) 1
     y_α = ⟨ψ(x_α; x_β; c)⟩_β     d x_α += ⟨d y_α ∂₀ψ⟩_β + (n/k) ⟨d y_β ∂₁ψ(x_β; x_α; c)⟩_β,   d c += (n/n₀) ⟨d y ∂_cψ⟩.
 
+With an error signal χ on the axes of inputs and outputs, the same rules give the gradients of Σ χ f in one walk.
+
 Axes left on the readout are kept as axes of every gradient, under new names.  Entries that are selected or taken
 have gradients of their own (`tplimits.program.language.placing`), so an instruction may have several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,11 +26,20 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.language.placing import Place, gathered, placed
+from tplimits.program.language.placing import Place, gathered, placed, sum_over
 from tplimits.program.network.differentiate import partials
 from tplimits.program.network.growing import Growing
-from tplimits.program.network.network import parameters
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, Lookup, axis_symbol, slot_symbol, width_symbol
+from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    OWN,
+    DataIndex,
+    Entry,
+    Lookup,
+    axis_symbol,
+    slot_symbol,
+    width_symbol,
+)
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -36,7 +47,6 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     Instruction,
-    Line,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
@@ -44,6 +54,7 @@ from tplimits.program.nodes.kinds import (
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import Line
 
 _DATA = (InitialMatrix, InitialVector, InitialScalar)
 
@@ -105,9 +116,9 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
     if not program.is_network:
         raise ProgramError(f"`{program.name}` is no network; gradients need one: decorate it by @tp.network.")
     growing = Growing(program)
-    main = _Pass(growing, program.returns[0], "d", train)
-    shift = _Pass(growing, program.returns[1], "d^shift ") if len(program.returns) > 1 else None
-    trained = {p: s.name for p, s in enumerate(program) if isinstance(s, _DATA) and p not in program.inputs}
+    main = _Pass(growing, "d", train).from_ones(program.returns[0])
+    shift = _Pass(growing, "d^shift ").from_ones(program.returns[1]) if len(program.returns) > 1 else None
+    trained = _parameters(program)
     return Backward(
         program=growing.finished(),
         gradients={name: tuple(main.uses.get(p, ())) for p, name in trained.items()},
@@ -116,6 +127,64 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
         outputs=main.outputs,
         shift_outputs=shift.outputs if shift else {},
     )
+
+
+@dataclass(frozen=True)
+class Cotangent:
+    """A network on many inputs with the gradients of one number, Σ χ f over inputs and outputs.
+
+    `signal` is the instruction that holds χ, data with the axes of the inputs and of the outputs; `gradients` are as in
+    `Backward`: n₀ ∂/∂y for vectors y and matrices, ∂/∂c for scalars.
+    """
+
+    program: Program
+    signal: int
+    gradients: Mapping[str, tuple[Use, ...]] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gradients", FrozenDict(self.gradients))
+
+
+def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] | None = None) -> Cotangent:
+    """The gradients of Σ χ f, f = n₀^(−a_out) Σ_α x_α + shift, for a network with its inputs on the axis `sample`.
+
+    What does not depend on the inputs gets its gradient summed over them before that is passed on.
+
+    >>> import tplimits as tp
+    >>> from tplimits.program.network.samples import with_samples
+    >>> @tp.network
+    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
+    >>> found = cotangent(*with_samples(shallow), sympy.S.One)
+    >>> found.program[found.signal].axes, found.program[found.gradients["U"][0].gradient.source].axes
+    (('sample',), ('d',))
+    """
+    axes = tuple(dict.fromkeys((sample, *(a for p in program.returns for a in program[p].axes))))
+    place, taken = len(program), set(program.names)
+    name = "χ"
+    while name in taken:
+        name += "′"
+    more = program.replace(
+        instructions=(*program.instructions, InitialScalar(name, axes)),
+        names={**program.names, name: place},
+        arguments=(*program.arguments, place),
+        inputs=(*program.inputs, place),
+    )
+    growing = Growing(more)
+    walk = _Pass(growing, "d", train)
+    readout, *shift = program.returns
+    χ = growing.entry(place)
+    walk.seed(readout, axes, χ * width_symbol(program[readout].width or "n") ** (1 - a_out))
+    for position in shift:
+        walk.seed(position, axes, χ)
+    walk.run()
+    uses = {name: tuple(walk.uses.get(p, ())) for p, name in _parameters(program).items()}
+    return Cotangent(growing.finished(), place, uses)
+
+
+def _parameters(program: Program) -> dict[int, str]:
+    """The parameters of a network, by position."""
+    return {p: s.name for p, s in enumerate(program) if isinstance(s, _DATA) and p not in program.inputs}
 
 
 def _differentiated(program: Program, train: Container[str] | None) -> list[bool]:
@@ -128,20 +197,36 @@ def _differentiated(program: Program, train: Container[str] | None) -> list[bool
 
 
 class _Pass:
-    """One walk from a returned value back to the parameters."""
+    """One walk from returned values back to the parameters."""
 
-    def __init__(self, growing: Growing, seed: int, prefix: str, train: Container[str] | None = None) -> None:
+    def __init__(self, growing: Growing, prefix: str, train: Container[str] | None = None) -> None:
         self.growing, self.program, self.prefix = growing, growing.program, prefix
-        seeded = self.program[seed]
-        self.outputs = {growing.axis_like(a, f"{a}_out"): a for a in seeded.axes}
-        self.kept = tuple(self.outputs)
+        self.outputs: dict[str, str] = {}
+        self.kept: tuple[str, ...] = ()
         self.uses: dict[int, list[Use]] = {}
         self._needed = _differentiated(self.program, train)
         self._readout = self.program[self.program.returns[0]].width or "n"
         self._terms: dict[int, dict[Place, Expr]] = {}
-        start = Place(self.kept, tuple(map(axis_symbol, self.kept)), self.kept)
-        self._add(seed, start, sympy.S.One)
-        for position in range(seed, -1, -1):
+
+    def from_ones(self, position: int) -> _Pass:
+        """Walk back from one value, each of its entries by itself: its axes are kept, under new names."""
+        self.outputs = {self.growing.axis_like(a, f"{a}_out"): a for a in self.program[position].axes}
+        self.kept = tuple(self.outputs)
+        self._add(position, Place(self.kept, tuple(map(axis_symbol, self.kept)), self.kept), sympy.S.One)
+        self.run()
+        return self
+
+    def seed(self, position: int, axes: Iterable[str], gradient: Expr) -> None:
+        """Add a gradient of a value, given on some axes: summed over those that the value lacks."""
+        own = self.program[position].axes
+        for axis in axes:
+            if axis not in own:
+                gradient = sum_over(self.growing, gradient, axis_symbol(axis), axis)
+        self._add(position, Place(own, tuple(map(axis_symbol, own))), gradient)
+
+    def run(self) -> None:
+        """Walk back from all that has a gradient."""
+        for position in range(len(self.program) - 1, -1, -1):
             for place, gradient in self._terms.pop(position, {}).items():
                 if gradient != 0:
                     self._step(position, place, gradient)
@@ -171,7 +256,7 @@ class _Pass:
     def _entry(self, expr: Expr, axes: tuple[str, ...], over: str | None, line: Line, hint: str) -> Entry:
         """An expression as an entry of a vector over a width, or of a scalar, that others may index."""
         fits = isinstance(expr, Entry) and (expr.neuron == NO_NEURON) == (over is None)
-        if fits and not any(isinstance(i, Lookup) for i in expr.indices):
+        if fits and not any(isinstance(i, (Lookup, DataIndex)) for i in expr.indices):
             return expr
         return self.growing.body(expr, axes, over, line, hint)
 
@@ -240,7 +325,8 @@ class _Pass:
         hint = f"{self._name(entry.source, Place((), tuple(map(axis_symbol, source.axes))))}←{s.name}"
         if isinstance(s, OuterNonlin):
             expr = self._averaged(s, entry, expr, there.axes, hint)
-        if there.looks_up and not isinstance(source, _DATA):
+        # a use says where a parameter was read, the same for all inputs: what data choose is sent back before
+        if there.by_data or (there.looks_up and not isinstance(source, _DATA)):
             expr = self._entry(expr, there.axes, source.width, s.line, hint)
             inverted = gathered(self.growing, expr, there, source)
             if inverted is None:
@@ -293,4 +379,4 @@ class _Pass:
         return self.growing.emit(outer, hint)
 
 
-__all__ = ["Backward", "Use", "backpropagation", "parameters"]
+__all__ = ["Backward", "Cotangent", "Use", "backpropagation", "cotangent", "parameters"]

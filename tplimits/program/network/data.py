@@ -9,7 +9,8 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.given import real_array
+from tplimits.program.nodes.given import index_array, real_array
+from tplimits.program.nodes.kinds import InitialScalar
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -43,6 +44,8 @@ def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:
             size = network.size(axis)
             if size is not None and size != length:
                 raise EvaluationError(f"{name} has {length} entries along `{axis}`; `{network.name}` has {size}.")
+        if isinstance(s, InitialScalar) and s.of is not None:
+            index_array(name if len(names) == 1 else f"{name}[{s.name}]", array, s.of, network.size(s.of))
         counts.add(array.shape[0])
     if len(counts) > 1:
         raise EvaluationError(f"{name} holds different numbers of inputs: {sorted(counts)}.")

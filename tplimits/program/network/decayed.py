@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Mul
 
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, relocated
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialScalar,
@@ -76,7 +76,8 @@ class _Writer:
         self.instructions.append(s)
 
     def _moved(self, entry: Entry) -> Entry:
-        return Entry(Integer(entry.source + self.more), *entry.args[1:])
+        found: Entry = relocated(entry, lambda position: position + self.more)
+        return found
 
     def read(self, body: Expr) -> Expr:
         """A body with every entry at its new place, times the factors that it lacks."""

@@ -21,12 +21,12 @@ from sympy import Expr, Integer
 
 from tplimits.program.network.samples import at_sample
 from tplimits.program.nodes.entries import Entry, Lookup, axis_symbol
-from tplimits.program.nodes.grid import Grid
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
     from tplimits.program.network.total import TotalProgram
     from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.grid import Grid
 
 Array = NDArray[numpy.float64]
 Integers = NDArray[numpy.int64]
@@ -96,7 +96,7 @@ def rows_of_use(total: TotalProgram, name: str, use: Use, outputs: Mapping[str, 
 
 def _grid(total: TotalProgram, run: Execution, sizes: Mapping[str, int], samples: bool = False) -> Grid:
     inputs = {total.axis: run.size(total.axis)} if samples else {}
-    return Grid({**inputs, **sizes}, [t.values for t in run.program.tables])
+    return run.grid({**inputs, **sizes})
 
 
 def on_grid(total: TotalProgram, run: Execution, entry: Entry, sizes: Mapping[str, int]) -> Array:

@@ -19,11 +19,12 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     size_symbol,
 )
-from tplimits.program.nodes.kinds import IndexTable, Instruction, Line, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable, Line
 
 #: running indices under construction are numbered from here on; `canonical_bound_axes` renumbers them
 _FIRST = 1000

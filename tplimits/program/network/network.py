@@ -18,7 +18,6 @@ from tplimits.program.language.signatures import stated
 from tplimits.program.language.trace import definition, returned_values, traced
 from tplimits.program.language.tracing import fail
 from tplimits.program.language.values import Value
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -78,8 +77,8 @@ def network(function: Callable[..., Any]) -> Program:
     >>> @tp.network
     ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
     ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
-    >>> [shallow[p].name for p in shallow.inputs], parameters(shallow)
-    (['ξ'], ('U', 'v'))
+    >>> [shallow[p].name for p in shallow.inputs], len(shallow.arguments)
+    (['ξ'], 3)
 
     Raises ProgramError where the function is no network.
     """
@@ -110,9 +109,3 @@ def _parts(result: Any) -> dict[str, Any]:
     if not isinstance(result, Readout):
         return returned_values(result)
     return {"return": result.vector, **({} if result.shift is None else {"shift": result.shift})}
-
-
-def parameters(program: Program) -> tuple[str, ...]:
-    """The names of the trainable parameters of a network, in order."""
-    kinds = (InitialMatrix, InitialVector, InitialScalar)
-    return tuple(s.name for p, s in enumerate(program) if isinstance(s, kinds) and p not in program.inputs)

@@ -42,6 +42,7 @@ def pinned(use: Use, axes: tuple[str, ...], outputs: Container[str]) -> Pinned:
     """A use of a parameter with these axes, where the axes `outputs` of the use are those of the output.
 
     >>> from sympy import Integer
+    >>> from tplimits.program.network.backward import Use
     >>> from tplimits.program.nodes.entries import Entry
     >>> i, o = axis_symbol("i"), axis_symbol("o")
     >>> found = pinned(Use(Entry(Integer(0), Integer(0)), ("o", "i"), (i, o, i, Integer(2))), ("a", "b", "c", "d"), "o")

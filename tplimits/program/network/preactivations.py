@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, GaussMean, axis_symbol, entries, free_axes
+from tplimits.program.nodes.entries import (
+    OWN,
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    GaussMean,
+    axis_symbol,
+    entries,
+    free_axes,
+    relocated,
+)
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
 
 if TYPE_CHECKING:
@@ -88,17 +98,12 @@ def _free_name(name: str, taken: list[Instruction]) -> str:
 
 
 def _moved(s: Instruction, places: dict[int, int]) -> Instruction:
-    def entry(e: Entry) -> Entry:
-        return Entry(Integer(places[e.source]), *e.args[1:])
-
     if isinstance(s, (OuterNonlin, ScalarNonlin)):
-        return replace(s, body=s.body.xreplace({e: entry(e) for e in entries(s.body)}))
+        return replace(s, body=relocated(s.body, places.__getitem__))
     if isinstance(s, Avg):
-        assert s.operand is not None
-        return replace(s, operand=entry(s.operand))
+        return replace(s, operand=relocated(s.operand, places.__getitem__))
     if isinstance(s, MatMul):
-        assert s.operand is not None
-        return replace(s, matrix=places[s.matrix], operand=entry(s.operand))
+        return replace(s, matrix=places[s.matrix], operand=relocated(s.operand, places.__getitem__))
     return s
 
 

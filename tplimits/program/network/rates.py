@@ -42,6 +42,8 @@ def rates(lr: Any, names: Sequence[str], known: Sequence[str] | None = None) -> 
 
 
 def _rate(label: str, value: Any) -> Rate:
+    if isinstance(value, Rate):  # checked before, and a number stays one
+        return value
     if callable(value) and not can_be_called(value, 0):
         raise EvaluationError(f"{label}= is called as {label}(t): give a number, or a function of the step t.")
     return Rate(label, value if callable(value) else _not_negative(label, value))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.nodes.entries import Entry, axis_symbol
+from tplimits.program.nodes.entries import DataIndex, Entry, axis_symbol
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.spec import verify
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -52,8 +53,12 @@ def with_samples(program: Program) -> tuple[Program, str]:
 
 def at_sample(expr: Expr, index: Symbol, on_data: tuple[bool, ...]) -> Expr:
     """An expression with the entries of what depends on data read at an input."""
-    swap = {e: Entry(Integer(e.source), e.neuron, index, *e.indices) for e in expr.atoms(Entry) if on_data[e.source]}
-    return expr.xreplace(swap)
+    data = {d: DataIndex(Integer(d.source), index, *d.indices) for d in found(expr, DataIndex)}
+    swap: dict[Expr, Expr] = {}
+    for e in found(expr, Entry):
+        first = (index,) if on_data[e.source] else ()
+        swap[e] = Entry(Integer(e.source), e.neuron, *first, *(i.xreplace(data) for i in e.indices))
+    return expr.xreplace({**data, **swap})
 
 
 def _sampled(s: Instruction, axis: str, index: Symbol, on_data: tuple[bool, ...]) -> Instruction:

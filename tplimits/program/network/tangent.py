@@ -24,11 +24,11 @@ from tplimits.program.nodes.kinds import (
     InitialScalar,
     InitialVector,
     Instruction,
-    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -70,7 +70,7 @@ class _Writer:
         name = f"δ{s.name}"
         if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
             if s.name in self.train:
-                fresh = replace(s, law=Law()) if isinstance(s, InitialVector) else s
+                fresh = s if isinstance(s, InitialMatrix) else replace(s, law=NORMAL)
                 self.of[position] = self.add(fresh, name)
         elif isinstance(s, MatMul):
             self._matmul(position, s, name)

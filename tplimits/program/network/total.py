@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.differentiate import almost_everywhere
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 
@@ -50,7 +50,7 @@ class TotalProgram:
     def backward(self) -> Backward:
         """The gradients for one input, those of jumps being zero, as they are almost everywhere."""
         found = backpropagation(self.network, self.train)
-        return replace(found, program=_differentiable(found.program))
+        return replace(found, program=differentiable(found.program))
 
     @cached_property
     def program(self) -> Program:
@@ -99,7 +99,7 @@ class TotalProgram:
         return self.network[self.network.returns[0]].width or "n"
 
 
-def _differentiable(program: Program) -> Program:
+def differentiable(program: Program) -> Program:
     """A total program without the derivatives of jumps."""
     return program.replace(
         instructions=tuple(

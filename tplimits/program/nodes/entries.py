@@ -15,6 +15,7 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import sympy
@@ -127,6 +128,45 @@ class Lookup(Expr):
         return self.args[1:]
 
 
+class DataIndex(Expr):
+    """An index that is data, one entry of a discrete input: (instruction of the input, *indices)."""
+
+    is_commutative = True
+    is_integer = True
+    is_nonnegative = True
+    is_number = False
+
+    @property
+    def source(self) -> int:
+        return int(self.args[0])
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return self.args[1:]
+
+
+class Kron(_Leaf):
+    """1 where two indices agree, 0 elsewhere, and where an index read from a table says that there is no entry."""
+
+    @classmethod
+    def eval(cls, i: Expr, j: Expr) -> Expr | None:
+        if i == j:
+            return None if i.has(Lookup) else sympy.S.One
+        if i.is_Integer and j.is_Integer:
+            return sympy.S.Zero
+        if i.is_Integer or (not j.is_Integer and sympy.default_sort_key(i) > sympy.default_sort_key(j)):
+            return cls(j, i)
+        return None
+
+    def __new__(cls, i: Expr, j: Expr) -> Expr:
+        found = cls.eval(i, j)
+        return found if found is not None else super().__new__(cls, i, j)
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return self.args
+
+
 class AxisSum(_Leaf):
     """A sum over a finite axis: (summand, bound index, axis name as a Symbol); a sum of zeros is 0, whatever its size.
 
@@ -195,6 +235,26 @@ def _place(entry: Entry) -> tuple[Any, ...]:
     return len(entry.args), int(entry.source), str(entry.neuron), (sympy.default_sort_key(entry),)
 
 
+def sources(expr: Expr) -> set[int]:
+    """The instructions that an expression reads: values, and data as indices."""
+    return {leaf.source for leaf in found(expr, Entry, DataIndex)}
+
+
+def relocated(expr: Expr, place: Callable[[int], int]) -> Expr:
+    """The expression with the instructions that it reads at other positions.
+
+    >>> x = DataIndex(sympy.Integer(0), axis_symbol("token"))
+    >>> relocated(2 * Entry(sympy.Integer(1), OWN, x), lambda position: position + 3)
+    2*Entry(4, α, DataIndex(3, token))
+    """
+    data = {d: DataIndex(sympy.Integer(place(d.source)), *d.indices) for d in found(expr, DataIndex)}
+    swap: dict[Expr, Expr] = {
+        e: Entry(sympy.Integer(place(e.source)), e.neuron, *(i.xreplace(data) for i in e.indices))
+        for e in entries(expr)
+    }
+    return expr.xreplace({**data, **swap})
+
+
 def free_axes(expr: Expr) -> tuple[Symbol, ...]:
     """The axis indices of an expression that no AxisSum binds, sorted by name.
 
@@ -206,7 +266,7 @@ def free_axes(expr: Expr) -> tuple[Symbol, ...]:
     def walk(node: Expr) -> set[Symbol]:
         if isinstance(node, AxisSum):
             return walk(node.summand) - {node.bound}
-        if isinstance(node, (Entry, ArrayEntry, Lookup)):
+        if isinstance(node, (Entry, ArrayEntry, Lookup, DataIndex, Kron)):
             found: set[Symbol] = set()
             for index in node.indices:
                 found |= {index} if isinstance(index, Symbol) else walk(index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import scipy
@@ -16,8 +16,13 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
+from tplimits.program.nodes.truncation import truncated
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.laws import Law
 
 Array = NDArray[numpy.float64]
+_g = Symbol("g", real=True)
 
 #: how NumPy evaluates each head
 ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
@@ -30,6 +35,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.sigmoid: lambda x: scipy.special.expit(x),
     functions.softplus: lambda x: numpy.logaddexp(0.0, x),
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
+    truncated: lambda x, c: _truncated(x, c),
     sympy.Abs: numpy.abs,
     sympy.sign: numpy.sign,
     sympy.exp: numpy.exp,
@@ -49,6 +55,16 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     sympy.erf: lambda x: scipy.special.erf(x),
     sympy.erfc: lambda x: scipy.special.erfc(x),
 }
+
+
+def _truncated(x: Any, c: Any) -> Any:
+    """√2 erfinv(erf(c/√2) erf(x/√2)), through the tail beyond |x| where erf is nearly 1 and would lose its digits."""
+    inside, beyond = scipy.special.erf(c / math.sqrt(2)), scipy.special.ndtr(-c)
+    share = inside * scipy.special.erf(numpy.abs(x) / math.sqrt(2))
+    near = math.sqrt(2) * scipy.special.erfinv(numpy.minimum(share, 0.5))
+    far = -scipy.special.ndtri(scipy.special.ndtr(-numpy.abs(x)) * inside + beyond)
+    return numpy.sign(x) * numpy.minimum(numpy.where(share < 0.5, near, far), c)
+
 
 #: beyond ±38 the normal density is zero in double precision
 _RANGE = 38
@@ -202,3 +218,12 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     if any(k.has(variable) and k.has(*others) for k in functions.kinks(integrand)):  # kinks that move
         return numpy.vectorize(one, otypes=[float])(*values)
     return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
+
+
+def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapping[Expr, Any]) -> Array:
+    """Entries of a law from standard normal draws of a shape; `g` is not asked for them where the law is a constant."""
+    mean, std = (float(evaluate(v, leaves)) for v in (law.mean, law.std))
+    if std == 0:
+        return numpy.full(shape, mean)
+    entries: Array = mean + std * evaluate(law.shaped(_g), {_g: g()})
+    return entries

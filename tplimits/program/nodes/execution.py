@@ -6,7 +6,6 @@ Arrays have a leading axis of independent draws: `run` takes one draw, an `Execu
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,23 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.bind import constant_value, resolved
-from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, constant_symbol, size_symbol, width_symbol
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array, evaluate, standard_normal_mean, with_differences
-from tplimits.program.nodes.given import real_array, seed_number, whole_number, width_ratios
-from tplimits.program.nodes.grid import Grid
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.entries import (
+    OWN,
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    Kron,
+)
+from tplimits.program.nodes.evaluate import (
+    ARRAY_FUNCTIONS,
+    Array,
+    drawn,
+    evaluate,
+    standard_normal_mean,
+    with_differences,
+)
+from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -29,16 +39,21 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL
+from tplimits.program.nodes.scatter import Scatter, scatter, scattered
+from tplimits.program.nodes.setting import Setting
+from tplimits.program.parts import found
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.grid import Grid
     from tplimits.program.nodes.program import Program
 
 #: entries of one intermediate array of an OuterNonlin of order 2 or more
 _CHUNK = 4_000_000
 
 
-class Execution(Walker[Array]):
+class Execution(Setting, Walker[Array]):
     """One program, one width, a batch of draws: holds the arrays of all instructions."""
 
     def __init__(
@@ -50,81 +65,9 @@ class Execution(Walker[Array]):
         ratios: Mapping[str, float] | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        self.program, self.draws, self.rng = program, draws, rng
-        self.width = {"n": n, **_widths(program, n, ratios)}
+        super().__init__(program, n, ratios, given)
+        self.draws, self.rng = draws, rng
         self.arrays: list[Array] = []
-        self.leaves: dict[Expr, Any] = {width_symbol(w): float(size) for w, size in self.width.items()}
-        self.given: dict[str, Array] = {}
-        self._sizes: dict[str, int] = {}
-        given = dict(given or {})
-        constants = {name: given.pop(name, default) for name, default in program.constants.items()}
-        self._read_arrays(given)
-        self._read_constants(constants)
-
-    def _read_arrays(self, given: Mapping[str, Any]) -> None:
-        """Turn what was given into arrays; they fix the sizes of axes that the program leaves open."""
-        program = self.program
-        for name, value in given.items():
-            if name in program.all_axes and name not in program.initial_names:
-                self._read_size(name, value)
-                continue
-            if name not in program.initial_names:
-                initial = {program[p].name for p in program.initial_names.values()}
-                known = ", ".join(sorted({*initial, *program.constants})) or "none"
-                raise EvaluationError(
-                    f"`{name}` is not initial data or a constant of `{program.name}`; it has {known}."
-                )
-            instruction = program[program.initial_names[name]]
-            target = instruction.name
-            if target in self.given:
-                raise EvaluationError(f"`{name}` is `{target}`, which is given too; give it once.")
-            array = self.given[target] = real_array(name, value)
-            for axis, size in zip(instruction.axes, array.shape, strict=False):
-                root = program.root_axis(axis)
-                if program.size(axis) is None and self._sizes.setdefault(root, size) != size:
-                    raise EvaluationError(
-                        f"`{name}` has {size} entries along `{axis}`, but that axis has {self._sizes[root]} elsewhere."
-                    )
-
-    def _read_size(self, axis: str, value: Any) -> None:
-        """Take the size of an axis that the program leaves open."""
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-            raise EvaluationError(f"{axis}={value!r}: the size of an axis is a positive whole number.")
-        known = self.program.size(axis)
-        if known is not None and known != value:
-            raise EvaluationError(f"{axis}={value}: the axis `{axis}` of `{self.program.name}` has size {known}.")
-        if self._sizes.setdefault(self.program.root_axis(axis), int(value)) != value:
-            raise EvaluationError(f"{axis}={value}: the axis `{axis}` has another size in an array that is given.")
-
-    def _read_constants(self, constants: Mapping[str, Any]) -> None:
-        program = self.program
-        for axis in program.all_axes:
-            if program.size(axis) is not None or program.root_axis(axis) in self._sizes:
-                self.leaves[size_symbol(axis)] = float(self.size(axis))
-        values = {}
-        for name, value in constants.items():
-            if value is None:
-                raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
-            values[constant_symbol(name)] = constant_value(program, value, f"{name}={value!r}")
-        for symbol, value in resolved(values).items():
-            self.leaves[symbol] = float(evaluate(value, self.leaves))
-
-    def size(self, axis: str) -> int:
-        """The size of a finite axis: the program's own, or that of a given array."""
-        size = self.program.size(axis)
-        if size is not None:
-            return int(size)
-        root = self.program.root_axis(axis)
-        if root not in self._sizes:
-            raise ProgramError(
-                f"the axis `{axis}` of `{self.program.name}` has no size: fix it with .bind({axis}=…), "
-                "or give an array that has it."
-            )
-        return self._sizes[root]
-
-    def shape(self, axes: Iterable[str]) -> tuple[int, ...]:
-        """The sizes of some axes."""
-        return tuple(self.size(a) for a in axes)
 
     def run(self) -> Execution:
         """Fill `arrays`, one array for each instruction, with dimensions (draw, *axes, width)."""
@@ -175,8 +118,8 @@ class Execution(Walker[Array]):
             return numpy.broadcast_to(array, (self.draws, *shape))
         if isinstance(s, InitialScalar):
             data = [self.program[p].name for p in self.program.inputs]
-            if s.value is None and data and s.name not in data:
-                return self.rng.standard_normal((self.draws, *shape))  # a scalar parameter
+            if s.value is None and (s.law != NORMAL or (data and s.name not in data)):
+                return self._drawn(s, shape)  # a scalar parameter
             if s.value is None:
                 what = "input" if data else "scalar"
                 raise EvaluationError(f"the {what} `{s.name}` has no value: give {s.name}=….")
@@ -185,17 +128,18 @@ class Execution(Walker[Array]):
             array = self.rng.standard_normal((self.draws, *shape))
             array *= 1 / math.sqrt(shape[-1])
             return array
-        mean, std = (float(evaluate(v, self.leaves)) for v in (s.law.mean, s.law.std))
-        if std == 0:
-            return numpy.full((self.draws, *shape), mean)
-        return mean + std * self.rng.standard_normal((self.draws, *shape))
+        return self._drawn(s, shape)
+
+    def _drawn(self, s: InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
+        """Entries by their law."""
+        full = (self.draws, *shape)
+        return drawn(s.law, full, lambda: self.rng.standard_normal(full), self.leaves)
 
     # -- instructions -------------------------------------------------------------------------
 
     def _grid(self, axes: Iterable[str], bound: Mapping[str, str] | None = None) -> Grid:
         """The grid of an instruction; `bound` maps the names of summed indices to their axes."""
-        sizes = {a: self.size(a) for a in axes} | {b: self.size(a) for b, a in (bound or {}).items()}
-        return Grid(sizes, [t.values for t in self.program.tables])
+        return self.grid({a: self.size(a) for a in axes} | {b: self.size(a) for b, a in (bound or {}).items()})
 
     def _vector(self, s: MatMul | Avg) -> Array:
         """The operand with dimensions (draw, *axes, width), expanded to the instruction's axes."""
@@ -252,8 +196,15 @@ class Execution(Walker[Array]):
         known = dict(self.leaves)
         for leaf in body.atoms(Entry, ArrayEntry):
             known[leaf] = self._leaf(leaf, grid, list(neurons), draws, own)
+        sums = body.atoms(AxisSum)
+        scatters = {s: found for s in sums if (found := scatter(s)) is not None}
+        for kron in _compared(body, scatters):
+            known[kron] = _on_grid(grid.same(*kron.indices), grid, len(neurons))
         # inner sums hold fewer sums than outer ones, so they are known when an outer one needs them
-        for total in sorted(body.atoms(AxisSum), key=lambda s: len(s.atoms(AxisSum))):
+        for total in sorted(sums, key=lambda s: len(s.atoms(AxisSum))):
+            if total in scatters:
+                known[total] = self._scattered(total, scatters[total], known, grid, len(neurons))
+                continue
             summand = numpy.asarray(evaluate(total.summand, known))
             known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
         value = numpy.asarray(evaluate(body, known), dtype=numpy.float64)
@@ -264,6 +215,14 @@ class Execution(Walker[Array]):
         if lengths:
             lengths[0] = len(range(*own.indices(lengths[0])))
         return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
+
+    def _scattered(self, total: AxisSum, s: Scatter, known: Mapping[Expr, Any], grid: Grid, neurons: int) -> Array:
+        """A sum whose summands data put at their places, with dimensions (draw, *grid, *neurons)."""
+        values = numpy.asarray(evaluate(s.summand, known), dtype=numpy.float64)
+        values = values.reshape((1,) * (1 + len(grid.sizes) + neurons - values.ndim) + values.shape)
+        places = _on_grid(grid.positions(s.index), grid, neurons)
+        summed, onto = grid.dimension(total.bound.name), grid.dimension(s.onto.name)
+        return scattered(values, places, summed, onto, grid.sizes[s.onto.name])
 
     def _leaf(self, leaf: Entry | ArrayEntry, grid: Grid, neurons: list[Expr], draws: slice, own: slice) -> Array:
         """What one leaf of a body reads, with dimensions (draw, *grid, *neurons)."""
@@ -285,17 +244,23 @@ def _summed_axes(body: Expr) -> dict[str, str]:
     return {s.bound.name: s.axis for s in sums}
 
 
+def _compared(body: Expr, scatters: Iterable[Expr]) -> frozenset[Kron]:
+    """The comparisons of indices in a body that are more than the places of scatters."""
+    left = body.xreplace({total: scatter.summand for total, scatter in dict(scatters).items()})
+    return found(left, Kron)
+
+
+def _on_grid(values: Any, grid: Grid, neurons: int) -> Any:
+    """Values that broadcast over the axes of a grid, with dimensions (draw, *grid, *neurons)."""
+    shape = numpy.shape(values)
+    return numpy.reshape(values, (1,) * (1 + len(grid.sizes) - len(shape)) + shape + (1,) * neurons)
+
+
 def _summed(summand: Array, dimension: int, size: int) -> Array:
     """The sum along one dimension of the grid; what does not vary along it counts `size` times."""
     if summand.ndim == 0 or summand.shape[dimension] == 1:
         return summand * size
     return summand.sum(axis=dimension, keepdims=True)
-
-
-def _widths(program: Program, n: int, ratios: Mapping[str, float] | None) -> dict[str, int]:
-    """The widths other than n: in proportion to it, and at least 1."""
-    others = width_ratios(program.name, [w for w in program.widths if w != "n"], ratios, EvaluationError)
-    return {w: max(1, round(n * float(ratio))) for w, ratio in others.items()}
 
 
 def run(

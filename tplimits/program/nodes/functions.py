@@ -58,7 +58,7 @@ def _strip_positive_factor(x: Expr) -> Expr:
     return x
 
 
-class _Real(Function):
+class Real(Function):
     """A real function of real arguments that knows its elementary form."""
 
     is_real = True
@@ -74,7 +74,7 @@ class _Real(Function):
         return None if written == self else written._eval_evalf(prec)
 
 
-class step(_Real):
+class step(Real):
     """1 for x > 0, 0 otherwise (so step(0) = 0)."""
 
     nargs = 1
@@ -94,7 +94,7 @@ class step(_Real):
         return self
 
 
-class relu(_Real):
+class relu(Real):
     """x for x > 0, 0 otherwise."""
 
     nargs = 1
@@ -113,7 +113,7 @@ class relu(_Real):
         return self.args[0] * step(self.args[0])
 
 
-class leaky_relu(_Real):
+class leaky_relu(Real):
     """x for x > 0, slope * x otherwise."""
 
     nargs = 2
@@ -136,7 +136,7 @@ class leaky_relu(_Real):
         return slope * x + (1 - slope) * x * step(x)
 
 
-class maximum(_Real):
+class maximum(Real):
     """The larger of two arguments."""
 
     nargs = 2
@@ -161,7 +161,7 @@ class maximum(_Real):
         return y + (x - y) * step(x - y)
 
 
-class minimum(_Real):
+class minimum(Real):
     """The smaller of two arguments."""
 
     nargs = 2
@@ -186,7 +186,7 @@ class minimum(_Real):
         return y - (y - x) * step(y - x)
 
 
-class where(_Real):
+class where(Real):
     """where(c, x, y) is x where c > 0 and y elsewhere."""
 
     nargs = 3
@@ -211,7 +211,7 @@ class where(_Real):
         return y + (x - y) * step(c)
 
 
-class sigmoid(_Real):
+class sigmoid(Real):
     """1 / (1 + exp(-x))."""
 
     nargs = 1
@@ -228,7 +228,7 @@ class sigmoid(_Real):
         return (1 + sympy.tanh(self.args[0] / 2)) / 2
 
 
-class softplus(_Real):
+class softplus(Real):
     """log(1 + exp(x))."""
 
     nargs = 1
@@ -250,7 +250,7 @@ class softplus(_Real):
         return (sympy.Max(x, 0) + sympy.log(1 + sympy.exp(-sympy.Abs(x))))._eval_evalf(prec)
 
 
-class gelu(_Real):
+class gelu(Real):
     """x Φ(x) with Φ the standard normal distribution function (the exact form)."""
 
     nargs = 1
@@ -301,7 +301,7 @@ def elementary(expr: Expr) -> Expr:
     >>> elementary(sympy.Abs(x)), elementary(maximum(x, 1))
     (x*(2*step(x) - 1), x + (1 - x)*step(1 - x))
     """
-    if not expr.args or not expr.has(_Real, sympy.Abs, sympy.sign):
+    if not expr.args or not expr.has(Real, sympy.Abs, sympy.sign):
         return expr
     args = [elementary(a) for a in expr.args]
     if isinstance(expr, sympy.Abs):
@@ -309,7 +309,7 @@ def elementary(expr: Expr) -> Expr:
     if isinstance(expr, sympy.sign):
         return step(args[0]) - step(-args[0])  # 0 at 0, which relu makes likely
     rebuilt = expr.func(*args)
-    if isinstance(rebuilt, _Real):
+    if isinstance(rebuilt, Real):
         rewritten = rebuilt.definition()
         return rewritten if rewritten == rebuilt else elementary(rewritten)
     return rebuilt

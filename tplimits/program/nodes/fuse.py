@@ -15,7 +15,16 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.errors import ProgramError
-from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, Lookup, axis_symbol, canonical_bound_axes, entries
+from tplimits.program.nodes.entries import (
+    NO_NEURON,
+    OWN,
+    DataIndex,
+    Entry,
+    Lookup,
+    axis_symbol,
+    canonical_bound_axes,
+    entries,
+)
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -27,6 +36,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.parts import found
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -68,7 +78,7 @@ class _Builder:
             for entry in _reads(value):
                 stack.append(entry.source)
                 # an index read from a table may say "no entry": then the whole value read there is zero
-                looks_up = any(isinstance(i, Lookup) for i in entry.indices)
+                looks_up = any(isinstance(i, (Lookup, DataIndex)) for i in entry.indices)
                 is_operand = value.origin.kind in ("matmul", "avg")
                 if (looks_up or is_operand) and not self._is_entry(entry.source, roots, whole=looks_up):
                     roots.add(entry.source)
@@ -96,7 +106,7 @@ class _Builder:
         entry = value.expr
         if not isinstance(entry, Entry) or (entry.neuron == NO_NEURON) != (value.width is None):
             return False
-        looks_up = any(isinstance(i, Lookup) for i in entry.indices)
+        looks_up = any(isinstance(i, (Lookup, DataIndex)) for i in entry.indices)
         return not (whole and looks_up) and self._is_entry(entry.source, roots, whole or looks_up)
 
     def build(self) -> None:
@@ -130,8 +140,8 @@ class _Builder:
             name, law = data
             return InitialVector(name, axes, over=value.width or "n", law=law)
         if kind == "scalar":
-            name, number = data
-            return InitialScalar(name, axes, value=number)
+            name, number, of, law = data
+            return InitialScalar(name, axes, value=number, of=of, law=law)
         if kind == "matmul":
             matrix, transposed, indices, operand = data
             return MatMul(
@@ -148,20 +158,26 @@ class _Builder:
             return Avg("", axes, operand=self._operand(operand), over=over)
         if kind == "outer":
             integrand, slots, names, widths = data
-            body, order = _ordered_slots(canonical_bound_axes(self._resolve(integrand)), slots)
+            body, order = _ordered_slots(canonical_bound_axes(self._written(integrand)), slots)
             names, widths = tuple(names[i] for i in order), tuple(widths[i] for i in order)
             return OuterNonlin(
                 "", axes, body=body, slots=slots, slot_names=names, slot_widths=widths, over=value.width or "n"
             )
-        body = canonical_bound_axes(self._resolve(value.expr))
+        body = canonical_bound_axes(self._written(value.expr))
         if value.width is None:
             return ScalarNonlin("", axes, body=body)
         return OuterNonlin("", axes, body=body, over=value.width)
 
     def _operand(self, entry: Entry) -> Entry:
-        resolved = self._resolve(entry)
+        resolved = self._written(entry)
         assert isinstance(resolved, Entry), resolved
         return resolved
+
+    def _written(self, expr: Expr) -> Expr:
+        """An expression of values as one of instructions, the data that are indices included."""
+        resolved = self._resolve(expr)
+        data = {d: DataIndex(Integer(self.where[d.source]), *d.indices) for d in found(resolved, DataIndex)}
+        return resolved.xreplace(data)
 
     def _resolve(self, expr: Expr) -> Expr:
         """Entries of values rewritten as entries of instructions, values without one written out."""

@@ -153,6 +153,26 @@ def can_be_called(function: Any, *arguments: Any) -> bool:
     return True
 
 
+def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[numpy.int64]:
+    """An array of indices of an axis, given for `name`: whole numbers from 0 on, below its size where that is known.
+
+    >>> index_array("x", [[0, 2]], "vocab", 3).tolist()
+    [[0, 2]]
+    """
+    array, size = real_array(name, value), None if size is None else int(size)  # SymPy's would be slow
+    wrong = array != numpy.floor(array)
+    if wrong.any():
+        raise EvaluationError(
+            f"`{name}` holds {array[wrong][0]:g}; it takes indices of `{of}`, whole numbers from 0 on."
+        )
+    # an exact number as the bound would compare entry by entry
+    outside = array < 0 if size is None else (array < 0) | (array >= int(size))
+    if outside.any():
+        last = "whole numbers from 0 on" if size is None else f"which has {size} entries, from 0 to {size - 1}"
+        raise EvaluationError(f"`{name}` holds {array[outside][0]:g}; it takes indices of `{of}`, {last}.")
+    return array.astype(numpy.int64)
+
+
 def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
     """An array of finite real numbers, given for `name`."""
     try:

@@ -14,14 +14,16 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.program.nodes.entries import Lookup
+from tplimits.program.nodes.entries import DataIndex, Lookup
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.evaluate import Array
 
 
 class Grid:
-    """The finite axes of a computation, in order, with their sizes; `tables` are the integer look-ups.
+    """The finite axes of a computation, in order, with their sizes.
+
+    `tables` are the integer look-ups, `data` discrete inputs by the position of their instruction.
 
     >>> from tplimits.program.nodes.entries import axis_symbol
     >>> grid = Grid({"token": 2, "key": 3})
@@ -32,8 +34,13 @@ class Grid:
     [[[2.0]]]
     """
 
-    def __init__(self, sizes: Mapping[str, int], tables: Sequence[NDArray[numpy.int64]] = ()) -> None:
-        self.sizes, self.tables = dict(sizes), tables
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        tables: Sequence[NDArray[numpy.int64]] = (),
+        data: Mapping[int, NDArray[numpy.int64]] | None = None,
+    ) -> None:
+        self.sizes, self.tables, self.data = dict(sizes), tables, data or {}
         self._order = list(self.sizes)
 
     def dimension(self, axis: str) -> int:
@@ -44,11 +51,16 @@ class Grid:
         """An index expression as an integer, or as integers that broadcast over the axes of the grid."""
         if isinstance(index, sympy.Integer):
             return int(index)
-        if isinstance(index, Lookup):
-            found: NDArray[numpy.int64] = self.tables[index.table][tuple(map(self.positions, index.indices))]
+        if isinstance(index, (Lookup, DataIndex)):
+            read = self.tables[index.table] if isinstance(index, Lookup) else self.data[index.source]
+            found: NDArray[numpy.int64] = read[tuple(map(self.positions, index.indices))]
             return found
         behind = len(self._order) - self.dimension(index.name)
         return numpy.arange(self.sizes[index.name]).reshape((-1,) + (1,) * behind)
+
+    def same(self, one: Expr, other: Expr) -> NDArray[numpy.float64]:
+        """1 where two index expressions agree, 0 elsewhere, broadcast over the axes of the grid."""
+        return (numpy.asarray(self.positions(one)) == self.positions(other)).astype(numpy.float64)
 
     def read(self, array: Array, indices: Sequence[Expr], tail: int) -> Array:
         """`array[:, *indices, ...]` with dimensions (draw, *axes, last `tail` of the array); −1 reads zero."""

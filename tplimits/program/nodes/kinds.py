@@ -9,40 +9,13 @@ Lemma 2.6.2.  Finite named axes make every instruction a family.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
-import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import Entry
-
-
-@dataclass(frozen=True)
-class Line:
-    """The place in the user's source an instruction comes from.
-
-    >>> print(Line("mlp.py", 7, "h = W @ x"))
-    mlp.py, line 7: `h = W @ x`
-    """
-
-    file: str = ""
-    number: int = 0
-    text: str = ""
-
-    def __str__(self) -> str:
-        if not self.number:
-            return "no source line"
-        where = f"{self.file}, line {self.number}" if self.file else f"line {self.number}"
-        return f"{where}: `{self.text}`" if self.text else where
-
-
-@dataclass(frozen=True)
-class Law:
-    """The law of the entries of an initial vector: N(mean, std²); std = 0 is a constant."""
-
-    mean: Expr = sympy.S.Zero
-    std: Expr = sympy.S.One
+from tplimits.program.nodes.entries import Entry, sources
+from tplimits.program.nodes.laws import NORMAL, Law
+from tplimits.program.nodes.stated import Line
 
 
 @dataclass(frozen=True)
@@ -77,7 +50,7 @@ class InitialVector(Instruction):
     """A vector with iid entries of the given law, one per index of the axes."""
 
     over: str = "n"
-    law: Law = Law()
+    law: Law = NORMAL
 
     @property
     def width(self) -> str:
@@ -86,9 +59,14 @@ class InitialVector(Instruction):
 
 @dataclass(frozen=True)
 class InitialScalar(Instruction):
-    """A number given from outside; `value` is its default."""
+    """A number given from outside; `value` is its default, `law` that of its draws where nothing is given.
+
+    Data with `of` are indices of that axis, and are read as indices alone.
+    """
 
     value: Expr | None = None
+    of: str | None = None
+    law: Law = NORMAL
 
 
 @dataclass(frozen=True)
@@ -108,7 +86,7 @@ class MatMul(Instruction):
     @property
     def operands(self) -> tuple[int, ...]:
         assert self.operand is not None
-        return tuple(sorted({self.matrix, self.operand.source}))
+        return tuple(sorted({self.matrix, *sources(self.operand)}))
 
 
 @dataclass(frozen=True)
@@ -135,7 +113,7 @@ class OuterNonlin(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        return tuple(sorted({e.source for e in self.body.atoms(Entry)}))
+        return tuple(sorted(sources(self.body)))
 
 
 @dataclass(frozen=True)
@@ -148,7 +126,7 @@ class Avg(Instruction):
     @property
     def operands(self) -> tuple[int, ...]:
         assert self.operand is not None
-        return (self.operand.source,)
+        return tuple(sorted(sources(self.operand)))
 
 
 @dataclass(frozen=True)
@@ -159,28 +137,4 @@ class ScalarNonlin(Instruction):
 
     @property
     def operands(self) -> tuple[int, ...]:
-        return tuple(sorted({e.source for e in self.body.atoms(Entry)}))
-
-
-@dataclass(frozen=True, eq=False)
-class IndexTable:
-    """A constant array over finite axes: numbers of a program, or integer look-ups."""
-
-    values: numpy.ndarray
-    axes: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        self.values.setflags(write=False)
-
-    @cached_property
-    def largest(self) -> float:
-        """Its largest entry."""
-        return float(self.values.max())
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IndexTable) or self.axes != other.axes or self.values.dtype != other.values.dtype:
-            return False
-        return numpy.array_equal(self.values, other.values)
-
-    def __hash__(self) -> int:
-        return hash((self.axes, self.values.shape, (self.values + 0).tobytes()))  # + 0: −0.0 equals 0.0
+        return tuple(sorted(sources(self.body)))

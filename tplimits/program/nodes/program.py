@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx
 from sympy import Expr
@@ -18,8 +18,11 @@ from tplimits.program.nodes.bind import bind
 from tplimits.program.nodes.execution import run
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.given import named_once
-from tplimits.program.nodes.kinds import IndexTable, InitialMatrix, InitialScalar, InitialVector, Instruction
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction
 from tplimits.program.nodes.known import Known, known_names, root_axes
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.stated import IndexTable
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,8 @@ class Program:
         seen: dict[str, None] = {}
         for instruction in self.instructions:
             seen.update(dict.fromkeys(instruction.axes))
+            if isinstance(instruction, InitialScalar) and instruction.of is not None:
+                seen.setdefault(instruction.of)
         for known in (*self.size_of, *self.size_of.values(), *self.sizes):
             seen.setdefault(known)
         return tuple(seen)

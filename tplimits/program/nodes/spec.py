@@ -29,20 +29,20 @@ from tplimits.program.language.names import is_notation
 from tplimits.program.nodes.entries import OWN, axis_symbol, slot_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
     Instruction,
-    Law,
     MatMul,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL, SHAPES
 from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable
 
 Predicate = Callable[["Program", int, Instruction], bool]
 
@@ -117,13 +117,28 @@ def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
 
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, InitialVector)
-    return number_legal(program, s.law.mean) and number_legal(program, s.law.std) and not s.law.std.is_negative
+    assert isinstance(s, (InitialVector, InitialScalar))
+    law = s.law
+    given = (law.mean, law.std) if law.cut is None else (law.mean, law.std, law.cut)
+    if not all(v is not None and number_legal(program, v) for v in given) or law.std.is_negative:
+        return False
+    cut = law.cut is None or not (law.cut.is_negative or law.cut.is_zero)
+    return law.shape in SHAPES and cut and (law.shape == "truncated") == (law.cut is not None)
 
 
 def _value_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
     return number_legal(program, s.value)
+
+
+def _drawn_legal(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialScalar)
+    return s.law == NORMAL or (s.value is None and position not in program.inputs)
+
+
+def _index_legal(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialScalar)
+    return s.of is None or position in program.inputs
 
 
 _BODY: tuple[tuple[Predicate, str], ...] = (
@@ -139,7 +154,10 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialMatrix, _widths_known, "its rows and columns are widths of the program"),
     (InitialVector, _widths_known, "it lives on a width of the program"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
+    (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _value_legal, "its value is a finite real number"),
+    (InitialScalar, _drawn_legal, "data, and what has a value, have no law"),
+    (InitialScalar, _index_legal, "indices are data of a network"),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),
@@ -220,7 +238,7 @@ def _state_legal(program: Program) -> bool:
     if program.state not in program.arguments or len(program.returns) != 1 or program.returns_tuple:
         return False
     state, result = program[program.state], program[program.returns[0]]
-    if not isinstance(state, InitialVector) or state.over != "n" or state.law != Law():
+    if not isinstance(state, InitialVector) or state.over != "n" or state.law != NORMAL:
         return False
     return result.width == "n" and set(result.axes) == set(state.axes)
 

@@ -1,4 +1,8 @@
-"""Optimizers that divide by a running mean square of the gradient; ε stands inside the root: 1/√(v + ε²)."""
+"""Optimizers that divide by a running mean square of the gradient.
+
+ε stands inside the root, 1/√(v + ε²), as the limit theorems have it, or with `convention="torch"` beside it as in
+PyTorch, 1/(√v + ε); both are functions of v after the correction of its bias.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any, ClassVar
 import sympy
 from sympy import Expr
 
+from tplimits.errors import ProgramError
 from tplimits.program.nodes.functions import where
 from tplimits.program.optimizers.recursion import (
     TIME,
@@ -22,6 +27,7 @@ from tplimits.program.optimizers.recursion import (
 
 β1, β2, ε, ρ = sympy.symbols("β1 β2 ε ρ", real=True)
 m, v = state_symbol("m"), state_symbol("v")
+CONVENTIONS = INSIDE, TORCH = "inside", "torch"
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,24 @@ class _Adaptive(Optimizer):
     def _eps(self) -> Any:
         return getattr(self, "eps")  # noqa: B009
 
+    @property
+    def _convention(self) -> Any:
+        return getattr(self, "convention", INSIDE)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """A convention is printed where it is not the usual one."""
+        return {name: value for name, value in super().shown.items() if (name, value) != ("convention", INSIDE)}
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.shown.items())})"
+
     def __post_init__(self) -> None:
+        if self._convention not in CONVENTIONS:
+            raise ProgramError(
+                f"{self.name}(convention={self._convention!r}): it is {INSIDE!r}, ε inside the root, or {TORCH!r}, "
+                "ε beside it."
+            )
         for field, symbol in self.symbols_of.items():
             need_range(self.name, field, getattr(self, field), below=None if symbol == "ε" else 1)
         warn_of_lost(self)
@@ -49,18 +72,22 @@ class _Adaptive(Optimizer):
     def _quotient(self, numerator: Expr, square: Expr) -> Expr:
         if exact_of(self._eps) == 0:
             return where(square, numerator / sympy.sqrt(square), 0)
+        if self._convention == TORCH:
+            return numerator / (sympy.sqrt(square) + ε)
         return numerator / sympy.sqrt(square + ε**2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Adam(_Adaptive):
-    """Adam: Q_t = m̂/√(v̂ + ε²) with the bias-corrected means m̂, v̂ of g and g² (ε inside the root, not √v̂ + ε).
+    """Adam: Q_t = m̂/√(v̂ + ε²) with the bias-corrected means m̂, v̂ of g and g²; m̂/(√v̂ + ε) with convention="torch".
 
         m ← β1 m + (1 − β1) g,  v ← β2 v + (1 − β2) g²,  m̂ = m/(1 − β1^(t+1)),  v̂ = v/(1 − β2^(t+1))
 
     >>> g = sympy.Symbol("g0", real=True)
     >>> sympy.simplify(Adam(β1=0.5, β2=0.5, eps=1).update([g]))
     g0/sqrt(g0**2 + 1)
+    >>> sympy.simplify(Adam(β1=0.5, β2=0.5, eps=1, convention="torch").update([g]))
+    g0/(Abs(g0) + 1)
 
     Raises ProgramError unless 0 ≤ β1, β2 < 1 and ε ≥ 0; warns for ε = 0.
     """
@@ -68,6 +95,7 @@ class Adam(_Adaptive):
     β1: Any = 0.9
     β2: Any = 0.999
     eps: Any = 1e-8
+    convention: str = INSIDE
     symbols_of: ClassVar[dict[str, str]] = {"β1": "β1", "β2": "β2", "eps": "ε"}
 
     @property
@@ -75,7 +103,7 @@ class Adam(_Adaptive):
         return _means(), self._quotient(m / (1 - β1 ** (TIME + 1)), v / (1 - β2 ** (TIME + 1)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NAdam(_Adaptive):
     """Adam with Nesterov's momentum: the mean of g looks one step ahead, with constant β1.
 
@@ -90,6 +118,7 @@ class NAdam(_Adaptive):
     β1: Any = 0.9
     β2: Any = 0.999
     eps: Any = 1e-8
+    convention: str = INSIDE
     symbols_of: ClassVar[dict[str, str]] = {"β1": "β1", "β2": "β2", "eps": "ε"}
 
     @property
@@ -98,9 +127,9 @@ class NAdam(_Adaptive):
         return _means(), self._quotient(ahead, v / (1 - β2 ** (TIME + 1)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RMSProp(_Adaptive):
-    """RMSProp: v ← ρ v + (1 − ρ) g², Q_t = g_t/√(v + ε²); v starts at 0 and is not corrected.
+    """RMSProp: v ← ρ v + (1 − ρ) g², Q_t = g_t/√(v + ε²); v starts at 0 and is not corrected.  ε as in `Adam`.
 
     >>> RMSProp(decay=0.75, eps=1).update([G])
     g/sqrt(g**2/4 + 1)
@@ -110,6 +139,7 @@ class RMSProp(_Adaptive):
 
     decay: Any = 0.99
     eps: Any = 1e-8
+    convention: str = INSIDE
     symbols_of: ClassVar[dict[str, str]] = {"decay": "ρ", "eps": "ε"}
 
     @property
@@ -117,9 +147,9 @@ class RMSProp(_Adaptive):
         return (OptimizerState("v", sympy.S.Zero, ρ * v + (1 - ρ) * G**2),), self._quotient(G, v)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Adagrad(_Adaptive):
-    """Adagrad: Q_t = g_t/√(Σ_{s≤t} g_s² + ε²).
+    """Adagrad: Q_t = g_t/√(Σ_{s≤t} g_s² + ε²); ε as in `Adam`.
 
     >>> Adagrad(eps=1).update(sympy.symbols("g0:2", real=True))
     g1/sqrt(g0**2 + g1**2 + 1)
@@ -128,6 +158,7 @@ class Adagrad(_Adaptive):
     """
 
     eps: Any = 1e-8
+    convention: str = INSIDE
     symbols_of: ClassVar[dict[str, str]] = {"eps": "ε"}
 
     @property

@@ -236,8 +236,12 @@ class Optimizer:
         return Stepper(self)
 
     def __str__(self) -> str:
-        given = ", ".join(f"{f.name}={getattr(self, f.name)}" for f in fields(self))
-        return f"{self.name}({given})"
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.shown.items())})"
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The fields that are printed."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def exact_of(value: Any) -> Expr:

@@ -1,7 +1,8 @@
 """What each parameter of a network is to its parametrization: a matrix, a vector, a scalar, or a readout.
 
 A readout is a vector that multiplies the last features, entry by entry: the returned vector is a sum of products of
-readouts with what does not depend on them.  Vectors that multiply data are input weights, even in a linear network.
+readouts with what does not depend on them.  Vectors that multiply data, or that data look up, are input weights, even
+in a linear network.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import networkx
 import sympy
 from sympy import Expr
 
-from tplimits.program.nodes.entries import OWN, AxisSum, Entry
+from tplimits.program.nodes.entries import OWN, AxisSum, DataIndex, Entry, Lookup
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin
 
@@ -82,7 +83,7 @@ def _flat(network: Program) -> Expr:
 
 
 def _is_table(index: Expr) -> bool:
-    return not index.is_Symbol and not index.is_Integer
+    return isinstance(index, Lookup)
 
 
 def _readouts(network: Program) -> frozenset[int]:
@@ -140,7 +141,9 @@ def _is_linear(body: Expr, position: int) -> bool:
 
 
 def _multiplies(body: Expr, position: int, sources: set[int]) -> bool:
-    """Whether the vector is multiplied by data directly, as U is in Σ_d U ξ."""
+    """Whether the vector is multiplied by data directly, as U is in Σ_d U ξ, or data pick its entries."""
+    if any(isinstance(i, DataIndex) for e in body.atoms(Entry) if e.source == position for i in e.indices):
+        return True
     for node in sympy.preorder_traversal(body):
         if isinstance(node, sympy.Mul):
             direct = {f.source for f in node.args if isinstance(f, Entry)}

@@ -14,7 +14,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.parametrization.exponents import Exponents, exponent
 from tplimits.program.parametrization.roles import KINDS, roles

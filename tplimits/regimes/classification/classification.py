@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from tplimits.errors import CheckError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
 from tplimits.regimes.classification import finite

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict

@@ -23,9 +23,11 @@ from tplimits.numbers.number import Number
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import Plan, plan
 from tplimits.numbers.precision import Unsettled
+from tplimits.program.language.render import number_text
 from tplimits.program.nodes.entries import constant_symbol
 from tplimits.program.nodes.given import by_name, exact_number, real_array, width_ratios
 from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.width.derivation import derive_width
 
 if TYPE_CHECKING:
@@ -63,7 +65,10 @@ def constants_of(program: Program, given: Mapping[str, Any], ratios: Mapping[str
 def _scalar_values(program: Program, scalar: InitialScalar, given: dict[str, Any]) -> dict[Symbol, Expr]:
     if scalar.name not in given:
         if scalar.value is None:
-            raise EvaluationError(f"the scalar `{scalar.name}` has no value: give {scalar.name}=….")
+            drawn = "" if scalar.law == NORMAL else f" (drawn, {scalar.law.described(number_text)})"
+            raise EvaluationError(
+                f"the scalar `{scalar.name}`{drawn} has no value, and the limit depends on it: give {scalar.name}=…."
+            )
         return {}
     shape = tuple(int(program.size(a) or 0) for a in scalar.axes)
     array = real_array(scalar.name, given.pop(scalar.name))

@@ -5,7 +5,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.program.files.serial import from_json, to_json
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.regimes.training.finite.networks import train
 
 RNG = np.random.default_rng(5)

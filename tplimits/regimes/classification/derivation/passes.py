@@ -23,8 +23,16 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.regimes.classification.derivation.means import Means, means_of, total_of
-from tplimits.regimes.classification.derivation.scaling import multiplied_by_powers
-from tplimits.regimes.classification.derivation.sizes import CONSTANT, HALF, NOTHING, Power, Size, largest, size_of
+from tplimits.regimes.classification.derivation.sizes import (
+    CONSTANT,
+    HALF,
+    NOTHING,
+    Power,
+    Size,
+    largest,
+    multiplied_by_powers,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Backward

@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.classification.derivation.means import Means, means_of
-from tplimits.regimes.classification.derivation.sizes import CONSTANT, HOMOGENEOUS, Power, size_of
+from tplimits.regimes.classification.derivation.sizes import (
+    HOMOGENEOUS,
+    exponent_of,
+    multiplied_by_powers,
+)
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -194,19 +198,3 @@ class _Reader:
             return parts[0]
         self.zero += parts
         return sympy.S.Zero
-
-
-def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> set[Entry]:
-    """Entries that stand in a product with a positive power of a width."""
-    found: set[Entry] = set()
-    for node in sympy.preorder_traversal(body):
-        if isinstance(node, sympy.Mul):
-            growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
-            if any(exponent_of(f, widths) > 0 for f in growing):
-                found |= {e for f in node.args if f not in growing for e in f.atoms(Entry)}
-    return found
-
-
-def exponent_of(factor: Expr, widths: frozenset[sympy.Symbol]) -> Power:
-    """The power of n of an expression without entries."""
-    return size_of(factor, lambda _: CONSTANT, widths).start

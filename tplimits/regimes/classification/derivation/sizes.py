@@ -147,3 +147,19 @@ def _function(node: Expr, parts: list[Size]) -> Size:
     if isinstance(node, functions.softplus):
         return Size(max(start, zero), *changes)
     return Size(zero, *(min(c, zero) for c in changes))
+
+
+def multiplied_by_powers(body: Expr, widths: frozenset[sympy.Symbol]) -> set[Entry]:
+    """Entries that stand in a product with a positive power of a width."""
+    found: set[Entry] = set()
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Mul):
+            growing = [f for f in node.args if f.free_symbols & widths and not f.has(Entry)]
+            if any(exponent_of(f, widths) > 0 for f in growing):
+                found |= {e for f in node.args if f not in growing for e in f.atoms(Entry)}
+    return found
+
+
+def exponent_of(factor: Expr, widths: frozenset[sympy.Symbol]) -> Power:
+    """The power of n of an expression without entries."""
+    return size_of(factor, lambda _: CONSTANT, widths).start

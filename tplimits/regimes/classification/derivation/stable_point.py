@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import sympy
 
 from tplimits.errors import NoLimitError
-from tplimits.program.network.network import parameters
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Law
+from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.program.nodes.laws import Law
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

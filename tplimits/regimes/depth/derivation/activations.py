@@ -23,8 +23,8 @@ from sympy import Dummy, Expr, Rational, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
-from tplimits.regimes.depth.derivation.coefficients import EPS, expansion
-from tplimits.regimes.depth.derivation.laurent import MeanSeries, laurent
+from tplimits.regimes.depth.derivation.algebra import EPS
+from tplimits.regimes.depth.derivation.laurent import MeanSeries, expansion, laurent
 from tplimits.regimes.depth.derivation.means import U, of_columns
 from tplimits.regimes.depth.derivation.named import separated
 

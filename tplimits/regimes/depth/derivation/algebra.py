@@ -24,8 +24,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sympy import Expr
+from sympy import Expr, Symbol
 
+#: n^(−1/2)
+EPS = Symbol("ε", positive=True)
+#: nothing beyond ε² is kept
+MOST = 2
+#: free token indices: α, β, δ, ω
+ALPHA, BETA, DELTA, OMEGA = -4, -3, -2, -1
 #: indices of one dimension are SPAN * dimension + a number
 SPAN = 1 << 24
 #: open indices of a template are OPEN, OPEN − 1, …
@@ -33,6 +39,8 @@ OPEN = -100
 
 Factor = tuple[str, tuple[int, ...], int]
 Factors = tuple[Factor, ...]
+#: (factors, powers, pert, joined) -> coefficient
+Sum = dict[tuple[Factors, tuple[int, ...], int, bool | None], Any]
 
 
 class ProductTerm(NamedTuple):

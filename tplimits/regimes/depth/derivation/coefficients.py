@@ -18,12 +18,9 @@ import sympy
 from sympy import Expr, Rational, S, Symbol
 from sympy.polys.rings import PolyElement, ring
 
-from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.derivation.algebra import Dimension, Poly, ProductTerm
-from tplimits.regimes.depth.derivation.laurent import MeanSeries, laurent
+from tplimits.regimes.depth.derivation.algebra import EPS, Dimension, Poly, ProductTerm
+from tplimits.regimes.depth.derivation.laurent import MeanSeries, expansion
 
-#: n^(−1/2)
-EPS = Symbol("ε", positive=True)
 #: E|g| = √(2/π) of a standard normal, kept as one generator
 ROOT = sympy.sqrt(2 / sympy.pi)
 
@@ -92,30 +89,6 @@ class Splitter:
 def ratio_symbol(width: str) -> Symbol:
     """A width over n."""
     return Symbol(f"({width}/n)", positive=True)
-
-
-def expansion(expr: Expr, limit: int, mean: MeanSeries | None = None) -> tuple[Expr, int | None]:
-    """An expression in ε as a sum of its powers, and the order up to which it is known (None: all)."""
-    expanded = sympy.expand(expr)
-    if not expanded.has(EPS):
-        return expanded, None
-    if all(_is_power(t) for t in sympy.Add.make_args(expanded)):
-        return expanded, None
-    series = laurent(expr, EPS, limit, mean)
-    if series is None:
-        shown = expr.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
-        raise NoLimitError(
-            f"`{shown}` has no expansion in whole powers of n^(-1/2), the powers that a layer of depth proportional to "
-            "width can have. Write powers of tp.n as exact multiples of 1/2, as in tp.sqrt(tp.n) or tp.n**2, and "
-            "functions of them without a singular point as n → ∞."
-        )
-    return sympy.Add(*(c * EPS**k for k, c in series.terms.items())), series.cut
-
-
-def _is_power(term: Expr) -> bool:
-    rest, power = term.as_independent(EPS, as_Add=False)
-    base, exponent = power.as_base_exp()
-    return not rest.has(EPS) and (power == 1 or (base == EPS and exponent.is_Integer))
 
 
 @dataclass

@@ -15,11 +15,13 @@ from typing import Any
 from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.derivation.activations import LINEAR, odd_together, pairings, partitions
 from tplimits.regimes.depth.derivation.algebra import (
+    MOST,
     OPEN,
     SPAN,
     Factor,
     Factors,
     ProductTerm,
+    Sum,
     indices,
     next_number,
     placed,
@@ -30,9 +32,6 @@ from tplimits.regimes.depth.derivation.algebra import (
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.model import Layer, Model, column_label
 
-#: nothing beyond ε² is kept
-MOST = 2
-
 #: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
 OF_SCALARS = frozenset("GY")
 #: what is random, by the first letter of a label: functions of dense layers, and of scalars
@@ -41,8 +40,6 @@ RANDOM = frozenset("F") | OF_SCALARS
 #: axes an operand can have
 _MOST_AXES = 9
 
-#: (factors, powers, pert, joined) -> coefficient
-Sum = dict[tuple[Factors, tuple[int, ...], int, bool | None], Any]
 Blocks = list[tuple[int, ...]]
 
 

@@ -12,11 +12,17 @@ from sympy import S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.regimes.depth.derivation.algebra import (
+    ALPHA,
+    BETA,
+    DELTA,
+    MOST,
+    OMEGA,
     OPEN,
     Dimension,
     Factor,
     Poly,
     ProductTerm,
+    Sum,
     averaged,
     lowest,
     multiplied,
@@ -25,7 +31,7 @@ from tplimits.regimes.depth.derivation.algebra import (
     product,
 )
 from tplimits.regimes.depth.derivation.coefficients import Ring
-from tplimits.regimes.depth.derivation.contraction import MOST, Contraction, Sum
+from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.forms import Orders, by_order, collected
 from tplimits.regimes.depth.derivation.laws import Laws
 from tplimits.regimes.depth.derivation.lowering import Lowering
@@ -40,8 +46,6 @@ if TYPE_CHECKING:
 
 #: the highest order up to which series are taken
 _LARGEST = 12
-#: free token indices: α, β, δ, ω
-ALPHA, BETA, DELTA, OMEGA = -4, -3, -2, -1
 #: V^αβ
 IDENTITY = (("V", (ALPHA, BETA), 0),)
 

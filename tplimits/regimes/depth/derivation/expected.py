@@ -24,7 +24,8 @@ from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import GaussMean, normal_symbol
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.depth.derivation.activations import SIGN, Basis, shown, signed
-from tplimits.regimes.depth.derivation.coefficients import EPS, ROOT
+from tplimits.regimes.depth.derivation.algebra import EPS
+from tplimits.regimes.depth.derivation.coefficients import ROOT
 from tplimits.regimes.depth.derivation.laurent import Series
 from tplimits.regimes.depth.derivation.means import U
 from tplimits.regimes.depth.derivation.numbers import normal_mean

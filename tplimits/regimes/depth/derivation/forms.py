@@ -14,11 +14,10 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.regimes.depth.derivation.activations import Moment, cumulant
-from tplimits.regimes.depth.derivation.algebra import SPAN, Factors, renamed
+from tplimits.regimes.depth.derivation.algebra import MOST, SPAN, Factors, Sum, renamed
 from tplimits.regimes.depth.derivation.arrays import TOLERANCE, Arrays, exactly
 from tplimits.regimes.depth.derivation.canonical import canonical
 from tplimits.regimes.depth.derivation.coefficients import Ring, ratio_symbol
-from tplimits.regimes.depth.derivation.contraction import MOST, Sum
 from tplimits.regimes.depth.derivation.means import definition_of, mean_label, scaled
 from tplimits.regimes.depth.derivation.model import ColumnLabel, Model
 from tplimits.regimes.depth.derivation.numbers import valued

@@ -16,7 +16,6 @@ from sympy import Dummy, Expr
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry
 from tplimits.program.nodes.functions import elementary, leaky_relu, maximum, minimum, relu, step, where
 from tplimits.regimes.depth.derivation.algebra import Poly, lowest
-from tplimits.regimes.depth.derivation.around import Around
 from tplimits.regimes.depth.derivation.expansions import ARGUMENT
 from tplimits.regimes.depth.derivation.scalars import insist_on_small, parts
 
@@ -40,7 +39,7 @@ def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None
     body = elementary(written)
     forms = [(written, a) for a in _heads(written)] + [(body, a) for a in _arguments(body)]
     functions = [(f, a) for form, a in forms for f in [_function_of(form, a)] if f is not None]
-    choices = [(Around(lowering, f, a.xreplace(back), env, back), a) for f, a in functions]
+    choices = [(lowering.around(f, a.xreplace(back), env, back), a) for f, a in functions]
     for found, argument in sorted(choices, key=lambda choice: choice[0].mixes_sizes):
         if body.has(step):
             return found.lowered() if found.settles_at_kink() else None

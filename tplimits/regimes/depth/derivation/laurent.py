@@ -21,7 +21,9 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
+from tplimits.regimes.depth.derivation.algebra import EPS
 
 #: orders beyond those asked for, lost to divisions by powers of ε, up to which it is tried again
 _FURTHER = 24
@@ -69,6 +71,30 @@ def laurent(expr: Expr, eps: Symbol, limit: int, mean: MeanSeries | None = None)
             return Series(kept, None if found.cut is None else limit)
         working += limit - found.cut
     return None
+
+
+def expansion(expr: Expr, limit: int, mean: MeanSeries | None = None) -> tuple[Expr, int | None]:
+    """An expression in ε as a sum of its powers, and the order up to which it is known (None: all)."""
+    expanded = sympy.expand(expr)
+    if not expanded.has(EPS):
+        return expanded, None
+    if all(_is_power(t) for t in sympy.Add.make_args(expanded)):
+        return expanded, None
+    series = laurent(expr, EPS, limit, mean)
+    if series is None:
+        shown = expr.xreplace({EPS: 1 / sympy.sqrt(Symbol("n"))})
+        raise NoLimitError(
+            f"`{shown}` has no expansion in whole powers of n^(-1/2), the powers that a layer of depth proportional to "
+            "width can have. Write powers of tp.n as exact multiples of 1/2, as in tp.sqrt(tp.n) or tp.n**2, and "
+            "functions of them without a singular point as n → ∞."
+        )
+    return sympy.Add(*(c * EPS**k for k, c in series.terms.items())), series.cut
+
+
+def _is_power(term: Expr) -> bool:
+    rest, power = term.as_independent(EPS, as_Add=False)
+    base, exponent = power.as_base_exp()
+    return not rest.has(EPS) and (power == 1 or (base == EPS and exponent.is_Integer))
 
 
 class _Expansion:

@@ -26,9 +26,9 @@ import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.derivation.algebra import SPAN, Factor, Factors, indices, next_number, renamed
+from tplimits.regimes.depth.derivation.algebra import MOST, SPAN, Factor, Factors, Sum, indices, next_number, renamed
 from tplimits.regimes.depth.derivation.algebra import times as times_size
-from tplimits.regimes.depth.derivation.contraction import MOST, Sum, end, identify
+from tplimits.regimes.depth.derivation.contraction import end, identify
 from tplimits.regimes.depth.derivation.cumulants import Cumulants
 from tplimits.regimes.depth.derivation.forms import Form, Resolved, collected
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, Terms, U, mean_label

@@ -25,6 +25,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.regimes.depth.derivation.activations import CONSTANT, LINEAR, Basis, U, components
 from tplimits.regimes.depth.derivation.algebra import (
+    EPS,
     OPEN,
     SPAN,
     Dimension,
@@ -38,9 +39,10 @@ from tplimits.regimes.depth.derivation.algebra import (
     times,
     total,
 )
+from tplimits.regimes.depth.derivation.around import Around
 from tplimits.regimes.depth.derivation.arrays import Arrays, without_background
 from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.coefficients import EPS, Splitter
+from tplimits.regimes.depth.derivation.coefficients import Splitter
 from tplimits.regimes.depth.derivation.data import Data
 from tplimits.regimes.depth.derivation.expected import closed_means, mean_series
 from tplimits.regimes.depth.derivation.kinks import bent
@@ -169,15 +171,8 @@ class Lowering:
         tokens = tuple(self.index(i, env) for i in operand.indices)
         source = None if operand.source == self.program.state else operand.source
         rows, columns = (matrix.columns, matrix.rows) if s.transposed else (matrix.rows, matrix.columns)
-        layer = Layer(
-            s.matrix,
-            s.transposed,
-            source,
-            basis,
-            len(family),
-            self.number_of[rows],
-            self.number_of[columns],
-        )
+        sizes = self.number_of[rows], self.number_of[columns]
+        layer = Layer(s.matrix, s.transposed, source, basis, len(family), *sizes)
         self.model.layers[layer.label] = layer
         if source is not None and source not in self.model.operands:
             self.model.operands[source] = self.template(source)
@@ -227,6 +222,10 @@ class Lowering:
         """Factors that are expressions of scalars; kinks of one scalar are one function of it."""
         together = bent(self, sympy.Mul(*exprs), env) if len(exprs) > 1 else None
         return [self.alone(a, env) for a in exprs] if together is None else [together]
+
+    def around(self, function: Expr, argument: Expr, env: Env, constants: Mapping[Expr, Expr]) -> Around:
+        """A function of one scalar around the value where it settles."""
+        return Around(self, function, argument, env, constants)
 
     def alone(self, expr: Expr, env: Env) -> Poly:
         """The same, where functions of scalars have a series."""
@@ -310,10 +309,8 @@ class Lowering:
 
     def _activation(self, entry: Entry, body: Expr, env: Env) -> Poly:
         """A function of one entry of a dense layer, as a sum of basis functions of it."""
-        position = entry.source
-        inside = {
-            axis_symbol(a): self.index(i, env) for a, i in zip(self.program[position].axes, entry.indices, strict=True)
-        }
+        position, axes = entry.source, self.program[entry.source].axes
+        inside: dict[Expr, int] = {axis_symbol(a): self.index(i, env) for a, i in zip(axes, entry.indices, strict=True)}
         inside[OWN] = env[entry.neuron]
         if body == U:
             return self._dense(position, LINEAR, inside)

@@ -12,7 +12,7 @@ from sympy import Dummy, Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
-from tplimits.regimes.depth.derivation.coefficients import EPS
+from tplimits.regimes.depth.derivation.algebra import EPS
 from tplimits.regimes.depth.derivation.means import U
 
 _POLES = (sympy.tan, sympy.asin, sympy.acos, sympy.atanh, sympy.DiracDelta)

@@ -10,12 +10,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, Rational
 
 from tplimits.regimes.depth.derivation.activations import LINEAR
 from tplimits.regimes.depth.derivation.algebra import (
+    ALPHA,
+    BETA,
+    DELTA,
+    OMEGA,
     SPAN,
     Factor,
     Factors,
@@ -27,8 +32,10 @@ from tplimits.regimes.depth.derivation.algebra import (
 )
 from tplimits.regimes.depth.derivation.arrays import ARRAYS, Arrays
 from tplimits.regimes.depth.derivation.contraction import shifted
-from tplimits.regimes.depth.derivation.derivation import ALPHA, BETA, DELTA, OMEGA, OneLayer
 from tplimits.regimes.depth.derivation.forms import Form, collected, dimension_factor, over_tokens
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.derivation import OneLayer
 
 
 @dataclass(frozen=True)

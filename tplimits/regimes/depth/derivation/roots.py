@@ -13,13 +13,17 @@ of V, never a root of the diffusion itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sympy import Expr, S
 
-from tplimits.regimes.depth.derivation.derivation import ALPHA, BETA, DELTA, OMEGA, OneLayer
+from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, DELTA, OMEGA
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.responses import Response, proportional_as_one, responses_of
 from tplimits.regimes.depth.derivation.vanishing import vanishes
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.derivation.derivation import OneLayer
 
 SIGMA_LIN = Form(
     {

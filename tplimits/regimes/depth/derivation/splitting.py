@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, S
 
-from tplimits.regimes.depth.derivation.algebra import Factors, next_number, renamed
+from tplimits.regimes.depth.derivation.algebra import ALPHA, BETA, Factors, next_number, renamed
 from tplimits.regimes.depth.derivation.canonical import canonical
-from tplimits.regimes.depth.derivation.derivation import ALPHA, BETA
 from tplimits.regimes.depth.derivation.forms import Form, collected
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ _ANY = 5
 def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
     """Whether a form is zero.
 
+    >>> from tplimits.regimes.depth.derivation.forms import Form
     >>> vanishes(Form({}), {})
     True
     """

@@ -16,6 +16,7 @@ from tplimits.regimes.kernels.derivation.expectations import Expectations
 from tplimits.regimes.kernels.derivation.infinite import different
 from tplimits.regimes.kernels.derivation.leaves import (
     Data,
+    Datum,
     Kron,
     Of,
     TableEntry,
@@ -136,7 +137,7 @@ class Brackets(Expectations):
         left, right = self.nodes[a.node].axes, self.nodes[b.node].axes
         places = {axis_symbol(x): i for x, i in zip(left, a.indices, strict=True)}
         places |= {second(axis_symbol(x)): i for x, i in zip(right, b.indices, strict=True)}
-        return at(sided(generic, a.side, b.side), places)
+        return self.settled(at(sided(generic, a.side, b.side), places))
 
     def table(self, p: int, q: int) -> Expr:
         """E[|p⟩(ξ) |q⟩(ξ′)] in the running indices of both: an entry of a table, or something shorter."""
@@ -230,10 +231,10 @@ def sided(expr: Expr, left: int, right: int) -> Expr:
     """A quantity of (ξ, ξ′) for the inputs (left, right) instead: sides of its leaves, axes of its sums."""
     if (left, right) == (1, 2):
         return expr
-    swap = {}
-    for entry in expr.atoms(TableEntry):
-        sides = tuple(Integer({1: left, 2: right}[s]) for s in entry.sides)
-        swap[entry] = TableEntry(entry.args[0], *sides, *entry.indices)
-    for entry in expr.atoms(Data):
-        swap[entry] = type(entry)(entry.args[0], Integer({1: left, 2: right}[entry.side]), *entry.indices)
+    to = {1: Integer(left), 2: Integer(right)}
+    data = {d: Datum(d.args[0], to[d.side], *d.indices) for d in expr.atoms(Datum)}
+    swap: dict[Expr, Expr] = dict(data)
+    for leaf in expr.atoms(TableEntry, Data):
+        sides = leaf.sides if isinstance(leaf, TableEntry) else (leaf.side,)
+        swap[leaf] = type(leaf)(leaf.args[0], *(to[s] for s in sides), *(i.xreplace(data) for i in leaf.indices))
     return expr.xreplace(swap)

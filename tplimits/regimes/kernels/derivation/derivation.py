@@ -14,7 +14,7 @@ from sympy import DiracDelta, Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.freshness import readout
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters, refuse_laws_of_biases
 from tplimits.program.network.preactivations import with_preactivations
 from tplimits.program.network.tangent import tangent
 from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol
@@ -200,6 +200,7 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
         else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
     )
     nngp, ntk, constant = S.Zero, S.Zero, body
+    refuse_laws_of_biases(network, sorted(free))
     for entry in body.atoms(Entry):
         scalar = network[entry.source]
         if entry.source not in free:

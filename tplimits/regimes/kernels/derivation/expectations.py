@@ -55,7 +55,7 @@ class Expectations(Openings):
                 for t, value in with_infinite_axes(term, self.infinite, self.expect)
                 if value != 0
             ]
-        return sympy.Add(*parts)
+        return self.settled(sympy.Add(*parts))
 
     def expect(self, factors: Sequence[Expr]) -> Expr:
         """E of a product of random factors."""

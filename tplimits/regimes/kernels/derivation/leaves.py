@@ -11,7 +11,7 @@ import functools
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup, axis_symbol, size_symbol
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Kron, Lookup, axis_symbol, size_symbol
 
 #: marks the running indices, axes and sizes of input 2
 SECOND = "‴"
@@ -63,6 +63,27 @@ class Data(_Leaf):
         return self.args[2:]
 
 
+class Datum(Expr):
+    """An index that is data of one of the inputs: (instruction, side, *indices)."""
+
+    is_commutative = True
+    is_integer = True
+    is_nonnegative = True
+    is_number = False
+
+    @property
+    def source(self) -> int:
+        return int(self.args[0])
+
+    @property
+    def side(self) -> int:
+        return int(self.args[1])
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return self.args[2:]
+
+
 class TableEntry(_Leaf):
     """An entry of a table between inputs `left` and `right`: (table, left, right, *indices)."""
 
@@ -77,28 +98,6 @@ class TableEntry(_Leaf):
     @property
     def indices(self) -> tuple[Expr, ...]:
         return self.args[3:]
-
-
-class Kron(_Leaf):
-    """1 where two indices agree, 0 elsewhere: members of a family of parameters are independent."""
-
-    @classmethod
-    def eval(cls, i: Expr, j: Expr) -> Expr | None:
-        if i == j:
-            return sympy.S.One
-        if i.is_Integer and j.is_Integer:
-            return sympy.S.Zero
-        if i.is_Integer or (not j.is_Integer and sympy.default_sort_key(i) > sympy.default_sort_key(j)):
-            return cls(j, i)
-        return None
-
-    def __new__(cls, i: Expr, j: Expr) -> Expr:
-        found = cls.eval(i, j)
-        return found if found is not None else super().__new__(cls, i, j)
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args
 
 
 class Moment(_Leaf):
@@ -170,7 +169,7 @@ def on_second(expr: Expr) -> Expr:
     """A quantity of input 1 written for input 2."""
     if isinstance(expr, Of):
         return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
-    if isinstance(expr, Data):
+    if isinstance(expr, (Data, Datum)):
         return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
     if isinstance(expr, TableEntry):
         return TableEntry(expr.args[0], Integer(2), Integer(2), *map(on_second, expr.indices))
@@ -196,7 +195,7 @@ def on_second(expr: Expr) -> Expr:
 @functools.lru_cache(maxsize=1 << 14)
 def on_first(expr: Expr) -> Expr:
     """A quantity of input 2 written for input 1."""
-    if isinstance(expr, (Of, Data)):
+    if isinstance(expr, (Of, Data, Datum)):
         return type(expr)(expr.args[0], Integer(1), *map(on_first, expr.indices))
     if isinstance(expr, TableEntry):
         return TableEntry(expr.args[0], Integer(1), Integer(1), *map(on_first, expr.indices))
@@ -223,6 +222,6 @@ def free_indices(expr: Expr) -> set[Symbol]:
         return {expr}
     if isinstance(expr, Moment):
         return set().union(*map(free_indices, (*expr.covariances, *expr.values)), set())
-    if isinstance(expr, (Of, Data, TableEntry, Kron, ArrayEntry, Lookup)):
+    if isinstance(expr, (Of, Data, Datum, TableEntry, Kron, ArrayEntry, Lookup)):
         return set().union(*map(free_indices, expr.indices), set())
     return set().union(*map(free_indices, expr.args), set()) if expr.args else set()

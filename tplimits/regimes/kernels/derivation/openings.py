@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import AxisSum, axis_symbol, canonical_bound_axes
-from tplimits.regimes.kernels.derivation.leaves import Of, on_second, second
+from tplimits.program.nodes.entries import AxisSum, Kron, Lookup, axis_symbol, canonical_bound_axes
+from tplimits.regimes.kernels.derivation.leaves import Data, Of, TableEntry, on_second, second
 from tplimits.regimes.kernels.derivation.terms import Term, at, products, summed, terms
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
     from tplimits.regimes.kernels.derivation.nodes import Node
 
 
@@ -21,6 +23,7 @@ class Openings(ABC):
     """The nodes of a kernel derivation, and how a leaf reads as an expression in others."""
 
     nodes: list[Node]
+    program: Program
 
     @abstractmethod
     def form(self, expr: Expr, side: int) -> Of:
@@ -45,13 +48,33 @@ class Openings(ABC):
         if leaf.side == 2:
             expr = on_second(expr)
             from_axes = [second(a) for a in from_axes]
-        return at(expr, dict(zip(from_axes, leaf.indices, strict=True)))
+        return self._where_present(at(expr, dict(zip(from_axes, leaf.indices, strict=True))), leaf.indices)
+
+    def present(self, index: Expr) -> Expr:
+        """1 where an index says that there is an entry, 0 elsewhere: a table may say −1."""
+        complete = all(self.program.tables[i.table].smallest >= 0 for i in index.atoms(Lookup))
+        return S.One if complete else Kron(index, index)
+
+    def settled(self, expr: Expr) -> Expr:
+        """An expression without comparisons of an index with itself, where there always is an entry."""
+        return expr.xreplace({k: self.present(k.args[0]) for k in expr.atoms(Kron) if k.args[0] == k.args[1]})
+
+    def _where_present(self, expr: Expr, indices: Iterable[Expr]) -> Expr:
+        """An expression times what makes it zero where an index says that there is no entry, unless it is by itself."""
+        for index in indices:
+            present = self.present(index)
+            read = (leaf for leaf in expr.atoms(Of, Data, TableEntry) if index in leaf.indices)
+            if present != 1 and expr.xreplace(dict.fromkeys(read, S.Zero)) != 0:
+                expr = present * expr
+        return expr
 
     def alone(self, form: Of) -> Of:
         """The one node a scaled form is made of."""
         body = self.opened(form)
+        if body.has(AxisSum):  # which may hold the leaf at several running indices
+            return form
         (leaf,) = self.leaves(body)
-        return form if body.has(AxisSum) else leaf
+        return leaf
 
     def unit(self, form: Of) -> tuple[Expr, Expr]:
         """A Gaussian form as a deterministic coefficient times a sum over nodes that are made of no others."""

@@ -17,6 +17,7 @@ from tplimits.law.state import in_widths_of_n, width_ratio
 from tplimits.program.nodes.entries import (
     OWN,
     AxisSum,
+    DataIndex,
     N,
     axis_symbol,
     canonical_bound_axes,
@@ -34,12 +35,13 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.judging import Judgements
-from tplimits.regimes.kernels.derivation.leaves import Data, Given, Of, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
@@ -116,14 +118,13 @@ class Recursion(Brackets):
 
     def _initial_vector(self, position: int, s: InitialVector) -> None:
         source: frozenset[Source] = frozenset({("vector", position, None)}) if s.law.std != 0 else frozenset()
-        mean, std = s.law.mean, s.law.std
-        if std == 0:
-            self.nodes[position] = Node(s.name, s.axes, 0, source, body=mean, gaussian=False, over=s.over)
-        elif mean == 0 and std == 1:
+        if s.law.std == 0:
+            self.nodes[position] = Node(s.name, s.axes, 0, source, body=s.law.mean, gaussian=False, over=s.over)
+        elif s.law == NORMAL:
             self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
         else:
             white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
-            self._define(position, s, mean + std * Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes)))
+            self._define(position, s, s.law.image(Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes))))
 
     def _initial_scalar(self, position: int, s: InitialScalar) -> None:
         self.judged.exact.add(position)
@@ -253,15 +254,16 @@ class Recursion(Brackets):
         """An expression with leaves for its entries; kets in boxes have sides of their own."""
         expr = in_widths_of_n(expr, self.program)
         swap: dict[Expr, Expr] = {}
+        data = {d: Datum(d.args[0], ONE_SIDE, *d.indices) for d in expr.atoms(DataIndex)}
         for entry in entries(expr):
-            source = entry.source
+            source, indices = entry.source, [i.xreplace(data) for i in entry.indices]
             axes = self.program[source].axes
             if source in self.scalars:
-                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), entry.indices, strict=True)))
+                swap[entry] = at(self.scalars[source], dict(zip(map(axis_symbol, axes), indices, strict=True)))
             else:
                 own = self.program[source].width is None or entry.neuron == OWN
                 side = ONE_SIDE if own else Integer(10 + int(entry.neuron.name[1:]))
-                swap[entry] = Of(Integer(source), side, *entry.indices)
+                swap[entry] = Of(Integer(source), side, *indices)
         gone = {e: v for e, v in swap.items() if v == 0 and self.degree_of(e.source)}
         return expr.xreplace(gone).xreplace(swap)  # tangents that vanish first: their factors may be infinite
 

@@ -9,6 +9,7 @@ import networkx
 from sympy import Expr
 
 from tplimits.law.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_safe, origins_of, refused
+from tplimits.program.nodes.kinds import InitialVector
 from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.terms import Term, terms
 
@@ -46,11 +47,17 @@ class KernelSources:
     def _behind(self, leaf: Of) -> set[int]:
         return {position for kind, position, _ in self.state.nodes[leaf.node].sources if kind != "√n"}
 
+    def _is_made(self, node: int) -> bool:
+        """Whether a node is made of others; centred iid entries of any law are as good as normal ones in a sum."""
+        s = self.program[node] if node < len(self.program) else None
+        centred = isinstance(s, InitialVector) and s.law.shape != "normal" and s.law.mean == 0
+        return self.state.nodes[node].body is not None and not centred
+
     def _opened(self, vector: Expr) -> list[Term]:
         found = []
         for term in terms(vector):
             for i, factor in enumerate(term.factors):
-                if isinstance(factor, Of) and self.state.nodes[factor.node].body is not None:
+                if isinstance(factor, Of) and self._is_made(factor.node):
                     inner = self.state.opened(factor)
                     for other in (*term.factors[:i], *term.factors[i + 1 :]):
                         inner = inner * other

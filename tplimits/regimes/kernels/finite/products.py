@@ -11,7 +11,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.program.network.gradient_rows import Rows, returned_values, rows_of_use
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
 
 if TYPE_CHECKING:

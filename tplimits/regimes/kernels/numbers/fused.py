@@ -24,7 +24,7 @@ from tplimits.numbers.generated import functions
 from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.program.nodes.entries import AxisSum
-from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Given, Kron, Moment, TableEntry
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Kron, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.fused_determinants import Determinants
 from tplimits.regimes.kernels.numbers.moment import function_of
 from tplimits.regimes.kernels.numbers.singular import KINKED
@@ -83,6 +83,8 @@ class Text:
     def _value(self, expr: Expr) -> str:
         if isinstance(expr, TableEntry) and expr.sides[0] != expr.sides[1] and not expr.indices:
             return self.value(self._definition(expr))
+        if expr.has(Datum):  # the rows of a table would have to be picked by input
+            raise NotFused
         sides = _sides(expr)
         if not sides and expr.has(AxisSum, Moment):  # the size of an axis that no data has; a mean that no data moves
             raise NotFused

@@ -15,8 +15,8 @@ from tplimits.law.state import width_ratio
 from tplimits.program.nodes.bind import constant_value, resolved
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.nodes.given import by_name, real_array
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.given import by_name, index_array, real_array
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -73,6 +73,10 @@ def read_inputs(network: Program, X: Any, name: str, sizes: Mapping[str, int]) -
         root = network.root_axis(axis)
         if root in known:
             known[axis] = known[root]
+    for key in X:
+        s = network[data[key]]
+        if isinstance(s, InitialScalar) and s.of is not None:
+            index_array(f"{name}[{key!r}]" if len(data) > 1 else name, arrays[data[key]], s.of, known.get(s.of))
     assert many is not None
     return Inputs(arrays, known, many)
 

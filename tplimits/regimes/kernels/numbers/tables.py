@@ -17,6 +17,7 @@ from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
     Data,
+    Datum,
     DrawMean,
     Given,
     Kron,
@@ -199,13 +200,36 @@ class Frame:
         if index.is_Integer:
             return int(index), ()
         if isinstance(index, Lookup):
-            table = self.program.tables[index.table].values
-            inner = [self._positions(i) for i in index.indices]
-            labels = tuple(dict.fromkeys(x for _, own in inner for x in own))
-            places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in inner]
-            return numpy.broadcast_to(table[tuple(places)], [self.size(x) for x in labels]), labels
+            read = self._picked(Labelled(self.program.tables[index.table].values), index.indices, absent=-1)
+            return read.array, read.labels
+        if isinstance(index, Datum):
+            side = self.input[index.side]
+            tokens = self.tables.sides[side - 1].arrays[index.source].astype(numpy.intp)
+            read = self._picked(Labelled(tokens, (_batch(side),)), index.indices, absent=-1)
+            return read.array, read.labels
         run: NDArray[numpy.intp] = numpy.arange(self.size(index.name))
         return run, (str(index.name),)
+
+    def _picked(self, value: Labelled, indices: Sequence[Expr], absent: float) -> Labelled:
+        """An array at index expressions for its last dimensions; `absent` where an index says that there is no entry.
+
+        The first dimensions, which have labels, are kept; others are the running indices and inputs of the indices.
+        """
+        found = [self._positions(i) for i in indices]
+        labels = tuple(dict.fromkeys((*value.labels, *(x for _, own in found for x in own))))
+        front = [(numpy.arange(size), (x,)) for x, size in zip(value.labels, value.array.shape, strict=False)]
+        places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in (*front, *found)]
+        picked = numpy.broadcast_to(value.array[tuple(places)], [self._length(x, value) for x in labels])
+        for place in (p for p in places if p.min() < 0):
+            picked = numpy.where(place < 0, absent, picked)
+        return Labelled(picked, labels)
+
+    def _length(self, label: str, value: Labelled) -> int:
+        """The number of entries along a label: of an array, of a batch of inputs, of an axis."""
+        if label in value.labels:
+            return value.array.shape[value.labels.index(label)]
+        inputs = {_batch(side): side for side in self.input.values()}
+        return self.tables.sides[inputs[label] - 1].many if label in inputs else self.size(label)
 
     def _read(self, value: Labelled, indices: Sequence[Expr], batch: int = 0) -> Labelled:
         """Entries of an array at index expressions; −1 reads zero."""
@@ -213,6 +237,8 @@ class Frame:
         front = value.labels[:batch]
         if len(names) == len(indices) and len(set(names)) == len(names):
             return Labelled(value.array, (*front, *names))
+        if any(i.has(Datum) for i in indices):
+            return self._picked(Labelled(value.array, front), indices, absent=0.0)
         found = [self._positions(i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
@@ -227,7 +253,7 @@ class Frame:
     def _kron(self, kron: Kron) -> Labelled:
         (a, mine), (b, theirs) = map(self._positions, kron.args)
         one, other = Labelled(numpy.asarray(a), mine), Labelled(numpy.asarray(b), theirs)
-        return mapped(lambda x, y: (x == y).astype(numpy.float64), [one, other])
+        return mapped(lambda x, y: ((x == y) & (x >= 0)).astype(numpy.float64), [one, other])
 
     def _sum(self, expr: AxisSum) -> Labelled:
         bounds, body = {expr.bound.name}, expr.summand

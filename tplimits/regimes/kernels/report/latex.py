@@ -18,7 +18,7 @@ from tplimits.report.latex_names import name
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
-    from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Kron, Of, TableEntry
     from tplimits.regimes.kernels.report.labels import Title
 
 _SIGNS = {
@@ -100,10 +100,13 @@ class Printer(FormulaPrinter):
             rf"|{label(self._outline.titles.labels.of_node(expr.source))}\rangle ", (expr.side,), expr.indices
         )
 
-    def _print_Data(self, expr: Data) -> str:
+    def _print_Data(self, expr: Data | Datum) -> str:
         shown = name(self._outline.derivation.network[expr.source].name)
         shown = _primed(shown) if expr.side == 2 else shown
         return f"{{{shown}}}_{{{','.join(map(self._print, expr.indices))}}}" if expr.indices else shown
+
+    def _print_Datum(self, expr: Datum) -> str:
+        return self._print_Data(expr)
 
     def _print_Kron(self, expr: Kron) -> str:
         return rf"\delta_{{{','.join(map(self._print, expr.args))}}}"

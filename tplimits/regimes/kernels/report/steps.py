@@ -11,7 +11,7 @@ from sympy import Expr
 
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.law.state import ASSUMED
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.derivation.leaves import Of, TableEntry
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Outline

@@ -16,7 +16,7 @@ from tplimits.report.text import as_written, positive_first
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup
-    from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Kron, Of, TableEntry
     from tplimits.regimes.kernels.report.labels import Title
 
 #: longer right-hand sides are broken between their terms
@@ -69,9 +69,12 @@ class Printer(StrPrinter):
     def _print_Of(self, expr: Of) -> str:
         return self._at(self._outline.titles.labels.of_node(expr.node), (expr.side,), expr.indices)
 
-    def _print_Data(self, expr: Data) -> str:
+    def _print_Data(self, expr: Data | Datum) -> str:
         name = self._outline.derivation.network[expr.source].name + ("′" if expr.side == 2 else "")
         return f"{name}[{','.join(map(self._print, expr.indices))}]" if expr.indices else name
+
+    def _print_Datum(self, expr: Datum) -> str:
+        return self._print_Data(expr)
 
     def _print_Given(self, expr: Data) -> str:
         return self._at(self._outline.titles.labels.of_node(expr.source), (expr.side,), expr.indices)

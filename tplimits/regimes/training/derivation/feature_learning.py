@@ -28,7 +28,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.network.differentiate import partials
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import NO_NEURON, axis_symbol, entries
 from tplimits.program.nodes.frozen import FrozenDict

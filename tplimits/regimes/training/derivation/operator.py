@@ -33,6 +33,7 @@ import networkx
 from tplimits.errors import NoLimitError
 from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.decayed import Decayed, decayed
+from tplimits.program.network.parameters import refuse_laws_of_biases
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
@@ -217,11 +218,9 @@ def _biases(network: Program) -> tuple[str, ...]:
         return ()
     shift = network.returns[1]
     behind = networkx.ancestors(network.graph, shift) | {shift}
-    return tuple(
-        s.name
-        for p, s in enumerate(network)
-        if isinstance(s, InitialScalar) and p not in network.inputs and p in behind
-    )
+    found = [p for p in sorted(behind) if isinstance(network[p], InitialScalar) and p not in network.inputs]
+    refuse_laws_of_biases(network, found)
+    return tuple(network[p].name for p in found)
 
 
 def _same_axes(network: Program) -> None:

@@ -23,15 +23,14 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.optimizers.joint import NORM_POWER
-from tplimits.program.optimizers.joint_stepping import Whole
 from tplimits.regimes.kernels.finite.products import Products
 from tplimits.regimes.training.finite.loss_gradients import LossGradients
 from tplimits.regimes.training.finite.recipe import Recipe, recipe
+from tplimits.regimes.training.finite.updates import Updates, updates
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -128,7 +127,7 @@ class Networks:
         self.recipe, self.net, self.sampler = asked, asked.net, asked.sampler
         self.n, self.draws, self.rng = n, draws, rng
         self.given, self.ratios = dict(given or {}), ratios
-        self.states: dict[str, tuple[Array, ...]] = {}
+        self.updates: Updates | None = None
         self.held: dict[str, Array] = {}
 
     def trained(
@@ -197,46 +196,14 @@ class Networks:
     def _step(self, t: int, run: Execution, χ: Array) -> None:
         """Move every trained parameter by the gradients of one execution."""
         gradients = LossGradients(self.sampler, run, self.recipe.a_out, χ)
-        n0 = self._readout_width(run)
-        divisors = self._divisors(gradients, n0)
-        for name, stepper in self.recipe.steppers.items():
-            optimizer, e, g = self.recipe.optimizers[name], self.recipe.exponents[name], gradients.of(name)
-            if name not in self.states:
-                self.states[name] = stepper.start(g.shape)
-            g *= n0 ** float(e.d - e.a)
-            if optimizer.clips_gradient is not None:
-                ν = divisors[optimizer.clips_gradient].reshape(-1, *[1] * (g.ndim - 1))
-                g = numpy.divide(g, ν, out=numpy.zeros_like(g), where=ν > 0)
-            w = self.held[name]
-            more: tuple[Whole, ...] = ()
-            if not optimizer.is_entrywise and optimizer.clips_gradient is None:
-                more = (Whole(self.recipe.kinds[name], n0, w * n0 ** float(e.a)),)
-            self.states[name], q = stepper.step(t, self.states[name], g, *more)
-            rate = self.recipe.rates[name](t) * n0 ** -float(e.c + e.a) * self._more_columns(name, run)
-            # a new array: the run, and with it the gradients of all parameters still to come, holds the old one
-            self.held[name] = (1 - self.recipe.decays[name]) * w - rate * q
-
-    def _divisors(self, gradients: LossGradients, n0: float) -> dict[Any, Array]:
-        """What gradients that are clipped together are divided by, one number a draw."""
-        squares: dict[Any, Array] = {}
-        for name, optimizer in self.recipe.optimizers.items():
-            key = optimizer.clips_gradient
-            if key is not None:
-                e, power = self.recipe.exponents[name], NORM_POWER[self.recipe.kinds[name]]
-                g = gradients.of(name) * n0 ** float(e.d - e.a - power)
-                squares[key] = squares.get(key, 0.0) + (g * g).reshape(len(g), -1).sum(axis=1)
-        optimizers = {o.clips_gradient: o for o in self.recipe.optimizers.values()}
-        return {key: optimizers[key].divisor(numpy.sqrt(square)) for key, square in squares.items()}
+        if self.updates is None:
+            self.updates = updates(self.recipe, run.width)
+        self.updates.step(t, gradients.of, self.held)
 
     def _readout_width(self, run: Execution) -> float:
         """n₀."""
         readout = self.net[self.net.returns[0]]
         return float(run.width[readout.width or "n"])
-
-    def _more_columns(self, name: str, run: Execution) -> float:
-        """n₀/columns of a matrix, 1 for what is no matrix."""
-        s = self.net[self.net.initial_names[name]]
-        return self._readout_width(run) / run.width[s.columns] if isinstance(s, InitialMatrix) else 1.0
 
 
 class _Untrained:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.network import parameters
+from tplimits.program.network.parameters import parameters
 from tplimits.program.network.rates import Rate, rates
 from tplimits.program.nodes.given import finite_number
 from tplimits.program.optimizers.recursion import Optimizer

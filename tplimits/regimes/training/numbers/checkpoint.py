@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy
 
 from tplimits.errors import EvaluationError
-from tplimits.program.network.loss import SquaredError, error_signal
+from tplimits.program.files.arrays import flat, nested, pack, unpack
+from tplimits.program.network.loss import error_signal
+from tplimits.program.network.losses import Loss
+from tplimits.report.files import write_by
 
 if TYPE_CHECKING:
     from tplimits.numbers.columns import State
@@ -118,7 +119,7 @@ class _File:
 
     def _seen(self, replicate: Replicate, copied: bool = False) -> State:
         """The state of a replicate."""
-        state = _flat(replicate.state(), "")
+        state = flat(replicate.state())
         self._bytes = sum(int(value.nbytes) for value in state.values())
         return {key: value.copy() for key, value in state.items()} if copied else state
 
@@ -149,14 +150,14 @@ def fingerprint(
 ) -> str:
     """What a run was asked for, as a short text; `shape` is that of the outputs at one time.
 
-    Error signals of `squared_error` are seen with all targets.  Of other functions their values are seen, to nine
+    Losses by name are seen with all targets and weights.  Of other functions their values are seen, to nine
     digits, at a few fixed outputs, at the first step and at the last; what they do elsewhere is not.
     """
     digest = hashlib.sha256()
     for part in parts:
         digest.update(repr(part).encode())
-    if isinstance(error, SquaredError):
-        digest.update(repr((error.targets.tolist(), error.train.tolist())).encode())
+    if isinstance(error, Loss):
+        digest.update(repr(error.facts).encode())
     else:
         digest.update(repr(_at_probes(error, shape, steps)).encode())
     for name, array in sorted(arrays.items()):
@@ -186,15 +187,10 @@ def _at_probes(error: Any, shape: tuple[int, ...], steps: int) -> list[list[str]
 
 def save(path: Path, state: State) -> None:
     """Write a nested dictionary; interrupted, the old file is left as it was."""
-    temporary = path.with_name(path.name + ".part")
     try:
-        with open(temporary, "wb") as file:
-            numpy.savez(file, **_flat(state, ""))
-        os.replace(temporary, path)
+        write_by(path, lambda file: pack(file, flat(state)))
     except OSError as error:
         raise EvaluationError(f"checkpoint={str(path)!r}: it cannot be written: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load(path: Path, expected: str) -> State | None:
@@ -205,12 +201,9 @@ def load(path: Path, expected: str) -> State | None:
     if not path.exists():
         return None
     try:
-        with open(path, "rb") as file, numpy.load(file, allow_pickle=False) as archive:
-            state = _nested({key: archive[key] for key in archive.files})
+        state = nested(unpack(path))
         found = str(state["fingerprint"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError):
-        raise _no_checkpoint(path) from None
-    except (zipfile.BadZipFile, zlib.error):
+    except (EvaluationError, OSError, KeyError, ValueError):
         raise _no_checkpoint(path) from None
     if found != expected:
         raise EvaluationError(
@@ -224,26 +217,3 @@ def _no_checkpoint(path: Path) -> EvaluationError:
     return EvaluationError(
         f"checkpoint={str(path)!r}: the file is no checkpoint of tplimits, or damaged; give another, or delete it."
     )
-
-
-def _flat(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in state.items():
-        if isinstance(value, Mapping):
-            found[f"{prefix}{key}/"] = numpy.empty(0)  # dictionaries may be empty
-            found.update(_flat(value, f"{prefix}{key}/"))
-        else:
-            found[prefix + key] = numpy.asarray(value)
-    return found
-
-
-def _nested(flat: Mapping[str, Any]) -> State:
-    found: State = {}
-    for key, value in flat.items():
-        *folders, name = key.split("/")
-        place = found
-        for folder in folders:
-            place = place.setdefault(folder, {})
-        if name:
-            place[name] = value
-    return found

@@ -19,7 +19,7 @@ from tplimits.numbers.columns import Array, Population, State, rng_state, set_rn
 from tplimits.numbers.particles import ParticleExecution
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs
 from tplimits.program.nodes.entries import width_symbol
-from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
 from tplimits.regimes.training.numbers import gates, singular
@@ -124,11 +124,9 @@ class TrainingExecution(ParticleExecution):
                     f"the scalar parameter `{s.name}` has no initial value: the limit depends on it; give {s.name}=…."
                 )
             return numpy.array(super()._initial(s)[0])
-        mean, std = (float(evaluate(v, self.leaves)) for v in (s.law.mean, s.law.std))
         population = self.columns[s.over]
-        if std == 0:
-            return numpy.full((*shape, population.size), mean)
-        return mean + std * population.fresh(math.prod(shape)).reshape((*shape, population.size))
+        full = (*shape, population.size)
+        return drawn(s.law, full, lambda: population.fresh(math.prod(shape)).reshape(full), self.leaves)
 
     def _initial(self, s: InitialMatrix | InitialVector | InitialScalar) -> Array:
         if isinstance(s, InitialMatrix):

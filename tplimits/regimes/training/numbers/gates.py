@@ -24,13 +24,13 @@ from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import (
-    IndexTable,
     InitialMatrix,
     InitialScalar,
     InitialVector,
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.stated import IndexTable
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
+from tplimits.program.language.render import number_text
 from tplimits.program.network.data import with_sizes
 from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.training.numbers.requirements import need_numbers
 from tplimits.regimes.training.numbers.settings import Settings, checked
 
@@ -79,6 +81,7 @@ def _scalars_given(asked: TrainingRequest) -> None:
         if not isinstance(s, InitialScalar) and name in asked.given:
             raise EvaluationError(f"{name}=…: `{name}` is drawn; only scalar parameters and constants are given.")
         if isinstance(s, InitialScalar) and s.value is None and name not in asked.given:
+            drawn = "" if s.law == NORMAL else f" (drawn, {s.law.described(number_text)})"
             raise EvaluationError(
-                f"the scalar parameter `{name}` has no initial value, and the limit depends on it: give {name}=…."
+                f"the scalar parameter `{name}`{drawn} has no initial value; the limit depends on it: give {name}=…."
             )

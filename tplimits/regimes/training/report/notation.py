@@ -9,7 +9,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.language.render import BodyPrinter, number_text
-from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, Entry, Lookup
+from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
 from tplimits.regimes.kernels.report.latex import label
 from tplimits.regimes.training.report.update_functions import norm_latex, norm_text, whole_latex, whole_text
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
@@ -210,6 +210,13 @@ class _TimedLatex(NamedLatex):
 
     def _print_Lookup(self, expr: Lookup) -> str:
         return rf"\pi_{{{expr.table}}}({','.join(self._print(i) for i in expr.indices)})"
+
+    def _print_DataIndex(self, expr: DataIndex) -> str:
+        shown = latex_label(self._program[expr.source].name)
+        return f"{{{shown}}}_{{{','.join(self._print(i) for i in expr.indices)}}}" if expr.indices else shown
+
+    def _print_Kron(self, expr: Kron) -> str:
+        return rf"\delta_{{{','.join(self._print(i) for i in expr.indices)}}}"
 
 
 class LatexNotation:

@@ -1,0 +1,91 @@
+"""Compiled loops against the same loops on NumPy arrays, and functions in vector registers against mpmath."""
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+from loops_on_arrays import run as on_arrays
+
+import tplimits as tp
+from tplimits.numbers.loops.kernels import run
+from tplimits.program.loops.lowering import forward, training
+
+
+def of_function(function):
+    @tp.network
+    def net(x: tp.Input, v: tp.Vector):
+        y = function(x)
+        return v * y
+
+    return forward(net, keep=["y"])
+
+
+X = np.concatenate([np.linspace(-40, 40, 20001), np.linspace(-1, 1, 4001), np.geomspace(1e-12, 30, 500), [0.0]])
+FUNCTIONS = {
+    "exp": (tp.exp, np.exp, 0, 1e-15),
+    "erf": (tp.erf, scipy.special.erf, 1e-15, 1e-15),
+    "tanh": (tp.tanh, np.tanh, 1e-15, 1e-15),
+    "sigmoid": (lambda x: tp.sigmoid(x), scipy.special.expit, 1e-15, 1e-15),
+    "gelu": (tp.gelu, lambda x: x * scipy.special.ndtr(x), 1e-14, 1e-14),
+    "softplus": (tp.softplus, lambda x: np.logaddexp(0, x), 1e-15, 1e-15),
+    "relu": (tp.relu, lambda x: np.maximum(x, 0), 0, 0),
+    "step": (tp.step, lambda x: np.where(x > 0, 1.0, 0.0), 0, 0),
+    "sin": (tp.sin, np.sin, 1e-15, 1e-15),
+    "abs": (abs, np.abs, 0, 0),
+    "power": (lambda x: (1 + x**2) ** 1.5, lambda x: (1 + x**2) ** 1.5, 0, 1e-15),
+    "root": (lambda x: 1 / tp.sqrt(1 + x**2), lambda x: 1 / np.sqrt(1 + x**2), 0, 1e-15),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_right_to_their_stated_errors(name):
+    function, expected, absolute, relative = FUNCTIONS[name]
+    loops = of_function(function)
+    data = next(a.name for a in loops.of_role("data"))
+    found = run(loops, {loops.samples: len(X), "n": 3}, {data: X})[loops.names["y"]]
+    np.testing.assert_allclose(found, expected(X), atol=absolute + 1e-300, rtol=relative)
+
+
+def test_exp_and_erf_against_extended_precision_and_beyond_their_range():
+    points = np.array(
+        [-708.5, -707.9, -30.0, -1e-9, 0.49999, 0.50001, 6.1999, 6.2001, 700.0, 709.7, 709.9, np.inf, -np.inf]
+    )
+    for function, exact in ((tp.exp, mpmath.exp), (tp.erf, mpmath.erf)):
+        loops = of_function(function)
+        data = next(a.name for a in loops.of_role("data"))
+        found = run(loops, {loops.samples: len(points), "n": 1}, {data: points})[loops.names["y"]]
+        for x, y in zip(points, found, strict=True):
+            expected = float(exact(mpmath.mpf(x)))
+            assert y == pytest.approx(0.0 if expected < 1e-307 and expected >= 0 else expected, rel=5e-15), x
+    nan = run(loops, {loops.samples: 1, "n": 1}, {data: [np.nan]})[loops.names["y"]]
+    assert np.isnan(nan).all()
+
+
+@tp.network
+def rich(
+    ξ: tp.Input["d"],
+    U: tp.Vector["d"],
+    W: tp.Matrix["n", "m"],
+    R: tp.Matrix["m", "n"],
+    v: tp.Vector["out"],
+    c: tp.Scalar,
+):
+    x = tp.gelu(tp.sum(U * ξ, over="d"))
+    y = W @ tp.tanh(R @ x) + c * x
+    z = y / tp.sqrt(tp.avg(y**2) + 1)
+    return tp.readout(v * tp.erf(z)) + c
+
+
+@pytest.mark.parametrize(("inputs", "n", "d"), [(1, 1, 2), (3, 7, 2), (8, 8, 3), (17, 33, 20)])
+def test_compiled_loops_are_those_on_arrays_whatever_the_sizes(inputs, n, d):
+    """Sizes below, at and above whole vectors; the last takes products of matrices to BLAS."""
+    net = rich.bind(d=d, out=2)
+    loops, rng = training(net, tp.MUP.a_out), np.random.default_rng(0)
+    sizes = {loops.samples: inputs, "n": n, "m": 2 * n}
+    given = {}
+    for a in loops.of_role("data", "parameter"):
+        given[a.name] = rng.standard_normal([loops.extents[e] or sizes[e] for e in a.extents])
+    expected, found = on_arrays(loops, sizes, given), run(loops, sizes, given)
+    for a in loops.of_role("output", "gradient"):
+        scale = abs(expected[a.name]).max()
+        np.testing.assert_allclose(found[a.name], expected[a.name], rtol=1e-11, atol=1e-13 * scale, err_msg=a.title)

@@ -1,0 +1,160 @@
+"""Loops of networks against the program itself: values, outputs and gradients, on NumPy arrays."""
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+from loops_on_arrays import run
+
+import tplimits as tp
+from tplimits.errors import ProgramError
+from tplimits.program.loops.lowering import forward, training
+from tplimits.program.network.samples import with_samples
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.regimes.training.finite.loss_gradients import LossGradients
+from tplimits.regimes.training.finite.networks import Networks
+from tplimits.regimes.training.finite.recipe import recipe
+from tplimits.zoo import networks
+
+INPUTS, WIDTH = 5, 7
+
+
+def bound(net):
+    return net.bind(**{a: 3 for a in net.all_axes if net.size(a) is None and a == net.root_axis(a)})
+
+
+ZOO = [
+    bound(getattr(importlib.import_module(f"tplimits.zoo.networks.{m.name}"), m.name))
+    for m in pkgutil.iter_modules(networks.__path__)
+]
+
+
+@tp.network
+def rich(
+    ξ: tp.Input["d"],
+    U: tp.Vector["d"],
+    b: tp.Vector,
+    W: tp.Matrix["n", "n", "l"],
+    R: tp.Matrix["m", "n"],
+    v: tp.Vector["out"],
+    c: tp.Scalar,
+    s: tp.Scalar = 1,
+):
+    x = tp.tanh(tp.sum(U * ξ, over="d") + b)
+    for layer in range(2):
+        x = x + s * (W.sel(l=layer).T @ tp.tanh(W.sel(l=layer) @ x))
+    x = x + R.T @ tp.relu(R @ x - tp.avg(x))
+    return tp.readout(v * tp.tanh(x) + 0.1 * b * x) + 0.3 * c
+
+
+rich = rich.bind(l=2, out=2, d=3)
+
+
+@tp.network
+def tokens(
+    x: tp.Input["token"].of("vocab"), E: tp.Vector["vocab"], P: tp.Vector["token"], q: tp.Scalar["vocab"], v: tp.Vector
+):
+    """Indices as data: of vectors, of a computed table, of scalars; the same entry is read several times."""
+    table = tp.tanh(E + P)
+    attention = tp.softmax(q.sel(vocab=x), over="token")
+    return v * tp.sum(attention * table.sel(vocab=x), over="token")
+
+
+tokens = tokens.bind(vocab=3, token=4)
+NETWORKS = [*ZOO, rich, tokens]
+
+
+def data_of(net, rng, inputs=INPUTS):
+    found = {}
+    for position in net.inputs:
+        s = net[position]
+        shape = (inputs, *(int(net.size(a)) for a in s.axes))
+        found[s.name] = rng.integers(0, int(net.size(s.of)), shape) if s.of else rng.standard_normal(shape)
+    return found
+
+
+def ratios_of(net):
+    return {w: 1.5 for w in net.widths if w != "n"}
+
+
+@pytest.mark.parametrize("net", NETWORKS, ids=lambda net: net.name)
+def test_every_value_is_that_of_the_program(net):
+    rng = np.random.default_rng(0)
+    data, names = data_of(net, rng), [s.name for s in net if not isinstance(s, InitialMatrix)]
+    loops = forward(net, keep=names)
+    sampled, axis = with_samples(net)
+    sampled = sampled.bind(**{axis: INPUTS})
+    ran = Execution(sampled, WIDTH, 1, rng, ratios_of(net), data).run()
+    given = {a.name: values for a in loops.of_role("data", "parameter") for values in [drawn(ran, sampled, a)]}
+    found = run(loops, {loops.samples: INPUTS, **ran.width}, given)
+    for name in names:
+        position = net.position(name)
+        expected = ran.arrays[position][0]
+        if axis in sampled[position].axes:
+            expected = np.moveaxis(expected, 0, len(sampled[position].axes) - 1)
+        np.testing.assert_allclose(found[loops.names[name]], expected, rtol=1e-12, atol=1e-13, err_msg=name)
+
+
+def drawn(ran, sampled, array):
+    for position, s in enumerate(sampled):
+        if s.name == array.title and isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
+            values = ran.arrays[position][0]
+            return (
+                np.moveaxis(values, 0, -1).astype(np.int64 if array.whole else float)
+                if array.role == "data"
+                else values
+            )
+    raise AssertionError(array)
+
+
+@pytest.mark.parametrize("table", [tp.MUP, tp.NTP], ids=lambda table: table.name)
+@pytest.mark.parametrize("net", NETWORKS, ids=lambda net: net.name)
+def test_gradients_are_those_of_single_inputs_added_up(net, table):
+    """One walk over a batch, against the gradients of every output by itself."""
+    rng = np.random.default_rng(1)
+    data, asked = data_of(net, rng), recipe(net, table, tp.SGD(), 0.1)
+    networks = Networks(asked, WIDTH, 1, rng, None, ratios_of(net))
+    ran = networks.run(data)
+    f = networks.outputs(ran)
+    χ = rng.standard_normal(f.shape)
+    expected = LossGradients(asked.sampler, ran, asked.a_out, χ)
+    loops = training(net, table.a_out)
+    given = {"chi": np.moveaxis(χ[0], 0, -1)}
+    for a in loops.of_role("data", "parameter"):
+        if a.name != "chi":
+            given[a.name] = np.moveaxis(data[a.title], 0, -1) if a.role == "data" else networks.held[a.title][0]
+    found = run(loops, {loops.samples: INPUTS, **ran.width}, given)
+    np.testing.assert_allclose(np.moveaxis(found["f"], -1, 0), f[0], rtol=1e-12, atol=1e-13)
+    for a in loops.of_role("gradient"):
+        g = expected.of(a.title)[0]
+        np.testing.assert_allclose(found[a.name], g, rtol=1e-10, atol=1e-13 * max(1.0, abs(g).max()), err_msg=a.title)
+
+
+def test_tables_are_computed_once_and_gradients_of_what_is_looked_up_are_added_in_place():
+    """No loop runs over inputs and the vocabulary at once."""
+    loops = training(tokens, tp.MUP.a_out)
+    crossed = [s for s in loops.statements if {"vocab", loops.samples} <= {x.extent for x in (*s.loops, *s.summed)}]
+    assert crossed == []
+    assert any(s.scatters and s.add for s in loops.statements)
+
+
+def test_a_softmax_of_large_logits_is_finite():
+    @tp.network
+    def net(x: tp.Input["token"], a: tp.Scalar["token"], v: tp.Vector):
+        return v * tp.sum(tp.softmax(a * x, over="token") * x, over="token")
+
+    loops = forward(net.bind(token=2))
+    arrays = {a.title: a.name for a in loops.of_role("data", "parameter")}
+    given = {arrays["x"]: [[1.0], [2.0]], arrays["a"]: [800.0, 800.0], arrays["v"]: [1.0]}
+    assert run(loops, {loops.samples: 1, "n": 1}, given)["f"].tolist() == [2.0]
+
+
+def test_what_has_no_loop_is_refused_by_name():
+    @tp.network
+    def net(x: tp.Input, v: tp.Vector, *, γ):
+        return v * x * γ
+
+    with pytest.raises(ProgramError, match=r"the constant `γ` .* has no value: fix it with .bind\(γ=…\)"):
+        forward(net)

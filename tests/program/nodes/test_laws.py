@@ -1,0 +1,184 @@
+"""Laws of initial entries: samples and moments against SciPy's distributions, printing, files, limits."""
+
+import mpmath
+import numpy as np
+import pytest
+import scipy
+import sympy
+from sympy import Rational, S
+
+import tplimits as tp
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.execution import Execution
+from tplimits.program.nodes.laws import NORMAL, Law, truncated_normal, uniform
+from tplimits.program.nodes.truncation import truncated
+
+LAWS = {
+    "uniform": (uniform(S(-1), S(3)), scipy.stats.uniform(-1, 4)),
+    "truncated": (truncated_normal(Rational(1, 2), S(1)), scipy.stats.truncnorm(-2, 2, scale=0.5)),
+    "cut narrowly": (truncated_normal(S(2), Rational(1, 2)), scipy.stats.truncnorm(-0.25, 0.25, scale=2)),
+    "cut far out": (truncated_normal(S(1), S(9)), scipy.stats.truncnorm(-9, 9)),
+    "normal": (Law(S(1), S(2)), scipy.stats.norm(1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_moments_are_those_of_scipy(name):
+    law, known = LAWS[name]
+    assert float(law.mean) == pytest.approx(known.mean(), abs=1e-12)
+    assert float(law.std) == pytest.approx(known.std(), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_image_carries_quantiles_to_quantiles(name):
+    law, known = LAWS[name]
+    g = np.linspace(-5, 5, 101)
+    found = law.drawn(lambda: g, {})
+    assert np.allclose(found, known.ppf(scipy.stats.norm.cdf(g)), rtol=1e-9, atol=1e-9)
+    symbol = sympy.Symbol("g", real=True)
+    assert np.allclose(evaluate(law.image(symbol), {symbol: g}), found)
+
+
+def test_far_tails_keep_their_digits():
+    x, c = sympy.symbols("x c", real=True)
+    at = np.array([-40.0, -12.0, -9.0, 0.0, 9.0, 12.0, 40.0])
+    found = evaluate(truncated(x, c), {x: at, c: 10.0})
+    with mpmath.workdps(60):
+        inside = mpmath.erf(10 / mpmath.sqrt(2))
+        known = [mpmath.sqrt(2) * mpmath.erfinv(inside * mpmath.erf(a / mpmath.sqrt(2))) for a in at[2:5]]
+    assert np.array_equal(found, -found[::-1]) and np.allclose(found[2:5], np.array(known, dtype=float), rtol=1e-9)
+    assert found[-1] == 10.0
+    assert np.allclose(evaluate(truncated(x, c), {x: at, c: 0.5})[[0, -1]], [-0.5, 0.5])
+
+
+def test_the_slope_of_a_truncated_variable():
+    x = sympy.Symbol("x", real=True)
+    f = truncated(x, Rational(3, 2))
+    at = np.linspace(-3, 3, 13)
+    by_differences = (evaluate(f, {x: at + 1e-6}) - evaluate(f, {x: at - 1e-6})) / 2e-6
+    assert np.allclose(evaluate(f.diff(x), {x: at}), by_differences, rtol=1e-7)
+
+
+@tp.network
+def drawn(
+    x: tp.Input["d"],
+    U: tp.Vector["d"].uniform(-0.5, 1),
+    w: tp.Vector.truncated(0.5, 1),
+    c: tp.Vector.constant(2),
+    q: tp.Scalar["d"].uniform(-1, 1),
+    r: tp.Scalar.constant(3),
+    b: tp.Scalar.normal(1, 2),
+):
+    return tp.readout(c * tp.tanh(w + tp.sum(U * q * x, over="d"))) + r * b
+
+
+def test_they_print_readably():
+    lines = repr(drawn).splitlines()
+    for what in (
+        "over n, entries uniform in [-1/2, 1]",
+        "over n, entries N(0, 1/4) within ±1",
+        "over n, every entry 2",
+        "drawn, uniform in [-1, 1]",
+        "drawn, N(1, 4)",
+    ):
+        assert any(what in line for line in lines), what
+    assert any(line.split("=")[1].split()[0] == "3" for line in lines if " r " in line)
+    assert NORMAL.described() == "N(0, 1)" and str(tp.Vector["d"].uniform(-1, 1)).endswith("uniform in [-1, 1]")
+
+
+def test_finite_networks_draw_them():
+    run = Execution(drawn.bind(d=2), 500, 40, np.random.default_rng(0), given={"x": [1.0, 2.0]}).run()
+    arrays = {s.name: a for s, a in zip(drawn, run.arrays, strict=True)}
+    for name, law in {
+        "U": scipy.stats.uniform(-0.5, 1.5),
+        "w": scipy.stats.truncnorm(-2, 2, scale=0.5),
+        "q": scipy.stats.uniform(-1, 2),
+        "b": scipy.stats.norm(1, 2),
+    }.items():
+        assert scipy.stats.kstest(arrays[name].ravel(), law.cdf).pvalue > 1e-3, name
+    assert (arrays["c"] == 2).all() and (arrays["r"] == 3).all()
+    assert scipy.stats.kstest(arrays["U"].ravel(), scipy.stats.uniform(-0.5, 1.4).cdf).pvalue < 1e-6
+
+
+def test_the_width_limit_takes_the_image():
+    @tp.program
+    def moments(W: tp.Matrix, x: tp.Vector.uniform(-1, 2), y: tp.Vector.truncated(1, 1.5)):
+        return tp.avg((W @ x) ** 2), tp.avg(tp.tanh(x) * y**2), tp.avg(x**4), tp.avg((W @ y) ** 2)
+
+    limit = tp.derive(moments)
+    x, y = scipy.stats.uniform(-1, 3), scipy.stats.truncnorm(-1.5, 1.5)
+    values = [number.value for number in limit.evaluate().values()]
+    assert np.allclose(values, [1, x.expect(np.tanh) * y.var(), x.moment(4), y.var()], rtol=1e-8)
+    assert "uniform in [-1, 2]" in "\n".join(str(step) for step in limit.steps) or limit.steps
+    assert r"\mathcal{U}\left[-1, 2\right]" in limit.latex() and r"\text{ within }" in limit.latex()
+
+
+@pytest.mark.sampling
+def test_finite_width_accepts_the_limit_and_rejects_that_of_a_normal_law():
+    @tp.program
+    def fourth(x: tp.Vector.uniform(-1, 1)):
+        return tp.avg(tp.relu(x)), tp.avg(x**4)
+
+    @tp.program
+    def normal(x: tp.Vector = tp.init(0, 1 / np.sqrt(3))):  # noqa: B008
+        return tp.avg(tp.relu(x)), tp.avg(x**4)
+
+    limit, twin = tp.derive(fourth), tp.derive(normal)
+    assert tp.check(limit).accepted
+    for name in ("return[0]", "return[1]"):
+        assert not tp.check(limit, claims={name: twin.evaluate()[name].value}).accepted
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: tp.Vector.uniform(1, 1), "give the lower end first"),
+        (lambda: tp.Vector.uniform(2, 1), "give the lower end first"),
+        (lambda: tp.Vector.uniform("a", 1), "give a finite real number"),
+        (lambda: tp.Vector.uniform(0, float("inf")), "finite"),
+        (lambda: tp.Vector.truncated(0, 1), "positive standard deviation"),
+        (lambda: tp.Vector.truncated(1, -1), "positive end"),
+        (lambda: tp.Scalar.normal(0, -1), "not negative"),
+        (lambda: tp.Vector.uniform(0, 1).truncated(1, 1), "entries have one law"),
+        (lambda: tp.Matrix["n", "n"].uniform(0, 1), "entries of matrices are iid N"),
+        (lambda: tp.Input["d"].constant(0), "data are given"),
+        (lambda: tp.Vector.gamma(1), "gamma"),
+    ],
+)
+def test_laws_that_are_none(make, what):
+    with pytest.raises((tp.ProgramError, AttributeError), match=what):
+        make()
+
+
+def test_a_law_and_a_default_are_refused():
+    def vector(x: tp.Vector.uniform(0, 1) = 3):
+        return tp.avg(x)
+
+    def scalar(x: tp.Scalar.uniform(0, 1) = 3):
+        return x
+
+    for function in (vector, scalar):
+        with pytest.raises(tp.ProgramError, match="a default and a law"):
+            tp.program(function)
+
+
+def test_limits_ask_for_scalars_that_are_drawn():
+    @tp.program
+    def scaled(x: tp.Vector, b: tp.Scalar.uniform(0, 1)):
+        return b * tp.avg(x**2)
+
+    assert 0 <= scaled.run(n=10, seed=1)["b"] <= 1 and scaled.run(n=10, seed=1)["b"] != scaled.run(n=10, seed=2)["b"]
+    limit = tp.derive(scaled)
+    with pytest.raises(tp.EvaluationError, match=r"`b` \(drawn, uniform in \[0, 1\]\) has no value"):
+        limit.evaluate()
+    assert limit.evaluate(b=0.25)["return"].value == pytest.approx(0.25)
+
+
+def test_kernels_and_the_operator_refuse_biases_with_a_law():
+    @tp.network
+    def biased(x: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Scalar.uniform(-1, 1)):
+        return tp.readout(v * tp.relu(tp.sum(U * x, over="d"))) + b
+
+    for regime in (tp.Kernels(), tp.NeuralTangent(tp.SGD())):
+        with pytest.raises(tp.NoLimitError, match=r"`b` is drawn, uniform in \[-1, 1\], and added to the output"):
+            tp.derive(biased, regime)

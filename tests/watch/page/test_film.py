@@ -1,0 +1,55 @@
+"""Stills and films of recordings."""
+
+from __future__ import annotations
+
+import pytest
+from PIL import Image
+from recorded_head import recorded
+
+import tplimits as tp
+from tplimits.watch.page import browser as browsers
+from tplimits.watch.page import film
+
+
+@pytest.fixture(scope="module")
+def short():
+    return recorded(4)
+
+
+def test_a_film_has_the_frames_that_are_asked_for(short, tmp_path):
+    short.film(tmp_path / "film.gif", frames=[0, 2, -1], rate=10)
+    with Image.open(tmp_path / "film.gif") as made:
+        assert made.n_frames == 3
+        assert made.info["duration"] == 100
+        assert min(made.size) > 500
+        first = made.convert("RGB").tobytes()
+        made.seek(2)
+        assert made.convert("RGB").tobytes() != first
+
+
+def test_a_still_is_a_picture_of_a_frame(short, tmp_path):
+    short.still(tmp_path / "frame.svg", 2)
+    text = (tmp_path / "frame.svg").read_text(encoding="utf-8")
+    assert text.startswith("<svg") and "step 128" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda rec, path: rec.film(path / "film.avi"), "a film is an .mp4, .webm, .gif file"),
+        (lambda rec, path: rec.film(path / "film.gif", rate=0), "give frames a second"),
+        (lambda rec, path: rec.film(path / "film.mp4"), "ffmpeg is not installed"),
+        (lambda rec, path: rec.still(path / "frame.jpg"), "a still is an .svg or a .png file"),
+        (lambda rec, path: rec.still(path / "frame.svg", 9), "no browser is installed"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_by_its_reason(short, tmp_path, monkeypatch, call, said):
+    monkeypatch.setattr(browsers.shutil, "which", lambda name: None)
+    with pytest.raises(tp.EvaluationError, match=said):
+        call(short, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_that_are_not_there_are_refused(short):
+    with pytest.raises(tp.EvaluationError, match=r"frames=\[9\]: the recording has the frames 0, …, 3"):
+        film._frames(short, [0, 9])

@@ -1,0 +1,193 @@
+"""Which limit stands beside networks, and that it is theirs; twins that are not must be seen to be wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from watched import LOSS, X, deep, inputs, shallow
+
+import tplimits as tp
+from tplimits.watch.making.checking import Looked, Training, asked
+from tplimits.watch.making.engine import engine_of
+from tplimits.watch.making.kets import Kets
+from tplimits.watch.making.neurons import Neurons
+from tplimits.watch.making.outputs import Outputs
+
+Y = inputs(4, 3, seed=1)
+SHIFTED = tp.ABCD({"matrix": ("1/2", 0, "1/2", "3/2"), "vector": ("-1/2", "1/2", "1/2", "1/2")}, tp.MUP, "mine")
+#: for SGD, as fast as μP, by c in the place of d
+BY_RATES = tp.ABCD({"vector": (0, 0, -1, 0), "readout": (0, 0, -1, 0), "matrix": (0, "1/2", 0, 0)}, tp.MUP, "by rates")
+UNLIKE = tp.ABCD({"vector": (0, 0, "1/2", 1)}, tp.MUP, "slow")
+
+
+def engine(net, table, optimizer, x=X[:4], y=None):
+    how = Training(tp.squared_error(np.zeros(4) if y is None else y), optimizer, 0.1, 1, 0.0, table, None, None, None)
+    looked = Looked(None, None, None, None, None, True, False, 64, 2, 16)
+    return engine_of(asked(net, x, how, looked, {}, None), tp.inf)
+
+
+@pytest.mark.parametrize(
+    ("net", "table", "optimizer", "kind"),
+    [
+        (shallow, None, tp.SGD(), Neurons),
+        (shallow, tp.MUP, tp.Adam(), Neurons),
+        (deep, tp.MUP, tp.Adam(), Kets),
+        (deep, SHIFTED, tp.Adam(), Kets),
+        (shallow, SHIFTED, tp.SGD(), Neurons),
+        (shallow, BY_RATES, tp.SGD(momentum=0.5), Neurons),
+        (deep, BY_RATES, tp.SGD(), Kets),
+        (deep, tp.UP(0), tp.SGD(), Kets),
+        (deep, tp.NTP, tp.SGD(), Outputs),
+        (shallow, tp.NTP, tp.Adam(), Outputs),
+        (deep, None, tp.Normalized(tp.SGD()), Kets),
+    ],
+)
+def test_the_limit_is_read_off_the_exponents(net, table, optimizer, kind):
+    assert engine(net, table, optimizer) is kind
+
+
+@pytest.mark.parametrize(
+    ("net", "table", "optimizer"),
+    [
+        (deep, tp.UP("1/4"), tp.SGD()),
+        (deep, tp.SP, tp.SGD()),
+        (shallow, UNLIKE, tp.SGD()),
+        (shallow, BY_RATES, tp.Adam()),  # Adam does not see the size of a gradient as SGD does
+        (deep, tp.MUP, tp.Normalized(tp.SGD())),  # steps that shrink with the width
+    ],
+)
+def test_other_parametrizations_have_none(net, table, optimizer):
+    with pytest.raises(tp.EvaluationError, match=r"widths=tp.inf: .* have neither the limit"):
+        engine(net, table, optimizer)
+
+
+def test_hypotheses_of_the_limit_are_asked_for():
+    @tp.network
+    def growing(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.tanh(tp.sqrt(tp.n) * tp.avg(tp.sum(U * ξ, over="d")) + tp.sum(U * ξ, over="d"))
+
+    with pytest.raises(tp.NoLimitError, match="grows with the width"):
+        tp.watch(growing, X, error=LOSS, optimizer=tp.SGD(), lr=0.1, steps=1, widths=tp.inf)
+    finite = tp.watch(growing, X, error=LOSS, optimizer=tp.SGD(), lr=0.1, steps=1, widths=8)
+    assert finite.run().frames == 2
+
+
+def test_samples_of_kets_train_as_particles_do():
+    """The limit by neurons against that by operators and particles, from the same scalar."""
+    how = {"error": LOSS, "optimizer": tp.Adam(eps=0.01), "lr": 0.05, "steps": 8}
+    rec = tp.watch(shallow, X, **how, widths=tp.inf, probes=X, b=0.7)
+    limit = tp.derive(shallow, tp.MaximalUpdate(how["optimizer"]))
+    run = limit.evaluate(X, error=LOSS, lr=0.05, steps=8, b=0.7, particles=4096, replicates=8)
+    f = np.array([rec.outputs(frame) for frame in range(9)])
+    spread = 5 * run.stderr.max() + 1e-3
+    assert np.abs(f - run.f).max() < spread
+    wrong = tp.watch(shallow, X, **{**how, "lr": 0.06}, widths=tp.inf, probes=X, b=0.7)
+    assert np.abs(wrong.outputs() - run.f[-1]).max() > 3 * spread
+
+
+def test_kets_are_those_of_the_limit_itself():
+    """The same replicates as `evaluate` runs, number for number."""
+    how = {"error": tp.squared_error(Y), "lr": 0.2, "steps": 2}
+    sizes = {"particles": 256, "replicates": 3, "seed": 5}
+    found = tp.watch(
+        deep, X[:4], **how, optimizer=tp.SGD(), widths=tp.inf, seeds=(5,), particles=256, replicates=3, probes=X[4:6]
+    )
+    limit = tp.derive(deep, tp.MaximalUpdate(tp.SGD()))
+    both = np.concatenate([X[:4], X[4:6]])
+    padded = tp.squared_error(np.concatenate([Y, np.full((2, 3), np.nan)]), train=range(4))
+    run = limit.evaluate(both, error=padded, lr=0.2, steps=2, record=("g",), **{k: sizes[k] for k in sizes})
+    outputs = np.array([found.outputs(t) for t in range(3)])
+    assert np.allclose(outputs, run.f[:, 4:], atol=1e-6)
+    assert np.allclose(found.value("g", 2), run.ket("g", 2)[4:], atol=1e-6)
+    assert found.run().curves["loss"][-1] == pytest.approx(tp.squared_error(Y).loss(run.f[-1, :4]), rel=1e-6)
+
+
+def test_the_operator_regime_is_that_of_the_limit_itself():
+    how = {"error": tp.squared_error(Y), "lr": 0.5, "steps": 4}
+    found = tp.watch(
+        deep, X[:4], **how, optimizer=tp.SGD(), widths=tp.inf, seeds=(3,), parametrization=tp.NTP, probes=X[4:6]
+    )
+    limit = tp.derive(deep, tp.NeuralTangent(tp.SGD()))
+    both = np.concatenate([X[:4], X[4:6]])
+    padded = tp.squared_error(np.concatenate([Y, np.full((2, 3), np.nan)]), train=range(4))
+    run = limit.evaluate(both, error=padded, lr=0.5, steps=4, seed=3)
+    assert np.allclose([found.outputs(t) for t in range(5)], run.f[:, 4:], atol=1e-6)
+
+
+def test_batches_of_the_limit_are_those_of_networks():
+    """One step of SGD on a batch moves outputs as it does at a large width, and not as the whole population does."""
+    batches = tp.batches(1, seed=2)
+    how = {"error": tp.squared_error(Y), "optimizer": tp.SGD(), "lr": 1.0, "steps": 1, "batches": batches}
+    rec = tp.watch(deep, X[:4], **how, widths=(512, tp.inf), particles=512, probes=X[:4])
+    whole = tp.watch(deep, X[:4], **{**how, "batches": None}, widths=tp.inf, particles=512, probes=X[:4])
+    start, moved = (rec.outputs(t, width=512) for t in (0, 1))
+    change, limit = moved - start, rec.outputs(1, width=tp.inf) - rec.outputs(0, width=tp.inf)
+    assert np.abs(change - limit).max() < 0.25 * np.abs(limit).max()
+    other = whole.outputs(1) - whole.outputs(0)
+    assert np.abs(other - limit).max() > 0.5 * np.abs(limit).max()
+
+
+@pytest.mark.parametrize("optimizer", [tp.SGD(), tp.Adam(eps=1e-4)])
+def test_networks_come_nearer_to_the_limit_as_their_width_grows(optimizer):
+    """The root mean square distance over seeds falls like n^(−1/2); that to a limit with another rate does not fall."""
+    how = {"error": LOSS, "optimizer": optimizer, "steps": 5, "b": 0.3}
+    widths, seeds = (32, 256, 2048), 16
+    rate = 0.4 if isinstance(optimizer, type(tp.SGD())) else 0.05
+    rec = tp.watch(shallow, X, **how, lr=rate, widths=(*widths,), seeds=seeds, every=5)
+    limits = [tp.watch(shallow, X, **how, lr=lr, widths=tp.inf, every=5).outputs() for lr in (rate, 1.5 * rate)]
+
+    def slope(limit):
+        away = [np.sqrt(np.mean([(rec.outputs(width=n, seed=s) - limit) ** 2 for s in range(seeds)])) for n in widths]
+        return np.polyfit(np.log(widths), np.log(away), 1)[0]
+
+    right, wrong = map(slope, limits)
+    assert -0.65 < right < -0.35
+    assert wrong > -0.35
+
+
+def test_scalars_that_are_drawn_are_those_of_the_limit_with_matrices():
+    @tp.network
+    def biased(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, c: tp.Scalar):
+        return tp.readout(v * tp.tanh(W @ tp.sum(U * ξ, over="d"))) + c
+
+    how = {"error": tp.squared_error(np.zeros(4)), "optimizer": tp.SGD(), "lr": 0.1, "steps": 1}
+    rec = tp.watch(biased, X[:4], **how, widths=(4, tp.inf), seeds=2, particles=256, replicates=2)
+    for seed in (0, 1):
+        drawn = float(rec.run(4, seed).parameters["c"][0])
+        assert float(rec.value("c", 0, tp.inf, seed)) == pytest.approx(drawn, abs=1e-7)
+        assert np.allclose(rec.outputs(0, tp.inf, seed), drawn, atol=0.1)
+
+
+def test_limits_with_matrices_start_where_they_do():
+    how = {"error": tp.squared_error(Y), "optimizer": tp.SGD(), "lr": 0.1, "steps": 1, "particles": 256}
+    for table, said in ((tp.MUP, "goes on from its own start"), (tp.NTP, "that of fresh networks")):
+        with pytest.raises(tp.EvaluationError, match=said):
+            tp.watch(deep, X[:4], **how, widths=tp.inf, parametrization=table, start={"U": np.ones((3, 4))})
+
+
+def test_training_that_lands_on_a_jump_of_an_average_has_no_limit():
+    @tp.network
+    def gated(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        h = tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * h + tp.relu(tp.avg(v * h)) * h * h
+
+    how = {"optimizer": tp.SGD(), "lr": 0.5, "steps": 2, "widths": tp.inf}
+    with pytest.raises(tp.EvaluationError, match="training lands on a jump of the derivative of"):
+        tp.watch(gated, X, error=LOSS, **how)
+
+
+def test_too_few_particles_are_refused_before_work():
+    seen = []
+    with pytest.raises(tp.EvaluationError, match="too few particles"):
+        tp.watch(
+            deep,
+            X,
+            error=tp.squared_error(np.zeros((8, 3))),
+            optimizer=tp.SGD(),
+            lr=0.1,
+            steps=50,
+            widths=tp.inf,
+            particles=512,
+            progress=lambda done, total, text: seen.append(done),
+        )
+    assert set(seen) == {0}

@@ -1,0 +1,52 @@
+"""Means as parts of expressions: over boxed copies alone, and over everything where no closed form is known."""
+
+from __future__ import annotations
+
+from sympy import Expr, S, Symbol
+
+
+class BoxMean(Expr):
+    """E over the boxed copies alone: (integrand, *boxed variables), a function of the others."""
+
+    is_commutative = True
+    is_real = True
+
+    @property
+    def integrand(self) -> Expr:
+        return self.args[0]
+
+    @property
+    def boxed(self) -> tuple[Symbol, ...]:
+        return self.args[1:]
+
+    @property
+    def free_symbols(self) -> set[Symbol]:
+        return self.integrand.free_symbols - set(self.boxed)
+
+    def _eval_derivative(self, symbol: Symbol) -> Expr:
+        # a derivative acts on slot 0 only: boxed copies are bound (Def. 2.6.5)
+        return BoxMean(self.integrand.diff(symbol), *self.boxed)
+
+
+class Expectation(Expr):
+    """E[integrand] over all Gaussian variables, shown to the user where no closed form is known."""
+
+    is_commutative = True
+    is_real = True
+
+    @property
+    def integrand(self) -> Expr:
+        return self.args[0]
+
+    @property
+    def free_symbols(self) -> set[Symbol]:
+        return set()
+
+    def _eval_derivative(self, symbol: Symbol) -> Expr:
+        return S.Zero
+
+    def _sympystr(self, printer) -> str:
+        return f"E[{printer._print(self.args[0])}]"
+
+    def _latex(self, printer) -> str:
+        return rf"\mathbb{{E}}\left[{printer._print(self.args[0])}\right]"

@@ -1,0 +1,1 @@
+"""Loops over arrays (`tplimits.program.loops.form`) as compiled code."""

@@ -1,0 +1,87 @@
+"""Machine code from the text of a module: compiled once on a machine, kept in the cache folder."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import pathlib
+import tempfile
+from functools import lru_cache
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+from numba.extending import get_cython_function_address
+
+from tplimits.numbers.generated import cache_folder
+
+#: vectors of so many numbers are what loops over neurons and inputs work on
+LANES = 8
+#: what the product of matrices of BLAS is called in modules
+PRODUCT = "tplimits_dgemm"
+
+
+@lru_cache(maxsize=1)
+def _machine() -> Any:
+    """The processor of this machine."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        jit=True,
+        codemodel="jitdefault",
+    )
+
+
+@lru_cache(maxsize=256)
+def compiled(text: str) -> Code:
+    """The functions of a module in LLVM's assembly."""
+    target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__}"
+    name = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:32]
+    path = cache_folder() / f"loops_{name}.o"
+    try:
+        made = path.read_bytes()
+    except OSError:
+        made = _made(text)
+        _keep(path, made)
+    return Code(made)
+
+
+def _made(text: str) -> bytes:
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = False
+    builder = llvm.create_pass_builder(_machine(), options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(_machine().emit_object(module))
+
+
+def _keep(path: pathlib.Path, made: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(made)
+        os.replace(temporary, path)  # never half a file
+    except OSError:  # a read-only home: this process alone has it
+        return
+
+
+class Code:
+    """Compiled functions, which take pointers and whole numbers and give a whole number."""
+
+    def __init__(self, made: bytes) -> None:
+        llvm.add_symbol(PRODUCT, get_cython_function_address("scipy.linalg.cython_blas", "dgemm"))
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(made))
+        self._engine.finalize_object()
+
+    def function(self, name: str, arguments: int) -> Any:
+        """A function of so many arguments, all of them addresses or whole numbers."""
+        address = self._engine.get_function_address(name)
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)

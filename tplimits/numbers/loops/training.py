@@ -1,0 +1,249 @@
+"""Many steps of training in one call: batches, outputs, error signals, gradients and updates as compiled functions.
+
+A step goes through its batch in blocks of inputs, whose arrays stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from tplimits.numbers.loops.bodies import DOUBLE, POINTER, WHOLE
+from tplimits.numbers.loops.kernels import Module, Storage
+from tplimits.numbers.loops.machine import compiled
+from tplimits.numbers.loops.nests import looping
+from tplimits.numbers.loops.schedule import scheduled
+from tplimits.program.loops.form import DATA, VALUE, Array, Loops, Statement
+from tplimits.program.loops.updating import SCALARS
+
+#: bytes of the arrays of a block of inputs
+_BLOCK = 1_500_000
+
+
+@dataclass(frozen=True)
+class Training:
+    """Loops with updates: `update` runs once a step, on the array of `scalars` values of that step.
+
+    The error signal is computed by the loops, or is data.
+    """
+
+    loops: Loops
+    update: tuple[Statement, ...]
+    scalars: int
+
+    @property
+    def by_input(self) -> tuple[Array, ...]:
+        """The arrays that a block is given: data, targets, or the error signal."""
+        return tuple(a for a in self.loops.arrays if a.role == DATA)
+
+    @cached_property
+    def text(self) -> str:
+        """The module: `train`, `outputs` and `gradients`."""
+        module = Module(self.loops)
+        parts = scheduled(self.loops)
+        forward = {r.array for s in parts.forward for r in s.reads}
+        module.add("before", parts.before)
+        module.add("forward", parts.forward)
+        module.add("backward", parts.backward)
+        module.add("after", parts.after)
+        module.add("update", self.update)
+        _Driver(self, module, forward).write()
+        return str(module.module)
+
+
+class _Driver:
+    """The loops over steps and blocks."""
+
+    def __init__(self, asked: Training, module: Module, forward: set[str]) -> None:
+        self.asked, self.module, self.forward = asked, module, forward
+        self.sample = module.sizes[asked.loops.samples]
+
+    def write(self) -> None:
+        """train(arrays, sizes, call) for many steps, outputs(…) and gradients(…) for one batch."""
+        self._function("outputs", backward=False, update=False)
+        self._function("gradients", backward=True, update=False)
+        self._function("train", backward=True, update=True)
+
+    def _function(self, name: str, backward: bool, update: bool) -> None:
+        """−1 where all outputs were finite, otherwise the step at which some were not.
+
+        `call` holds the number of steps, of rows of a step, of rows of a block, of values of the scalars, then
+        addresses: of the rows of all steps, of the scalars, of f, and of all data.
+        """
+        kind = ir.FunctionType(WHOLE, [POINTER] * 3)
+        function = ir.Function(self.module.module, kind, name)
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        table, sizes, call = function.args
+        steps, rows, block = (self._whole(b, call, k) for k in range(3))
+        row_table, scalar_table, out = (self._address(b, call, k) for k in (4, 5, 6))
+        begin = b.append_basic_block("begin")
+        b.branch(begin)
+        b.position_at_end(begin)
+        with looping(b, steps) as t:
+            if update:
+                self._scalars(b, table, scalar_table, t)
+            self._call(b, "before", table, sizes)
+            own = b.gep(row_table, [b.mul(t, rows)], source_etype=WHOLE)
+            with looping(b, b.sdiv(b.add(rows, b.sub(block, WHOLE(1))), block)) as number:
+                first = b.mul(number, block)
+                left = b.sub(rows, first)
+                count = b.select(b.icmp_signed("<", left, block), left, block)
+                b.store(count, b.gep(sizes, [WHOLE(self.sample)], source_etype=WHOLE))
+                self._gather(b, table, call, b.gep(own, [first], source_etype=WHOLE), count, backward)
+                self._call(b, "forward", table, sizes)
+                self._finite(b, function, table, count, t)
+                if not backward:
+                    self._keep(b, table, out, first, count)
+                else:
+                    self._call(b, "backward", table, sizes)
+            if backward:
+                self._call(b, "after", table, sizes)
+            if update:
+                self._call(b, "update", table, sizes)
+        b.ret(WHOLE(-1))
+
+    def _whole(self, b: ir.IRBuilder, call: Any, k: int) -> Any:
+        return b.load(b.gep(call, [WHOLE(k)], source_etype=WHOLE), typ=WHOLE)
+
+    def _address(self, b: ir.IRBuilder, call: Any, k: int) -> Any:
+        return b.load(b.gep(call, [WHOLE(k)], source_etype=WHOLE), typ=POINTER)
+
+    def _call(self, b: ir.IRBuilder, name: str, table: Any, sizes: Any) -> None:
+        b.call(self.module.module.globals[name], [table, sizes])
+
+    def _array(self, b: ir.IRBuilder, table: Any, name: str) -> Any:
+        return b.load(b.gep(table, [WHOLE(self.module.numbers[name])], source_etype=POINTER), typ=POINTER)
+
+    def _scalars(self, b: ir.IRBuilder, table: Any, scalar_table: Any, t: Any) -> None:
+        """The values of this step."""
+        count = WHOLE(self.asked.scalars)
+        held = self._array(b, table, SCALARS)
+        with looping(b, count) as k:
+            place = b.gep(scalar_table, [b.add(b.mul(t, count), k)], source_etype=DOUBLE)
+            b.store(b.load(place, typ=DOUBLE), b.gep(held, [k], source_etype=DOUBLE))
+
+    def _room(self, a: Array) -> int:
+        """How many numbers an input has."""
+        sizes = [self.asked.loops.extents[e] or 1 for e in a.extents if e != self.asked.loops.samples]
+        return int(numpy.prod(sizes, dtype=int))
+
+    def _gather(self, b: ir.IRBuilder, table: Any, call: Any, rows: Any, count: Any, all_of_them: bool) -> None:
+        """The rows of a block, out of those of all data; of what outputs rest on, or of all."""
+        room = self._whole(b, call, 3)
+        for number, a in enumerate(self.asked.by_input):
+            if not (all_of_them or a.name in self.forward):
+                continue
+            kind = WHOLE if a.whole else DOUBLE
+            source, held = self._address(b, call, 7 + 2 * number), self._array(b, table, a.name)
+            inputs = self._whole(b, call, 8 + 2 * number)
+            with looping(b, WHOLE(self._room(a))) as k, looping(b, count) as s:
+                row = b.load(b.gep(rows, [s], source_etype=WHOLE), typ=WHOLE)
+                place = b.gep(source, [b.add(b.mul(k, inputs), row)], source_etype=kind)
+                own = b.gep(held, [b.add(b.mul(k, room), s)], source_etype=kind)
+                b.store(b.load(place, typ=kind), own)
+
+    def _outputs(self) -> Array:
+        return self.asked.loops.by_name["f"]
+
+    def _finite(self, b: ir.IRBuilder, function: Any, table: Any, count: Any, t: Any) -> None:
+        """Leave where an output is not finite."""
+        room = b.load(b.gep(function.args[1], [WHOLE(self.sample + 1)], source_etype=WHOLE), typ=WHOLE)
+        held = self._array(b, table, "f")
+        with b.goto_entry_block():
+            total = b.alloca(DOUBLE)
+        b.store(DOUBLE(0.0), total)
+        with looping(b, WHOLE(self._room(self._outputs()))) as k, looping(b, count) as s:
+            value = b.load(b.gep(held, [b.add(b.mul(k, room), s)], source_etype=DOUBLE), typ=DOUBLE)
+            b.store(b.fadd(b.load(total, typ=DOUBLE), b.fmul(value, DOUBLE(0.0))), total)
+        value = b.load(total, typ=DOUBLE)
+        with b.if_then(b.fcmp_unordered("uno", value, value), likely=False):
+            b.ret(t)
+
+    def _keep(self, b: ir.IRBuilder, table: Any, out: Any, first: Any, count: Any) -> None:
+        """The outputs of a block, among those of all."""
+        sizes = b.function.args[1]
+        room = b.load(b.gep(sizes, [WHOLE(self.sample + 1)], source_etype=WHOLE), typ=WHOLE)
+        rows, held = self._whole(b, b.function.args[2], 1), self._array(b, table, "f")
+        with looping(b, WHOLE(self._room(self._outputs()))) as k, looping(b, count) as s:
+            value = b.load(b.gep(held, [b.add(b.mul(k, room), s)], source_etype=DOUBLE), typ=DOUBLE)
+            b.store(value, b.gep(out, [b.add(b.mul(k, rows), b.add(first, s))], source_etype=DOUBLE))
+
+
+class Kernel:
+    """Compiled training on arrays of its own, at some widths."""
+
+    def __init__(self, asked: Training, widths: Mapping[str, int], inputs: int) -> None:
+        self.asked, loops = asked, asked.loops
+        self.block = min(inputs, _block(loops, widths))
+        self.storage = Storage(loops, {**widths, loops.samples: self.block})
+        code = compiled(asked.text)
+        self._functions = {name: code.function(name, 3) for name in ("outputs", "gradients", "train")}
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays: parameters, gradients and states may be read and set."""
+        return self.storage.arrays
+
+    def outputs(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
+        """f on some rows of the data, inputs last; not finite where they overflow."""
+        f = self.asked.loops.by_name["f"]
+        shape = [self.asked.loops.extents[e] or 1 for e in f.extents[:-1]]
+        out = numpy.full((*shape, len(rows)), numpy.nan)
+        self._call("outputs", data, rows[None], numpy.zeros((1, 1)), out)
+        return out
+
+    def gradients(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> int:
+        """Fill the gradients from some rows of the data; −1, or 0 where outputs are not finite."""
+        return self._call("gradients", data, rows[None], numpy.zeros((1, 1)))
+
+    def train(
+        self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64], scalars: NDArray[numpy.float64]
+    ) -> int:
+        """Steps on rows (steps, batch) with scalars (steps, …); −1, or the step whose outputs are not finite."""
+        return self._call("train", data, rows, scalars)
+
+    def _call(
+        self,
+        name: str,
+        data: Mapping[str, NDArray[Any]],
+        rows: NDArray[numpy.int64],
+        scalars: NDArray[numpy.float64],
+        out: NDArray[numpy.float64] | None = None,
+    ) -> int:
+        rows, scalars = numpy.ascontiguousarray(rows, dtype=numpy.int64), numpy.ascontiguousarray(scalars)
+        room = self.storage.room[self.asked.loops.samples]
+        call = [len(rows), rows.shape[1], self.block, room, rows.ctypes.data, scalars.ctypes.data]
+        call.append(0 if out is None else out.ctypes.data)
+        for a in self.asked.by_input:
+            held = data.get(a.name)
+            call += [0, 0] if held is None else [held.ctypes.data, held.shape[-1]]
+        asked = numpy.array(call, dtype=numpy.int64)
+        return int(
+            self._functions[name](self.storage.table.ctypes.data, self.storage.counts.ctypes.data, asked.ctypes.data)
+        )
+
+
+def _block(loops: Loops, widths: Mapping[str, int]) -> int:
+    """How many inputs a block has: their arrays fit into a processor's cache."""
+    entries = 0
+    for a in loops.arrays:
+        if a.role == VALUE and loops.samples in a.extents:
+            sizes = [loops.extents[e] or widths.get(e, 1) for e in a.extents]
+            entries += int(numpy.prod(sizes, dtype=int))
+    most = _BLOCK // (8 * max(1, entries))
+    return max(8, min(512, most // 8 * 8))
+
+
+def data_of(array: NDArray[Any], a: Array) -> NDArray[Any]:
+    """Data (N, *axes) as they lie in memory: inputs last."""
+    kind = numpy.int64 if a.whole else numpy.float64
+    return numpy.ascontiguousarray(numpy.moveaxis(array, 0, -1), dtype=kind)
+
+
+__all__ = ["Kernel", "Training", "data_of"]

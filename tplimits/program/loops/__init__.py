@@ -1,0 +1,1 @@
+"""Programs as loops over arrays: one form for everything that writes code from a program."""

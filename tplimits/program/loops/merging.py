@@ -1,0 +1,102 @@
+"""Loops with fewer arrays: what nobody needs is left out, what one statement reads is written into it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.loops.form import CONSTANT, VALUE, Loops, Read, Statement, is_costly
+
+
+def merged(loops: Loops, wanted: Collection[str]) -> Loops:
+    """The loops that fill the arrays `wanted`, with as few others as is cheap."""
+    loops = _needed(loops, wanted)
+    while (smaller := _inlined(loops, wanted) or _forwarded(loops, wanted)) is not None:
+        loops = smaller
+    return _needed(loops, wanted)
+
+
+def _forwarded(loops: Loops, wanted: Collection[str]) -> Loops | None:
+    """The loops with one array less, whose only reader copies it, times a number; it is written there directly."""
+    readers = Counter(name for s in loops.statements for name in {r.array for r in s.reads})
+    for copy in loops.statements:
+        plain = not (copy.summed or copy.add or copy.scatters) and isinstance(copy.body, Read)
+        if not plain or copy.body.indices != copy.indices:
+            continue
+        source = loops.by_name[copy.body.array]
+        if source.role != VALUE or source.name in wanted or readers[source.name] != 1:
+            continue
+        if sum(s.target == copy.target for s in loops.statements) == 1 and not copy.scale.has(Read):
+            rest = [
+                replace(s, target=copy.target, scale=s.scale * copy.scale) if s.target == source.name else s
+                for s in loops.statements
+                if s is not copy
+            ]
+            return replace(loops, statements=tuple(rest))
+    return None
+
+
+def _needed(loops: Loops, wanted: Collection[str]) -> Loops:
+    needed, kept = set(wanted), []
+    for s in reversed(loops.statements):
+        if s.target in needed:
+            kept.append(s)
+            needed.update(r.array for r in s.reads)
+    arrays = tuple(a for a in loops.arrays if a.role not in (VALUE, CONSTANT) or a.name in needed)
+    return replace(loops, arrays=arrays, statements=tuple(reversed(kept)))
+
+
+def _inlined(loops: Loops, wanted: Collection[str]) -> Loops | None:
+    """The loops with one array less; None where every array is worth its place."""
+    writers = Counter(s.target for s in loops.statements)
+    readers: dict[str, list[int]] = {}
+    for k, s in enumerate(loops.statements):
+        for name in {r.array for r in s.reads}:
+            readers.setdefault(name, []).append(k)
+    for s in loops.statements:
+        if s.target in wanted or writers[s.target] != 1 or loops.by_name[s.target].role != VALUE or not _is_cheap(s):
+            continue
+        using = [loops.statements[j] for j in readers.get(s.target, ())]
+        trivial = isinstance(s.body, Read) and s.scale == 1
+        if using and (len(using) == 1 or trivial) and all(_fits(s, other, trivial) for other in using):
+            rest = [_with(other, s) if other in using else other for other in loops.statements if other is not s]
+            return replace(loops, statements=tuple(rest))
+    return None
+
+
+def _is_cheap(s: Statement) -> bool:
+    """Whether a statement is elementwise arithmetic."""
+    if s.summed or s.add or s.scatters:
+        return False
+    return not any(
+        is_costly(e) for e in sympy.preorder_traversal(s.body) if e.args and e.has(Read) and not isinstance(e, Read)
+    )
+
+
+def _fits(s: Statement, other: Statement, trivial: bool) -> bool:
+    """Whether writing `s` into another statement neither repeats work nor reads at looked-up places."""
+    if other.largest and not trivial:
+        return False
+    found = [r for r in other.reads if r.array == s.target]
+    if any(r not in other.body.atoms(Read) and r not in other.scale.atoms(Read) for r in found):
+        return False
+    running = {loop.index for loop in (*other.loops, *other.summed)}
+    if any(len({*r.indices} & running) != len(r.indices) for r in found):
+        return False
+    return trivial or (len(found) == 1 and len(running) == len(found[0].indices))
+
+
+def _with(other: Statement, s: Statement) -> Statement:
+    """A statement with the body of another in place of its array."""
+    swap: dict[Expr, Expr] = {}
+    own = [loop.index for loop in s.loops]
+    fresh = [Symbol(f"x{k}", integer=True) for k in range(len(own))]
+    body = (s.scale * s.body).xreplace(dict(zip(own, fresh, strict=True)))
+    for read in other.reads:
+        if read.array == s.target:
+            swap[read] = body.xreplace(dict(zip(fresh, read.indices, strict=True)))
+    return replace(other, body=other.body.xreplace(swap), scale=other.scale.xreplace(swap))

@@ -1,0 +1,2 @@
+from .running import Running as Running
+from .trainer import Trainer as Trainer

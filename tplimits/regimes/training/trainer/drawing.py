@@ -1,0 +1,116 @@
+"""Initial parameters of a run: every parameter from a stream of its own.
+
+A vector is drawn neuron by neuron, so that the first neurons of a wide network are those of a narrow one, and scalars
+are the same at all widths and in the limit.  In the limit neurons are particles: initial vectors are images of normal
+variables, which are taken at the points of one scrambled Sobol sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy
+import scipy.special
+import scipy.stats
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.evaluate import drawn as from_law
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.execution import Execution
+    from tplimits.program.nodes.program import Program
+    from tplimits.regimes.training.finite.recipe import Recipe
+
+Array = NDArray[numpy.float64]
+#: dimensions of a Sobol sequence
+_MOST = 21201
+
+
+def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[str, Array]:
+    """The parameters of one network, those that are given as they are given.
+
+    Others are drawn by the program's laws, times n₀^(½ − a − b) for matrices and n₀^(−a − b) for others.
+    """
+    net = recipe.net
+    n0 = run.width[net[net.returns[0]].width or "n"]
+    quantiles = _quantiles(net, run, seed) if particles else {}
+    found: dict[str, Array] = {}
+    for number, name in enumerate(parameters(net)):
+        s = net[net.initial_names[name]]
+        assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
+        if name in run.given or (isinstance(s, InitialScalar) and s.value is not None):
+            found[name] = numpy.array(run.read(s)[0])
+            if name in run.given:
+                continue
+        rng = numpy.random.default_rng([seed, number])
+        axes, e = run.shape(s.axes), recipe.exponents[name]
+        if isinstance(s, InitialMatrix):
+            shape = (*axes, run.width[s.rows], run.width[s.columns])
+            found[name] = rng.standard_normal(shape) / numpy.sqrt(shape[-1])
+        elif name not in found:
+            width = (run.width[s.over],) if isinstance(s, InitialVector) else ()
+            normal = quantiles.get(name)
+            if normal is None:
+                normal = (
+                    numpy.moveaxis(rng.standard_normal((*width, *axes)), 0, -1) if width else rng.standard_normal(axes)
+                )
+            found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)
+        natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
+        found[name] = found[name] * float(n0) ** (natural - float(e.a + e.b))
+    return found
+
+
+def _quantiles(net: Program, run: Execution, seed: int) -> Mapping[str, Array]:
+    """Standard normal values of all entries of initial vectors, at the points of a Sobol sequence for each width."""
+    found: dict[str, Array] = {}
+    for width, size in run.width.items():
+        vectors = [
+            s
+            for p, s in enumerate(net)
+            if isinstance(s, InitialVector) and s.over == width and p not in net.inputs and s.name not in run.given
+        ]
+        entries = [int(numpy.prod(run.shape(s.axes), dtype=int)) for s in vectors]
+        if not vectors:
+            continue
+        if sum(entries) > _MOST:
+            raise EvaluationError(
+                f"`{net.name}`: initial vectors have {sum(entries)} entries; particles are drawn for {_MOST} at most."
+            )
+        points = _points(sum(entries), size, seed)
+        for s, block in zip(vectors, numpy.split(points, numpy.cumsum(entries)[:-1]), strict=True):
+            found[s.name] = block.reshape(*run.shape(s.axes), size)
+    return found
+
+
+def _points(dimensions: int, count: int, seed: int) -> Array:
+    """Normal quantiles of the first points of a scrambled Sobol sequence, (dimensions, points)."""
+    sobol = scipy.stats.qmc.Sobol(dimensions, seed=numpy.random.default_rng([seed, dimensions]))
+    points = sobol.random_base2(max(0, int(count - 1).bit_length()))[:count]
+    # a point is the corner of a cell: its middle is never 0
+    return numpy.asarray(scipy.special.ndtri(points.T + 2.0**-65), dtype=numpy.float64)
+
+
+def refuse_no_mean_field(recipe: Recipe) -> None:
+    """EvaluationError where means over particles are not the limit: matrices, or another parametrization than μP."""
+    net = recipe.net
+    for position, s in enumerate(net):
+        if isinstance(s, (MatMul, InitialMatrix)):
+            raise EvaluationError(
+                f"{net.where(position)}: particles stand for neurons where there are no matrices; the limit with "
+                "matrices is that of tp.MaximalUpdate."
+            )
+    for name, e in recipe.exponents.items():
+        power = recipe.optimizers[name].extra_power(recipe.kinds[name], e) if name in recipe.optimizers else 0
+        vector = isinstance(net[net.initial_names[name]], InitialVector)
+        wanted = (e.a + e.b == 0) and (e.d - e.a == int(vector)) and (e.c + e.a + power == 0)
+        if recipe.a_out != 1 or not wanted:
+            raise EvaluationError(
+                f"{recipe.parametrization.name}: the limit of `{net.name}` is one of means over neurons in the maximal "
+                f"update parametrization alone, and `{name}` has the exponents {e} with a_out = {recipe.a_out:g}; "
+                "give parametrization=tp.MUP, or a finite width=."
+            )

@@ -1,0 +1,212 @@
+"""One network in training, or one limit: its parameters, and how they move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.loops import kernels
+from tplimits.program.loops.form import DATA, PARAMETER
+from tplimits.program.network.data import inputs_of
+from tplimits.program.network.losses import Loss
+from tplimits.program.nodes.given import whole_from
+from tplimits.regimes.training.finite.updates import updates
+from tplimits.regimes.training.trainer.engine import SCALARS, Plan
+
+if TYPE_CHECKING:
+    from tplimits.regimes.training.trainer.trainer import Trainer
+
+Array = NDArray[numpy.float64]
+#: numbers of rows that are handed over in one call
+_MOST_ROWS = 1 << 20
+
+
+class Running:
+    """A run of a `Trainer`: `parameters` {name: (*axes, n)} after `step` steps, in the program's scale.
+
+    In the limit (`is_limit`) n counts particles.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        plan: Plan,
+        data: Mapping[str, Array],
+        widths: Mapping[str, int],
+        held: Mapping[str, Array],
+        is_limit: bool,
+    ) -> None:
+        self.trainer, self.is_limit, self.step = trainer, is_limit, 0
+        self._plan, self._widths, self._updates = plan, dict(widths), updates(plan.recipe, widths)
+        self._count = len(next(iter(data.values())))
+        self._kernel = plan.kernel(widths, self._count)
+        self._data, self._targets = plan.data(data), plan.targets()
+        self._X = data
+        for name, w in held.items():
+            self._kernel.arrays[plan.parameters[name]][...] = w
+        for name, optimizer in plan.recipe.optimizers.items():
+            if plan.entrywise:
+                for array, state in zip(plan.updating.states[name], optimizer.states, strict=True):
+                    self._kernel.arrays[array][...] = float(state.initial)
+            else:
+                self._updates.states[name] = plan.recipe.steppers[name].start((1, *held[name].shape))
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        """All parameters by name, (*axes, n)."""
+        return {name: self._kernel.arrays[array].copy() for name, array in self._plan.parameters.items()}
+
+    # -- training -----------------------------------------------------------------------------
+
+    def advance(self, steps: int) -> None:
+        """Go on by some steps.
+
+        Raises EvaluationError at the step at which outputs or parameters are not finite.
+        """
+        left = whole_from("steps", steps, 0, EvaluationError)
+        while left:
+            many = self._plan.by_name and self._plan.entrywise
+            done = self._several(min(left, max(1, _MOST_ROWS // self._batch()))) if many else self._one()
+            left -= done
+        for name, w in self.parameters.items():
+            if not numpy.isfinite(w).all():
+                raise EvaluationError(self._overflow(f"`{name}` overflows", self.step))
+
+    def _several(self, steps: int) -> int:
+        """Steps in one call."""
+        rows = self._rows(steps)
+        scalars = self._plan.scalars(self._updates, self.step, rows)
+        stopped = self._kernel.train({**self._data, **self._targets}, rows, scalars)
+        if stopped >= 0:
+            self.step += stopped
+            raise EvaluationError(self._overflow("the outputs overflow", self.step))
+        self.step += steps
+        return steps
+
+    def _one(self) -> int:
+        """One step with an error signal of the user's, or with updates that look at all entries at once."""
+        rows = self._rows(1)
+        data = self._signalled(rows[0])
+        if self._plan.entrywise:
+            stopped = self._kernel.train(data, rows, self._plan.scalars(self._updates, self.step, rows))
+        else:
+            stopped = self._differentiated(data, rows[0])
+            held = {name: w[None] for name, w in self.parameters.items()}
+            with numpy.errstate(all="ignore"):
+                found = self._found_gradients()
+                self._updates.step(self.step, lambda name: found[name][None], held)
+            for name in self._plan.recipe.optimizers:
+                self._kernel.arrays[self._plan.parameters[name]][...] = held[name][0]
+        if stopped >= 0:
+            raise EvaluationError(self._overflow("the outputs overflow", self.step))
+        self.step += 1
+        return 1
+
+    def _batch(self) -> int:
+        """The number of inputs of a step."""
+        batches = self.trainer.batches
+        return self._count if batches is None else batches.size
+
+    def _rows(self, steps: int) -> NDArray[numpy.int64]:
+        """The inputs of the next steps, (steps, batch); all of them where nobody tells which are held out."""
+        loss, batches = self.trainer.loss, self.trainer.batches
+        if not isinstance(loss, Loss) or batches is None:
+            rows = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
+            return numpy.broadcast_to(rows, (steps, len(rows)))
+        return numpy.stack([loss.rows_at(t, batches) for t in range(self.step, self.step + steps)])
+
+    def _signalled(self, rows: NDArray[numpy.int64]) -> dict[str, NDArray[Any]]:
+        """The data of a step, with its error signal where that is the user's."""
+        if self._plan.by_name:
+            return {**self._data, **self._targets}
+        f = self._finite(self._kernel.outputs(self._data, rows))
+        loss = self.trainer.loss
+        χ = loss.batch(rows)(f) if isinstance(loss, Loss) else self.trainer.signal(f, self.step)
+        full = numpy.zeros((*χ.shape[1:], self._count))
+        full[..., rows] = numpy.moveaxis(χ, 0, -1)
+        return {**self._data, "chi": full}
+
+    def _differentiated(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> int:
+        self._kernel.arrays[SCALARS][0] = self._plan.shares(rows[None])[0]
+        return self._kernel.gradients(data, rows)
+
+    def _found_gradients(self) -> dict[str, Array]:
+        return {name: self._kernel.arrays[array].copy() for name, array in self._plan.gradients.items()}
+
+    # -- values -------------------------------------------------------------------------------
+
+    def outputs(self, X: Any = None) -> Array:
+        """f on the data of the run, or on others: (N, *outputs)."""
+        data = self._data if X is None else self._plan.data(self._inputs(X))
+        count = self._count if X is None else len(next(iter(self._inputs(X).values())))
+        return self._finite(self._kernel.outputs(data, numpy.arange(count)))
+
+    def gradients(self) -> dict[str, Array]:
+        """The gradients ∂L/∂W of the loss on all training inputs, for every trained parameter W of the program."""
+        loss = self.trainer.loss
+        rows = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
+        if self._differentiated(self._signalled(rows), rows) >= 0:
+            raise EvaluationError(self._overflow("the outputs overflow", self.step))
+        return self._found_gradients()
+
+    def value(self, name: str, X: Any = None) -> Array:
+        """A named value: (N, *axes, n) if it depends on the data, (*axes, n) if not."""
+        loops, data = self._plan.value(name), self._inputs(X)
+        given = {a.name: self._kernel.arrays[self._plan.parameters[a.title]] for a in loops.of_role(PARAMETER)}
+        given |= {a.name: numpy.moveaxis(data[a.title], 0, -1) for a in loops.of_role(DATA)}
+        sizes = {**self._widths, loops.samples: len(next(iter(data.values())))}
+        array = loops.names[name]
+        found = kernels.run(loops, sizes, given)[array]
+        extents = loops.by_name[array].extents
+        return numpy.array(
+            numpy.moveaxis(found, extents.index(loops.samples), 0) if loops.samples in extents else found
+        )
+
+    def _inputs(self, X: Any) -> Mapping[str, Array]:
+        return self._X if X is None else inputs_of(self._plan.recipe.net, X, "X")
+
+    def _finite(self, found: Array) -> Array:
+        """Outputs, inputs first."""
+        f = numpy.ascontiguousarray(numpy.moveaxis(found, -1, 0))
+        if not numpy.isfinite(f).all():
+            raise EvaluationError(self._overflow("the outputs overflow", self.step))
+        return f
+
+    def _overflow(self, what: str, step: int) -> str:
+        where = "in the limit" if self.is_limit else f"at width {self._widths['n']}"
+        return f"`{self.trainer.recipe.net.name}` {where}: {what} at step {step}; give a smaller lr."
+
+    # -- states -------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that a run needs to go on as if it had never stopped: arrays by name."""
+        found: dict[str, NDArray[Any]] = {"step": numpy.array(self.step)}
+        found |= {f"parameter {name}": w for name, w in self.parameters.items()}
+        for name in self._plan.recipe.optimizers:
+            for k, array in enumerate(self._plan.updating.states.get(name, ())):
+                found[f"optimizer {name} {k}"] = self._kernel.arrays[array].copy()
+            for k, state in enumerate(self._updates.states.get(name, ())):
+                found[f"optimizer {name} {k}"] = state[0].copy()
+        return found
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Back to a state, of this run or of one of the same shape; EvaluationError for any other."""
+        own = {name: value.shape for name, value in self.state().items()}
+        if not self._plan.entrywise:  # some optimizers make their states in the first step
+            own = {name: shape for name, shape in own.items() if not name.startswith("optimizer ")}
+        for name in {*own, *(state if self._plan.entrywise else ())}:
+            if name not in own or name not in state or numpy.shape(state[name]) != own[name]:
+                raise EvaluationError(f"restore(…): `{name}` does not fit this run; give what state() gave.")
+        self.step = int(state["step"])
+        for name, array in self._plan.parameters.items():
+            self._kernel.arrays[array][...] = state[f"parameter {name}"]
+        for name in self._plan.recipe.optimizers:
+            for k, array in enumerate(self._plan.updating.states.get(name, ())):
+                self._kernel.arrays[array][...] = state[f"optimizer {name} {k}"]
+            if not self._plan.entrywise:
+                held = [state[f"optimizer {name} {k}"] for k in range(len(state)) if f"optimizer {name} {k}" in state]
+                self._updates.states[name] = tuple(numpy.array(s, dtype=numpy.float64)[None] for s in held)

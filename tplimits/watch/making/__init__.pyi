@@ -1,0 +1,2 @@
+from . import checking as checking
+from . import recorder as recorder

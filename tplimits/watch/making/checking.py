@@ -1,0 +1,244 @@
+"""What users give to `tp.watch`, checked before work begins."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.network.data import inputs_of, with_sizes
+from tplimits.program.network.loss import error_signal
+from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number, width_ratios
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.program import Program
+from tplimits.program.parametrization.table import MUP
+from tplimits.regimes.training.finite.recipe import recipe
+from tplimits.watch.making.asked import Asked, Detail, Pair
+from tplimits.watch.making.signal import refuse_no_batches
+from tplimits.watch.recording import Recording
+
+if TYPE_CHECKING:
+    from tplimits.program.parametrization.table import Parametrization
+    from tplimits.watch.run import Run
+
+Array = NDArray[Any]
+#: frames of a recording, and probes, where nothing else is said
+_FRAMES, _PROBES = 1000, 64
+
+
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained, as it came in."""
+
+    error: Any
+    optimizer: Any
+    lr: Any
+    steps: Any
+    weight_decay: Any
+    parametrization: Parametrization | None
+    batches: Any
+    only: Iterable[str] | None
+    start: Any
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is looked at, as it came in."""
+
+    probes: Any
+    labels: Any
+    every: Any
+    record: Any
+    samples: Any
+    gradients: Any
+    sharpness: Any
+    particles: Any
+    replicates: Any
+    block: Any
+
+
+def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, Any], ratios: Any) -> Asked:
+    """Everything checked; EvaluationError and ProgramError name what is wrong."""
+    if not isinstance(net, Program) or not net.is_network:
+        raise ProgramError("tp.watch takes a network made by @tp.network.")
+    data = inputs_of(net, X, "X")
+    error_signal(how.error)
+    refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
+    bound, initial = _bound(net, data, given)
+    table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
+    others = [w for w in bound.widths if w != "n"]
+    found = width_ratios(bound.name, others, ratios, EvaluationError)
+    probes, labels = _probes(bound, data, looked)
+    return Asked(
+        data,
+        how.error,
+        how.batches,
+        recipe(bound, table, how.optimizer, how.lr, how.weight_decay, how.only),
+        _frames(whole_from("steps", how.steps, 0, EvaluationError), looked.every),
+        probes,
+        labels,
+        _starts(bound, how.start, initial),
+        {name: float(ratio) for name, ratio in found.items()},
+        _detail(bound, looked),
+    )
+
+
+def _detail(net: Program, looked: Looked) -> Detail:
+    taken: dict[int, str] = {}
+    for name, p in net.names.items():  # the first name of each; those of the tracer are numbers
+        if not isinstance(net[p], InitialMatrix) and p not in net.inputs and not re.fullmatch(r"_\d+", name):
+            taken.setdefault(p, name)
+    asked_for = (looked.record,) if isinstance(looked.record, str) else looked.record
+    names = tuple(taken[p] for p in sorted(taken)) if asked_for is None else tuple(asked_for)
+    for name in names:
+        if isinstance(net[net.position(name)], InitialMatrix):
+            raise EvaluationError(f"record={name!r}: it is a matrix, which has no samples; record vectors and scalars.")
+    samples = None if looked.samples is None else whole_from("samples", looked.samples, 1, EvaluationError)
+    return Detail(
+        whole_from("particles", looked.particles, 16, EvaluationError),
+        whole_from("replicates", looked.replicates, 2, EvaluationError),
+        whole_from("block", looked.block, 2, EvaluationError),
+        samples,
+        bool(looked.gradients),
+        bool(looked.sharpness),
+        names,
+    )
+
+
+def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
+    """The network with sizes and constants, and the parameters that are given."""
+    known, names = parameters(net), {name: net[p].name for name, p in net.initial_names.items()}
+    initial = {names[k]: real_array(k, v) for k, v in given.items() if names.get(k) in known}
+    fixed = {k: v for k, v in given.items() if names.get(k) not in known}
+    for name in fixed:
+        if name not in net.constants and name not in net.all_axes:
+            has = ", ".join((*net.constants, *known, *net.all_axes))
+            raise EvaluationError(
+                f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
+            )
+    constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
+    for name, value in constant.constants.items():
+        if value is None:
+            raise EvaluationError(f"the constant `{name}` of `{net.name}` has no value: give {name}=….")
+    return with_sizes(constant, X, fixed), initial
+
+
+def _starts(net: Program, start: Any, given: Mapping[str, Array]) -> dict[Pair | None, dict[str, Array]]:
+    """Parameters to start from: for all runs, and for those of a recording."""
+    found: dict[Pair | None, dict[str, Array]] = {None: dict(given)}
+    if start is None:
+        return found
+    recording, frame = start if isinstance(start, tuple) and len(start) == 2 else (start, -1)
+    if isinstance(recording, Recording):
+        for run in recording.runs:
+            if run.parameters and not _is_thinned(recording, run):
+                held = recording.parameters(frame, run.width, run.seed)
+                found[run.width, run.seed] = _named(net, held)
+        return found
+    if not isinstance(start, Mapping):
+        raise EvaluationError(
+            f"start={start!r:.60}: give parameters by name, a recording, or a recording and the number of a frame."
+        )
+    found[None] |= _named(net, start)
+    return found
+
+
+def _is_thinned(recording: Recording, run: Run) -> bool:
+    """Whether fewer samples of a limit's kets were kept than it was trained on."""
+    sizes = {s.name: s.over for s in recording.program if isinstance(s, InitialVector)}
+    ratios, particles = recording.settings.get("ratios", {}), recording.settings.get("particles")
+    kept = (
+        run.parameters[name].shape[-1] / ratios.get(over, 1) for name, over in sizes.items() if name in run.parameters
+    )
+    return run.is_limit and any(size < (particles or 0) * 0.999 for size in kept)
+
+
+def _named(net: Program, start: Mapping[Any, Any]) -> dict[str, Array]:
+    for name in start:
+        if name not in parameters(net):
+            raise EvaluationError(
+                f"start=…: `{name}` is no parameter of `{net.name}`; it has {', '.join(parameters(net))}."
+            )
+    return {name: real_array(name, array) for name, array in start.items()}
+
+
+def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[str, Array], Array | None]:
+    """The probes, the first inputs where none are given, and their labels."""
+    given = {name: x[:_PROBES] for name, x in X.items()} if looked.probes is None else looked.probes
+    probes = inputs_of(net, given, "probes")
+    if looked.labels is None:
+        return probes, None
+    labels, count = numpy.asarray(looked.labels), len(next(iter(probes.values())))
+    if labels.shape != (count,) or labels.dtype.kind not in "biufU":
+        raise EvaluationError(f"labels=…: give one number or text for each of the {count} probes.")
+    return probes, labels
+
+
+def _frames(steps: int, every: Any) -> tuple[int, ...]:
+    """The steps after which frames are taken, the first and the last among them."""
+    if every is not None and whole_number(every) is None:
+        listed = list(every) if isinstance(every, Iterable) and not isinstance(every, str) else [None]
+        numbers = [whole_number(t) for t in listed]
+        if any(t is None or not 0 <= t <= steps for t in numbers):
+            raise EvaluationError(f"every={every!r:.60}: give a whole number, or steps between 0 and {steps}.")
+        return tuple(sorted({t for t in numbers if t is not None} | {0, steps}))
+    each = max(1, math.ceil(steps / _FRAMES)) if every is None else whole_from("every", every, 1, EvaluationError)
+    return tuple(dict.fromkeys((*range(0, steps, each), steps)))
+
+
+def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
+    """The runs of some widths and seeds; those of limits are derived here, so that refusals come first."""
+    pairs = [(width, seed) for width in widths_of(widths) for seed in seeds_of(seeds)]
+    started = {pair for pair in found.starts if pair is not None}
+    for width, seed in pairs:
+        if started and (width, seed) not in started:
+            what = "tp.inf" if math.isinf(width) else f"{width:g}"
+            why = " Of a limit all samples of kets are needed: record it with samples= as large as particles="
+            raise EvaluationError(
+                f"start=…: the recording has no parameters of width {what} and seed {seed}."
+                + (f"{why}, or leave tp.inf out." if math.isinf(width) else "")
+            )
+    for width in {width for width, _ in pairs if not math.isinf(width)}:
+        for name, ratio in found.ratios.items():
+            if width * ratio != round(width * ratio) or width * ratio < 1:
+                raise EvaluationError(
+                    f"widths=…: at width {width:g} the width `{name}` is {width * ratio:g}, {ratio:g} times as much: "
+                    "give multiples for which it is whole."
+                )
+    if any(math.isinf(width) for width, _ in pairs):
+        assert found.limit.derived and found.samples
+    return pairs
+
+
+def widths_of(widths: Any) -> tuple[float, ...]:
+    """Widths, whole numbers and `tp.inf`; one or several, each once."""
+    listed = tuple(widths) if isinstance(widths, Iterable) and not isinstance(widths, str) else (widths,)
+    found: list[float] = []
+    for width in listed:
+        limit = isinstance(width, float) and math.isinf(width) and width > 0
+        number = math.inf if limit else whole_number(width)
+        if number is None or not (limit or 1 <= number < 10**9):
+            raise EvaluationError(
+                f"widths={widths!r:.60}: widths are positive whole numbers, and tp.inf for the limit."
+            )
+        found.append(number)
+    if not found:
+        raise EvaluationError("widths=(): give at least one width, or tp.inf for the limit.")
+    return tuple(dict.fromkeys(found))
+
+
+def seeds_of(seeds: Any) -> tuple[int, ...]:
+    """Seeds: several by their numbers, or how many, 0, 1, …"""
+    if whole_number(seeds) is not None:
+        return tuple(range(whole_from("seeds", seeds, 1, EvaluationError)))
+    listed = tuple(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else ()
+    if not listed:
+        raise EvaluationError(f"seeds={seeds!r:.60}: give how many, or their numbers.")
+    return tuple(dict.fromkeys(seed_number(seed, EvaluationError) for seed in listed))

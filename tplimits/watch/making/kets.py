@@ -1,0 +1,143 @@
+"""The limit of feature learning with matrices: kets as particles, operators in place of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.program.files.arrays import flat, nested
+from tplimits.program.network.gradient_rows import gradient_rows
+from tplimits.program.network.run_asked import RunAsked
+from tplimits.regimes.training.feature_learning import MaximalLimit
+from tplimits.regimes.training.numbers import gates
+from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
+from tplimits.regimes.training.numbers.feature_learning import Replicate
+from tplimits.regimes.training.numbers.request import request
+from tplimits.watch.making.threads import one_thread
+
+if TYPE_CHECKING:
+    from tplimits.program.network.total import TotalProgram
+    from tplimits.regimes.training.numbers.execution import TrainingExecution
+    from tplimits.watch.making.asked import Asked
+
+Array = NDArray[numpy.float64]
+
+
+class Kets:
+    """Replicates of the particles of `MaximalLimit.evaluate`, step by step; f is their mean, kets are of the first."""
+
+    in_one_go: ClassVar[bool] = False
+
+    def __init__(self, asked: Asked, width: float, seed: int) -> None:
+        limit = asked.limit.derived
+        assert isinstance(limit, MaximalLimit)
+        run = RunAsked(
+            asked.with_probes,
+            asked.signal,
+            asked.rates,
+            asked.steps,
+            asked.scalars(width, seed),
+            asked.ratios,
+            asked.detail.particles,
+            asked.detail.replicates,
+            seed,
+            asked.detail.block,
+        )
+        self.asked, self.request = asked, request(limit.recursion, run, ())
+        if asked.given_to(width, seed).keys() - run.given.keys():
+            raise EvaluationError(
+                "start=…: the limit of a network with matrices goes on from its own start alone; leave tp.inf out."
+            )
+        # the gradients of the last frame are looked at, too
+        refuse_too_few(replace(self.request, steps=asked.steps + 1))
+        self.replicates = [Replicate(self.request, number) for number in range(self.request.replicates)]
+
+    def advance(self, step: int) -> None:
+        """Go on to a step."""
+        with one_thread():
+            for replicate in self.replicates:
+                while replicate.times() <= step:
+                    replicate.advance()
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def _f(self) -> Array:
+        found: Array = numpy.mean([replicate.f[-1] for replicate in self.replicates], axis=0)
+        return found
+
+    def outputs(self) -> Array:
+        """f on all inputs, the mean over replicates."""
+        return self._f()[: self.asked.count]
+
+    def on_probes(self) -> Array:
+        """f on the probes."""
+        return self._f()[self.asked.probe_rows]
+
+    def norms(self) -> dict[str, float]:
+        """Norms of gradients, in the first replicate; the standard error of f."""
+        several = numpy.array([replicate.f[-1] for replicate in self.replicates])
+        stderr = several.std(axis=0, ddof=1) / math.sqrt(len(several))
+        return self._gradients() | {"error of f": float(numpy.sqrt((stderr**2).mean()))}
+
+    def _gradients(self) -> dict[str, float]:
+        if not self.asked.detail.gradients:
+            return {}
+        first, t = self.replicates[0], self.replicates[0].times() - 1
+        execution = first.execution
+        χ = self.asked.signal.whole(first.f[-1], t)
+        with numpy.errstate(all="ignore"):
+            execution.run_some(len(execution.program))
+        signal, total = χ.reshape(len(χ), -1), execution.total
+        rows = {name: gradient_rows(total, name, execution) for name in self.asked.trained}
+        return {
+            f"gradient {name}": math.sqrt(execution.parameters[name].square(found, signal))
+            for name, found in rows.items()
+        }
+
+    def parameters(self) -> dict[str, Array]:
+        """None: they are among the values."""
+        return {}
+
+    def values(self) -> dict[str, Array]:
+        """Samples of all vectors and all scalars that have a name, from the first replicate."""
+        execution = self.replicates[0].execution
+        return {name: self._value(execution, self.asked.net.position(name)) for name in self.asked.detail.recorded}
+
+    def _value(self, execution: TrainingExecution, position: int) -> Array:
+        array = execution.arrays[position][0]
+        if execution.total.on_data[position]:
+            array = array[self.asked.probe_rows]
+        vector = self.asked.net[position].width is not None
+        return numpy.array(array[..., : self.asked.samples] if vector else array)
+
+    def finish(self) -> None:
+        """EvaluationError where training lands on a jump of a scalar."""
+        gates.judge(self.request.recursion.total, [r.result()["gates"] for r in self.replicates], self._again)
+
+    def _again(self, total: TotalProgram) -> Array:
+        """The outputs of all replicates with another total program."""
+        found = []
+        for number in range(self.request.replicates):
+            replicate = Replicate(self.request, number, total)
+            while not replicate.finished():
+                replicate.advance()
+            found.append(numpy.array(replicate.f))
+        return numpy.array(found)
+
+    # -- leaving and coming back --------------------------------------------------------------
+
+    def state(self) -> dict[str, Array]:
+        """All that is needed to go on."""
+        return flat({str(number): replicate.state() for number, replicate in enumerate(self.replicates)})
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Back to what `state` gave."""
+        held = nested(state)
+        for number, replicate in enumerate(self.replicates):
+            replicate.restore(held[str(number)])

@@ -1,0 +1,2 @@
+from . import document as document
+from . import film as film

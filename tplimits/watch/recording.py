@@ -1,0 +1,240 @@
+"""What was recorded of networks in training: a value that knows every named quantity at every frame and width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+from tplimits.program.network.data import inputs_of
+from tplimits.program.nodes.given import whole_number
+from tplimits.watch import file
+from tplimits.watch import page as page_of
+from tplimits.watch.forward import Forward, rows_of
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from tplimits.program.nodes.program import Program
+    from tplimits.progress import Progress
+    from tplimits.watch.page.views import View
+    from tplimits.watch.run import Run
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Networks of several widths and seeds in training, with their limit.
+
+    program: the network, with the sizes of the data.
+    steps: the steps after which frames were taken, (frames,).
+    probes: the inputs on which values are looked at, {input: (probes, *axes)}; `labels`, one for each probe, or none.
+    settings: how it was trained, as JSON has it: parametrization, a_out, optimizers, lr, versions, …
+    """
+
+    program: Program
+    steps: Array
+    runs: tuple[Run, ...]
+    probes: Mapping[str, Array]
+    labels: Array | None
+    settings: Mapping[str, Any]
+
+    # -- choosing -----------------------------------------------------------------------------
+
+    @property
+    def widths(self) -> tuple[float, ...]:
+        """The widths, in order; `math.inf` is the limit."""
+        return tuple(dict.fromkeys(run.width for run in self.runs))
+
+    def run(self, width: Any = None, seed: Any = None) -> Run:
+        """The run of a width and a seed; of the only width, and of its first seed, where they are left out."""
+        widths = self.widths
+        if width is None and len(widths) > 1:
+            raise EvaluationError(f"width=…: say which one; the recording has {_listed(widths)}.")
+        chosen = widths[0] if width is None else width
+        found = [run for run in self.runs if run.width == chosen]
+        if not found:
+            raise EvaluationError(f"width={width!r}: the recording has {_listed(widths)}.")
+        if seed is None:
+            return found[0]
+        for run in found:
+            if run.seed == seed:
+                return run
+        raise EvaluationError(
+            f"seed={seed!r}: at this width the recording has {', '.join(str(r.seed) for r in found)}."
+        )
+
+    def _frame(self, run: Run, frame: Any) -> int:
+        number = whole_number(frame)
+        if not run.frames:
+            raise EvaluationError(f"frame={frame!r}: {run.title} has no frame yet.")
+        if number is None or not -run.frames <= number < run.frames:
+            raise EvaluationError(
+                f"frame={frame!r}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
+            )
+        return number % run.frames
+
+    # -- curves -------------------------------------------------------------------------------
+
+    @property
+    def loss(self) -> dict[float, Array]:
+        """The loss on the training inputs by width, (seeds, frames)."""
+        return self.curves("loss")
+
+    def curves(self, name: str) -> dict[float, Array]:
+        """A curve by width, (seeds, frames), of the widths that have it; frames that some seeds lack are left out."""
+        found: dict[float, list[Array]] = {}
+        for run in self.runs:
+            if name in run.curves:
+                found.setdefault(run.width, []).append(run.curves[name])
+        if not found:
+            known = ", ".join(dict.fromkeys(c for run in self.runs for c in run.curves)) or "none"
+            raise EvaluationError(f"`{name}` is no curve of this recording; its curves are {known}.")
+        return {width: numpy.array([c[: min(map(len, many))] for c in many]) for width, many in found.items()}
+
+    # -- values -------------------------------------------------------------------------------
+
+    @cached_property
+    def _forward(self) -> Forward:
+        return Forward(self.program, self.settings)
+
+    def parameters(self, frame: int = -1, width: Any = None, seed: Any = None) -> dict[str, Array]:
+        """The parameters of a run at a frame, as `start=` and `Program.run` take them."""
+        run = self.run(width, seed)
+        at = self._frame(run, frame)
+        return {name: numpy.array(array[at], dtype=numpy.float64) for name, array in run.parameters.items()}
+
+    def value(self, name: str, frame: int = -1, width: Any = None, seed: Any = None, X: Any = None) -> Array:
+        """A named value of the program at a frame: (probes, *axes[, n]), without probes where it does not see data.
+
+        `X` gives other inputs than the probes.  In a limit the last axis of a vector runs over samples of its ket.
+
+        Raises EvaluationError for what is not recorded, ProgramError for a name that the program does not have.
+        """
+        run = self.run(width, seed)
+        at = self._frame(run, frame)
+        position = self.program.position(name)
+        if not run.parameters:
+            return self._recorded(run, position, at, X)
+        return self._forward.value(position, self._held(run, at), self._inputs(X))
+
+    def outputs(self, frame: int = -1, width: Any = None, seed: Any = None, X: Any = None) -> Array:
+        """The outputs f at a frame, (probes, *outputs)."""
+        run = self.run(width, seed)
+        at = self._frame(run, frame)
+        if run.outputs is not None and X is None:
+            return numpy.array(run.outputs[at], dtype=numpy.float64)
+        if not run.parameters:
+            raise EvaluationError(f"X=…: {run.title} is known on the probes alone; give other probes= to tp.watch.")
+        return self._forward.outputs(self._held(run, at), self._inputs(X))
+
+    def _held(self, run: Run, at: int) -> dict[str, Array]:
+        return {name: array[at] for name, array in run.parameters.items()}
+
+    def _inputs(self, X: Any) -> dict[str, Array]:
+        return dict(self.probes) if X is None else inputs_of(self.program, X, "X")
+
+    def _recorded(self, run: Run, position: int, at: int, X: Any) -> Array:
+        if X is not None:
+            raise EvaluationError(f"X=…: {run.title} is known on the probes alone; give other probes= to tp.watch.")
+        for name, values in run.values.items():  # a value may have other names
+            if self.program.position(name) == position:
+                return numpy.array(values[at], dtype=numpy.float64)
+        known = ", ".join(run.values) or "none but its outputs"
+        raise EvaluationError(
+            f"`{self.program[position].name}` of {run.title} was not recorded; the values are {known}."
+        )
+
+    # -- files --------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write one compressed .npz file, whole or not at all; `tp.load_recording` reads it."""
+        parts = (self.program, self.steps, self.runs, self.probes, self.labels, self.settings)
+        file.save(file.Contents(*parts, states={}), path)
+
+    def page(
+        self,
+        path: str | PathLike[str],
+        views: Iterable[View] | None = None,
+        seeds: int | Sequence[int] = 1,
+        size: float = 2.6e6,
+    ) -> None:
+        """Write one HTML file that opens offline and computes every value again from the recorded parameters.
+
+        views: the panels, of `tp.views`; those that follow from the shapes of the values where they are left out.
+        seeds: the runs whose parameters the page holds, by seed or how many of each width; others are curves.  size:
+        about the bytes of these parameters; where there are more, frames are left out.
+
+        Raises EvaluationError for views that the values do not have.
+        """
+        page_of.document.write(self, path, views, seeds, size)
+
+    def still(self, path: str | PathLike[str], frame: int = -1, **page: Any) -> None:
+        """Write a picture of the panels at a frame, .svg or .png, as an installed Chromium draws them.
+
+        Other arguments are those of `page`.  Raises EvaluationError where no browser is installed.
+        """
+        page_of.film.still(self, path, frame, **page)
+
+    def film(
+        self,
+        path: str | PathLike[str],
+        frames: Iterable[int] | None = None,
+        rate: float = 20.0,
+        progress: Progress = None,
+        **page: Any,
+    ) -> None:
+        """Write a film of the panels over training, .mp4, .webm or .gif, `rate` frames a second.
+
+        Other arguments are those of `page`.  Raises EvaluationError where no browser is installed, or no encoder:
+        ffmpeg, or Pillow for .gif.
+        """
+        page_of.film.film(self, path, frames, rate, progress=progress, **page)
+
+    # -- showing ------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        probes = rows_of(self.probes)
+        lines = [
+            f"{self.program.name} in training: {len(self.steps)} frames of {self.steps[-1]} steps, {probes} probes"
+        ]
+        for width in self.widths:
+            runs = [run for run in self.runs if run.width == width]
+            what = "limit" if runs[0].is_limit else f"width {width:g}"
+            lines.append(f"  {what}: {_seeds(runs)}{_last(runs)}")
+        return "\n".join(lines)
+
+
+def _seeds(runs: list[Run]) -> str:
+    return f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
+
+
+def _last(runs: list[Run]) -> str:
+    """The curves at the end, as means over seeds."""
+    shown = [c for c in ("loss", "accuracy", "held-out loss", "held-out accuracy") if all(c in r.curves for r in runs)]
+    ends = [f"{c} {numpy.mean([r.curves[c][-1] for r in runs]):.4g}" for c in shown if runs[0].frames]
+    return "".join(f", {end}" for end in ends)
+
+
+def _listed(widths: tuple[float, ...]) -> str:
+    return ", ".join("tp.inf" if math.isinf(w) else f"{w:g}" for w in widths) or "none"
+
+
+def load_recording(path: str | PathLike[str]) -> Recording:
+    """Read a recording that `Recording.save` or `tp.watch(path=…)` wrote; nothing in the file is run.
+
+    >>> load_recording("pyproject.toml")
+    Traceback (most recent call last):
+    tplimits.errors.EvaluationError: pyproject.toml: it is damaged or no file of arrays (File is not a zip file).
+
+    Raises EvaluationError for a file that is truncated, damaged, or no recording; OSError if it cannot be opened.
+    """
+    found = file.load(path)
+    return Recording(found.program, found.steps, found.runs, found.probes, found.labels, found.settings)

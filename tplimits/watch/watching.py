@@ -1,0 +1,208 @@
+"""watch(): networks in training, beside their limit, as a value that remembers every frame."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import named_once, sent_to, working_executor
+from tplimits.progress import Progress, Report, reporting
+from tplimits.report.files import check_writable
+from tplimits.version import VERSION
+from tplimits.watch import file, making
+from tplimits.watch.recording import Recording
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.parametrization.table import Parametrization
+    from tplimits.watch.making.asked import Asked
+    from tplimits.watch.making.recorder import Tape
+
+#: the width of the limit
+inf = math.inf
+#: of the time of a recording, writing takes one part in so many
+_SHARE = 20
+
+
+def watch(
+    net: Program,
+    X: Any,
+    *,
+    error: Any,
+    optimizer: Any,
+    lr: Any,
+    steps: int,
+    widths: float | Sequence[float] = (32, 128, inf),
+    seeds: int | Sequence[int] = 1,
+    batches: Any = None,
+    probes: Any = None,
+    labels: Any = None,
+    every: int | Sequence[int] | None = None,
+    parametrization: Parametrization | None = None,
+    weight_decay: Any = 0.0,
+    only: Iterable[str] | None = None,
+    start: Any = None,
+    gradients: bool = True,
+    sharpness: bool = False,
+    particles: int = 4096,
+    replicates: int = 4,
+    block: int = 256,
+    samples: int | None = None,
+    record: str | Iterable[str] | None = None,
+    path: str | PathLike[str] | None = None,
+    ratios: Mapping[str, float] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
+    progress: Progress = None,
+    **named: Any,
+) -> Recording:
+    """Train a network at several widths, with its limit beside them, and remember every frame.
+
+    X: data (N, *axes), or a dictionary of arrays; error: a loss such as `tp.cross_entropy(labels, train=…)`, whose
+        other inputs are held out, or χ = error(f) or error(f, t).
+    optimizer, lr, weight_decay: one for all parameters or by name, rates as functions of the step; only: names of
+        parameters that are trained.
+    widths, seeds: every width with every seed (seeds: their numbers, or how many); scalar parameters that are drawn are
+        the same at all widths, `tp.inf` is the limit of wide networks.
+    batches: `tp.batches(size)`, the same inputs at every width; None takes all of them at every step.
+    probes, labels: inputs on which values are looked at, 64 inputs of X if left out, and a number or text for each.
+    every: steps between frames, or the steps themselves; about 1000 frames if left out.
+    parametrization: `tp.MUP` adjusted to the optimizer if left out.  The limit is that of feature learning in it, in
+        `tp.NTP` that of the operator regime, whose outputs alone move; others have none here.
+    start: parameters by name, a recording, or (recording, frame): its runs go on from there, with fresh optimizers.
+    gradients: record norms of gradients, which takes a pass over all inputs at every frame.
+    sharpness: record λ, the largest eigenvalue of the Hessian, of networks and of limits without matrices; plain
+        gradient descent is stable for lr λ < 2.
+    particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
+    samples, record: how many samples of kets are kept, and of which values in limits with matrices.
+    path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.
+    Constants, sizes and initial values of parameters go by name, or in `constants`.
+
+    Curves are "loss" and "accuracy" on the training inputs, "held-out loss" and "held-out accuracy"; "gradient W" for
+    every parameter, √p ‖∂loss/∂W‖ where plain gradient descent moves W by lr p ∂loss/∂W (p = n for vectors and 1 for
+    matrices and scalars in μP, 1/n for matrices and 1 for vectors in NTP), so that widths can be compared; "sharpness";
+    in limits with matrices "error of f", the standard error of the outputs.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     return v * tp.tanh(tp.sum(U * ξ, over="d"))
+    >>> rec = watch(
+    ...     shallow, [[1.0], [-1.0]], error=tp.squared_error([1.0, -1.0]), optimizer=tp.SGD(), lr=0.5, steps=4,
+    ...     widths=(8, tp.inf), particles=64,
+    ... )
+    >>> rec.value("U", frame=-1, width=8).shape, rec.outputs(width=tp.inf).shape
+    ((1, 8), (2,))
+
+    Raises ProgramError and EvaluationError for what makes no sense and for training that diverges, which leaves in the
+    file what was recorded before; NoLimitError where `tp.inf` has no limit.
+    """
+    given = named_once(constants, named, "watch()", EvaluationError)
+    how = making.checking.Training(error, optimizer, lr, steps, weight_decay, parametrization, batches, only, start)
+    looked = making.checking.Looked(
+        probes, labels, every, record, samples, gradients, sharpness, particles, replicates, block
+    )
+    asked = making.checking.asked(net, X, how, looked, given, ratios)
+    working_executor(executor, EvaluationError)
+    sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
+    tape = _File(None if path is None else Path(fspath(path)), asked)
+    tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
+    with reporting(progress) as report:
+        tape.fill(tapes, executor, report)
+    found = tape.contents(tapes)
+    return Recording(found.program, found.steps, found.runs, found.probes, found.labels, found.settings)
+
+
+class _File:
+    """The file of a recording, if there is one, written again and again as it grows."""
+
+    def __init__(self, path: Path | None, asked: Asked) -> None:
+        self.path, self.asked = path, asked
+        self.settings = _settings(asked)
+        self._due, self._unwritten = 0.0, False
+        if path is not None:
+            check_writable(path)
+
+    def tapes(self, pairs: list[tuple[float, int]]) -> list[Tape]:
+        """The runs, with what was recorded of them before; what is there and not asked for stays."""
+        if self.path is None or not self.path.exists():
+            return [making.recorder.Tape(*pair) for pair in pairs]
+        held = file.load(self.path)
+        if held.settings.get("fingerprint") != self.asked.fingerprint:
+            raise EvaluationError(
+                f"path={str(self.path)!r}: the file holds another recording (another network, data, loss, optimizer, "
+                "rate, schedule, frames, probes or version); give another path, or delete it."
+            )
+        known = {
+            (run.width, run.seed): making.recorder.Tape.of(run, held.states.get((run.width, run.seed)))
+            for run in held.runs
+        }
+        return [known.get(pair) or making.recorder.Tape(*pair) for pair in dict.fromkeys((*pairs, *known))]
+
+    def contents(self, tapes: list[Tape]) -> file.Contents:
+        """All that is recorded."""
+        asked = self.asked
+        return file.Contents(
+            asked.net,
+            numpy.array(asked.frames, dtype=numpy.int64),
+            tuple(tape.run for tape in tapes),
+            asked.probes,
+            asked.labels,
+            self.settings,
+            {(tape.width, tape.seed): tape.state for tape in tapes if tape.state is not None},
+        )
+
+    def fill(self, tapes: list[Tape], executor: Executor | None, report: Report) -> None:
+        """Take the frames that are missing."""
+        missing = sum(len(self.asked.frames) - len(tape.frames) for tape in tapes)
+        report.plan(missing, f"training {self.asked.net.name}")
+
+        def told(frames: int) -> None:
+            self._unwritten = True
+            report.advance(frames)
+            if time.monotonic() >= self._due:
+                self._write(tapes)
+
+        self._unwritten = self.path is not None and not self.path.exists()
+        try:
+            making.recorder.record(self.asked, tapes, executor, told)
+        finally:
+            self._write(tapes)
+
+    def _write(self, tapes: list[Tape]) -> None:
+        if self.path is None or not self._unwritten:
+            return
+        begun = time.monotonic()
+        file.save(self.contents(tapes), self.path)
+        ended = time.monotonic()
+        self._due, self._unwritten = ended + _SHARE * (ended - begun), False
+
+
+def _settings(asked: Asked) -> dict[str, Any]:
+    """How it was trained, as JSON has it; rates are those of the steps after each frame."""
+    recipe, detail = asked.recipe, asked.detail
+    return {
+        "parametrization": recipe.parametrization.name,
+        "exponents": {name: [str(x) for x in e] for name, e in recipe.exponents.items()},
+        "a_out": recipe.a_out,
+        "optimizers": {name: str(o) for name, o in recipe.optimizers.items()},
+        "lr": {name: [rate(t) for t in asked.frames[:-1]] for name, rate in recipe.rates.items()},
+        "weight_decay": {name: λ for name, λ in recipe.decays.items() if λ},
+        "steps": asked.steps,
+        "inputs": asked.count,
+        "error": type(asked.error).__name__,
+        "batches": None if asked.batches is None else str(asked.batches),
+        "ratios": dict(asked.ratios),
+        "particles": detail.particles,
+        "versions": {"tplimits": VERSION, **{name: importlib.metadata.version(name) for name in ("numpy", "numba")}},
+        "fingerprint": asked.fingerprint,
+    }
