@@ -254,6 +254,22 @@ def test_deep_programs_neither_recurse_nor_swell():
     assert number.error < 0.02
 
 
+def test_normalised_layers_ask_of_every_deviation_whether_it_vanishes_and_do_not_write_it_out():
+    """Each divides by a deviation that is closed in terms of the last: written out it doubles with every layer."""
+
+    @tp.program
+    def program(W: tp.Matrix["n", "n", "layer"], x: tp.Vector):
+        y = x
+        for layer in range(24):
+            r = tp.relu(W.sel(layer=layer) @ y)
+            m = tp.avg(r)
+            y = (r - m) / tp.sqrt(tp.avg((r - m) ** 2))
+        return tp.avg(r)
+
+    found = tp.derive(program.bind(layer=24)).evaluate("exact")["return"]
+    assert found.value == pytest.approx(float(1 / sqrt(2 * pi)), abs=1e-12)  # E relu of a standard normal
+
+
 @pytest.mark.parametrize(
     "layer",
     [

@@ -233,3 +233,18 @@ def test_errors_of_evaluate():
         limit.evaluate("exact", γ=1, s=1)
     with pytest.raises(tp.EvaluationError, match=r"widths of `\w+` besides n are"):
         limit.evaluate(γ=1, s=1, ratios={"k": 2})
+
+
+def test_means_inside_a_mean_that_are_nothing_are_not_said_to_lie_too_far_out():
+    """E_y relu(x + y) for x at eleven standard deviations below zero lies out there, and is 0."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        β = tp.neuron("β")
+        z = y * tp.tanh(y)
+        return tp.avg(tp.cos(tp.avg(tp.relu(x + z[β]), over=β)))
+
+    found = tp.derive(program).evaluate(method="quadrature")["return"]
+    draws = [program.run(n=2000, seed=seed)["return"] for seed in range(40)]
+    assert found.value == pytest.approx(sum(draws) / 40, abs=5e-3)
+    assert found.error < 1e-4

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 #: conditions that array constants decide are judged to this accuracy
 DATA_TOLERANCE = 1e-12
-#: a closed number below this, of 40 digits, is zero
-_NOTHING = 1e-30
+#: a closed number below this, of so many digits, is zero
+_NOTHING, _DIGITS = 1e-30, 60
 #: in sentences, what has more nodes than this is written by its name
 _MOST_WRITTEN = 250
 
@@ -102,6 +102,7 @@ class Derivation:
     def __post_init__(self) -> None:
         self.unroller = Unroller(self.program)
         self._hat_covariances: dict[tuple[HatSource, HatSource], Expr] = {}
+        self._numbers: dict[Symbol, Expr] = {}
         self._labels: dict[Key, str] = {}
         self._open: dict[Symbol, bool] = {}
         self.gaussians.hat_covariance = self._hat_covariance
@@ -201,8 +202,22 @@ class Derivation:
             if isinstance(moment, (OpenMoment, SteinMoment)):
                 self._open[symbol] = True
             elif isinstance(moment, NamedValue) and not self._open[symbol]:
-                self._open[symbol] = _cancels(self.engine.written_out(symbol))
+                self._open[symbol] = _is_nothing(self._number(symbol))
         return self._open[symbol]
+
+    def _number(self, symbol: Symbol) -> Expr:
+        """What a name stands for as a number, exact where it is rational; the name where there is none.
+
+        Names are replaced by numbers and not by what they stand for: written out, a deep program grows exponentially.
+        """
+        if symbol not in self._numbers:
+            moment = self.engine.moments.get(symbol)
+            value = moment.value if isinstance(moment, NamedValue) else symbol
+            inside = {s: self._number(s) for s in value.free_symbols if s != symbol and s in self.engine.moments}
+            value = value.xreplace(inside)
+            known = value if value.is_Rational else value.evalf(_DIGITS)
+            self._numbers[symbol] = known if value.is_number else symbol
+        return self._numbers[symbol]
 
     def _behind(self, symbol: Symbol) -> list[Expr]:
         """What a name stands for, what a hat is an image of, what a copy is of."""
@@ -266,7 +281,11 @@ class Derivation:
 
 def _cancels(value: Expr) -> bool:
     """Whether a number is zero without being written as 0."""
-    return bool(value.is_number and not value.is_Rational and abs(value.evalf(40)) < _NOTHING)
+    return bool(value.is_number and not value.is_Rational and _is_nothing(value.evalf(_DIGITS)))
+
+
+def _is_nothing(value: Expr) -> bool:
+    return bool(value.is_number and not value.is_Rational and abs(value) < _NOTHING)
 
 
 def width_ratio(width: str) -> Expr:

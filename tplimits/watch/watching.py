@@ -79,8 +79,9 @@ def watch(
     parametrization: `tp.MUP` adjusted to the optimizer if left out.  The limit is that of feature learning in it, in
         `tp.NTP` that of the operator regime, whose outputs alone move; others have none here.
     start: parameters by name, a recording, or (recording, frame): its runs go on from there, with fresh optimizers.
-    gradients, sharpness: record norms of gradients, a pass over all inputs at every frame, and λ, the largest eigenvalue
-        of the Hessian (lr λ < 2 where plain gradient descent is stable), of networks and of limits without matrices.
+    gradients: record norms of gradients, which takes a pass over all inputs at every frame.
+    sharpness: record λ, the largest eigenvalue of the Hessian, of networks and of limits without matrices; plain
+        gradient descent is stable for lr λ < 2.
     particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
     path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.

@@ -227,5 +227,5 @@ def test_only_doubts_can_be_assumed():
     def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
         return v * tp.sum(U * ξ, over="d")
 
-    with pytest.raises(tp.ProgramError, match="only the width limit"):
+    with pytest.raises(tp.ProgramError, match="`network` has no such doubt; its doubts are none"):
         tp.derive(network, tp.Kernels(), assume=("moment of z",))

@@ -107,3 +107,24 @@ def test_training_is_that_of_one_hot_vectors(regime, optimizer):
     ]
     assert np.allclose(f[0], f[1], rtol=1e-9, atol=1e-12)
     assert not np.allclose(f[0][-1], f[2][-1], rtol=1e-3)
+
+
+def test_exact_training_is_that_of_one_hot_vectors():
+    def linear(x, E, W, v):
+        z = E.sel(vocab=x) if not hasattr(x, "width") else tp.sum(E * x, over="vocab")
+        return v * (W @ tp.sum(z, over="token"))
+
+    @tp.network
+    def one(x: tp.Input["token"].of("vocab"), E: tp.Vector["vocab"], W: tp.Matrix, v: tp.Vector):
+        return linear(x, E, W, v)
+
+    @tp.network
+    def other(x: tp.Input["token", "vocab"], E: tp.Vector["vocab"], W: tp.Matrix, v: tp.Vector):
+        return linear(x, E, W, v)
+
+    X, asked = np.array([[2, 1], [0, 0]]), {"error": tp.squared_error([1.0, -1.0]), "lr": 0.5, "steps": 2}
+    found, known = (
+        tp.derive(net.bind(vocab=3, token=2), tp.MaximalUpdate(tp.SGD())).exact(data, **asked).tolist()
+        for net, data in ((one, X), (other, np.eye(3)[X]))
+    )
+    assert found == known and found[2] != found[1]

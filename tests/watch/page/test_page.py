@@ -22,6 +22,12 @@ def evaluated(page, body: str):
     return page.run(f"page.then((app) => {{ {body} }})")
 
 
+def until(page, condition: str) -> None:
+    """Wait until something holds of the page's `app`; the browser gives up after a minute."""
+    look = f"const look = () => ({condition} ? done() : setTimeout(look, 20)); look();"
+    evaluated(page, f"return new Promise((done) => {{ {look} }})")
+
+
 def values(page, number: int, frame: int) -> dict[str, numpy.ndarray]:
     """All named values of a run at a frame, with the dimensions (probes, *axes, neurons)."""
     found = json.loads(
@@ -126,12 +132,12 @@ def test_keys_and_the_address(page, path):
     pressed(page, "Home")
     pressed(page, " ")
     assert evaluated(page, "return app.playing") is True
-    page.run("new Promise((done) => setTimeout(done, 400))")
+    until(page, "app.frame > 0")
     pressed(page, " ")
     assert evaluated(page, "return app.playing") is False
     assert evaluated(page, frame) > 0
     page.run("location.hash = '#frame=37&run=2&beside=3'")
-    page.run("new Promise((done) => setTimeout(done, 50))")
+    until(page, "app.frame === 37")
     assert evaluated(page, "return [app.frame, ...app.sides.map((s) => s.machine.run.title)]") == [
         37,
         "width 48, seed 0",
@@ -226,8 +232,7 @@ def test_a_still_is_svg_and_a_dark_page_is_dark(page):
     assert root.tag.endswith("svg") and len(list(root.iter())) > 500
     page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     try:
-        page.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert evaluated(page, "return theme.ground") != light[0]
+        until(page, f"theme.ground !== '{light[0]}'")
         assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(22, 24, 28)"
     finally:
         page.call("Emulation.setEmulatedMedia", features=[])

@@ -144,6 +144,6 @@ def test_errors_are_those_of_the_outputs_against_the_limit_of_the_seed(short):
 def test_numbers_that_are_not_finite_are_refused(short, tmp_path):
     run = short.runs[0]
     broken = replace(run, parameters={**run.parameters, "q": run.parameters["q"] * numpy.inf})
-    with pytest.raises(tp.EvaluationError, match="NaN or infinite"):
+    with pytest.raises(tp.EvaluationError, match="`q` of width 32, seed 0 holds NaN or infinite"):
         replace(short, runs=(broken,)).page(tmp_path / "run.html")
     assert list(tmp_path.iterdir()) == []

@@ -50,7 +50,8 @@ def diverging_pole(expr: Expr, gaussians: Randomness) -> str:
         zeros = locus(base, gaussians) if low <= 0 <= high else None
         if zeros is not None and _diverges(expr, zeros, variables):
             forms = ", ".join(sympy.sstr(form) for form, _ in zeros.forms)
-            return f"its square is not integrable where {forms} {'vanishes' if len(zeros.forms) == 1 else 'vanish'}"
+            vanish = "vanishes" if len(zeros.forms) == 1 else "vanish"
+            return f"it has a pole where {forms} {vanish}, and its square is not integrable there"
     return ""
 
 

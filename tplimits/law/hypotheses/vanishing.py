@@ -134,6 +134,8 @@ def order(factor: Expr, at: Locus, gaussians: Randomness) -> Expr:
     same = [1 / a for f, a in at.others if factor in (f, -f)]
     if same:
         return max(same)
+    if factor.is_Symbol and gaussians.is_random(factor) and gaussians.definition(factor) is not None:
+        return order(gaussians.definition(factor), at, gaussians)
     if isinstance(factor, sympy.Mul):
         return sympy.Add(*(order(f, at, gaussians) for f in factor.args))
     if isinstance(factor, sympy.Pow) and factor.exp.is_Rational and factor.exp.is_positive:

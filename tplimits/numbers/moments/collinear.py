@@ -39,7 +39,7 @@ def _outer(
     f: Kinked, h: Kinked, c11: float, c12: float, c22: float, det: float, count: int, inner: int
 ) -> tuple[float, float]:
     deviation, slope, s = math.sqrt(c11), c12 / math.sqrt(c11), math.sqrt(det / c11)
-    parts = [scale_edges(deviation), with_kinks(numpy.zeros(0), f.kinks, numpy.array([deviation]))[0]]
+    parts = [scale_edges(deviation), with_kinks(numpy.zeros(0), f.cuts, numpy.array([deviation]))[0]]
     width = s / abs(slope) if slope else math.inf
     for kink in h.kinks:
         centre = kink / slope if slope else math.inf

@@ -111,8 +111,8 @@ def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
 
 def _integrated(f: Kinked, edges: Array, deviations: Array, order: int) -> tuple[Array, Array]:
     """(coefficients, E f²) on common panels, or on panels of each variance where kinks move."""
-    if any(t != 0 for t in f.kinks):
-        z, w = nodes_between(with_kinks(edges, f.kinks, deviations))
+    if any(t != 0 for t in f.cuts):
+        z, w = nodes_between(with_kinks(edges, f.cuts, deviations))
         values = f(deviations[:, None] * z) * w
         return _moving(values, z, order), ((values * f(deviations[:, None] * z)) * _density(z)).sum(axis=1)
     z, w = nodes_between(edges)

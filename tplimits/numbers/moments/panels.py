@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy
 import scipy.optimize
@@ -27,6 +27,8 @@ _WIDTH = 0.5
 _TOLERANCE = 1e-15
 _ROUNDS = 12
 _SEARCHED = 64.0
+#: distances of panels from a place where a function is infinite
+_GRADES = tuple(0.5**k for k in range(1, 49))
 
 #: a function of arrays
 Values = Callable[[Array], Array]
@@ -44,6 +46,14 @@ class Kinked:
         with numpy.errstate(all="ignore"):
             found = evaluate(self.function, {self.variable: x})
         return numpy.broadcast_to(numpy.asarray(found, dtype=numpy.float64), x.shape)
+
+    @cached_property
+    def cuts(self) -> tuple[float, ...]:
+        """The kinks, and where the function is infinite panels that shrink towards it."""
+        infinite = [t for t in self.kinks if not numpy.isfinite(self(numpy.array(t)))]
+        return tuple(
+            sorted({*self.kinks, *(t + side * step for t in infinite for step in _GRADES for side in (1, -1))})
+        )
 
     @property
     def parity(self) -> int | None:
@@ -147,7 +157,7 @@ def settled_edges(f: Kinked, low: float, high: float, order: int) -> tuple[Array
 
 def _panel_sums(f: Kinked, edges: Array, deviation: float, rate: float) -> tuple[Array, float]:
     """The integral of f(√c z) cos(rate z + 1) e^(−z²/4) over each panel, kinks cut inside, and √E f²."""
-    cut = with_kinks(edges, f.kinks, numpy.array([deviation]))[0]
+    cut = with_kinks(edges, f.cuts, numpy.array([deviation]))[0]
     z, w = nodes_between(cut)
     values = f(deviation * z)
     if not numpy.isfinite(values).all():

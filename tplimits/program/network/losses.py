@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy
@@ -108,7 +109,7 @@ class Loss(ABC):
 
     # -- parts --------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def rows(self) -> NDArray[numpy.int64]:
         """The numbers of the training inputs."""
         return numpy.flatnonzero(self.train)

@@ -159,7 +159,7 @@ def index_array(name: str, value: Any, of: str, size: int | None) -> NDArray[num
     >>> index_array("x", [[0, 2]], "vocab", 3).tolist()
     [[0, 2]]
     """
-    array = real_array(name, value)
+    array, size = real_array(name, value), None if size is None else int(size)  # SymPy's would be slow
     wrong = array != numpy.floor(array)
     if wrong.any():
         raise EvaluationError(

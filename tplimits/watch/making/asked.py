@@ -133,9 +133,14 @@ class Asked:
         return self._trainer(MUP.adjusted(self.net, self.limit.optimizers))
 
     def _trainer(self, table: Parametrization) -> Trainer:
-        rates = {**dict.fromkeys(self.limit.optimizers, 0.0), **self.recipe.rates}
         decays = dict(self.recipe.decays)
-        return Trainer(self.net, self.error, self.limit.optimizers, rates, table, decays, self.batches)
+        return Trainer(self.net, self.error, self.limit.optimizers, self.rates, table, decays, self.batches)
+
+    @property
+    def rates(self) -> dict[str, Any]:
+        """The rate of every parameter, a number or a function of the step; 0 of those that are not trained."""
+        own = {name: rate.value for name, rate in self.recipe.rates.items()}
+        return {**dict.fromkeys(self.limit.optimizers, 0.0), **own}
 
     def scalars(self, width: float, seed: int) -> dict[str, Array]:
         """The scalar parameters that all runs of a seed start at."""

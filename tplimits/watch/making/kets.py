@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
-import threadpoolctl
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
@@ -20,6 +19,7 @@ from tplimits.regimes.training.numbers import gates
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate
 from tplimits.regimes.training.numbers.request import request
+from tplimits.watch.making.threads import one_thread
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
@@ -40,7 +40,7 @@ class Kets:
         run = RunAsked(
             asked.with_probes,
             asked.signal,
-            {**dict.fromkeys(asked.limit.optimizers, 0.0), **asked.recipe.rates},
+            asked.rates,
             asked.steps,
             asked.scalars(width, seed),
             asked.ratios,
@@ -60,7 +60,7 @@ class Kets:
 
     def advance(self, step: int) -> None:
         """Go on to a step."""
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             for replicate in self.replicates:
                 while replicate.times() <= step:
                     replicate.advance()

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
-import threadpoolctl
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.watch.making.sharpness import sharpness
+from tplimits.watch.making.threads import one_thread
 
 if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
@@ -38,7 +38,7 @@ class Neurons:
 
     def advance(self, step: int) -> None:
         """Go on to a step."""
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             self.run.advance(step - self.run.step)
 
     # -- looking ------------------------------------------------------------------------------

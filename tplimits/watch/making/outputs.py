@@ -36,7 +36,7 @@ class Outputs:
         found: Array = asked.limit.derived.evaluate(
             asked.with_probes,
             error=asked.signal,
-            lr={**dict.fromkeys(asked.limit.optimizers, 0.0), **asked.recipe.rates},
+            lr=asked.rates,
             steps=asked.steps,
             particles=asked.detail.particles,
             replicates=asked.detail.replicates,

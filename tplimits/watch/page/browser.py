@@ -22,9 +22,9 @@ from tplimits.errors import EvaluationError
 
 #: names under which it is installed
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
-#: without sandbox, which root may not have; nothing is fetched, and the page has no address
+#: nothing is fetched, and nothing asked
 _FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--mute-audio", "--no-first-run"),
+    *("--headless=new", "--disable-gpu", "--hide-scrollbars", "--mute-audio", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps"),
     *("--disable-dev-shm-usage", "--disable-extensions", "--disable-features=Translate,OptimizationHints,MediaRouter"),
     *("--force-color-profile=srgb", "--remote-debugging-pipe"),
@@ -51,6 +51,7 @@ class Browser:
         arguments = [
             program,
             *_FLAGS,
+            *(["--no-sandbox"] if os.geteuid() == 0 else []),  # root has none
             f"--user-data-dir={self.folder}",
             f"--window-size={width},{height}",
             "about:blank",

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 
 #: the parts of the script, in order
-_SCRIPTS = ("numbers", "machine", "drawing", "panels", "tables", "player", "controls")
+_SCRIPTS = (
+    *("numbers", "machine", "drawing", "panels", "planes", "densities", "tables", "maps", "curves"),
+    *("player", "controls"),
+)
 
 
 def write(

@@ -166,10 +166,14 @@ def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) ->
     stride = kept.strides.get(run, 1)
     if run in kept.strides:
         for name, array in run.parameters.items():
-            arrays[_array(page, name)] = _moving(pack, array, stride, False)
+            arrays[_array(page, name)] = _moving(pack, array[::stride], stride, f"`{name}` of {run.title}")
         for name, array in _recorded(page, run).items():
             if name in page.values:
-                arrays[_array(page, name)] = _moving(pack, _stored(page, name, array), stride, True)
+                stored = _stored(page, name, array)[::stride]
+                arrays[_array(page, name)] = {
+                    **_moving(pack, stored, stride, f"`{name}` of {run.title}"),
+                    "probes": True,
+                }
     return {
         "title": run.title + ("" if stride == 1 else f", every {stride} frames"),
         "width": None if run.is_limit else int(run.width),
@@ -188,10 +192,10 @@ def _recorded(page: Shown, run: Run) -> Mapping[str, Array]:
     return values if run.outputs is None else {**values, page.output: run.outputs}
 
 
-def _moving(pack: Pack, array: Array, stride: int, probes: bool) -> dict[str, Any]:
+def _moving(pack: Pack, array: Array, stride: int, what: str) -> dict[str, Any]:
     if not numpy.isfinite(array).all():
-        raise EvaluationError("a recorded number is NaN or infinite; a page shows finite networks alone.")
-    return {"stride": stride, "probes": probes, "pack": pack.moving(array[::stride])}
+        raise EvaluationError(f"{what} holds NaN or infinite numbers; a page shows finite ones alone.")
+    return {"stride": stride, "probes": False, "pack": pack.moving(array)}
 
 
 def _stored(page: Shown, name: str, array: Array) -> Array:

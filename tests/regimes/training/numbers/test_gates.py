@@ -50,3 +50,43 @@ def test_a_jump_at_zero_is_refused_at_the_start():
     limit = tp.derive(switched, tp.MaximalUpdate(tp.SGD()))
     with pytest.raises(tp.EvaluationError, match="lands on a jump of a function of scalars"):
         limit.evaluate(**ASKED, steps=1)
+
+
+def of_difference(f):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        y = tp.sum(U * ξ, over="d")
+        return v * y * f(tp.avg((W @ y) ** 2) - tp.avg(y * y))
+
+    return tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+
+
+def test_signs_whose_products_count_are_refused():
+    """f(ξ₁) moves by sign s(ξ₁)·sign s(ξ₂): both turned together change nothing, one of them does."""
+    with pytest.raises(tp.EvaluationError, match="training lands on a jump"):
+        of_difference(tp.sign).evaluate(**ASKED, steps=1)
+    alone = ASKED | {"X": X[:1], "error": tp.squared_error([2.0])}
+    assert np.isfinite(of_difference(tp.sign).evaluate(**alone, steps=1).f).all()  # sign² = 1
+    assert np.isfinite(of_difference(lambda s: tp.sign(s) * s).evaluate(**ASKED, steps=1).f).all()
+
+
+@pytest.mark.parametrize(
+    ("f", "what"),
+    [
+        (lambda s: 1 / s, "divided by"),
+        (lambda s: tp.tanh(1 / s), "divided by"),
+        (tp.log, "divided by, or in a logarithm"),
+        (tp.sqrt, "under a root"),
+        (lambda s: s**1.5, "under a root"),
+        (lambda s: tp.sqrt(s * s + s), "under a root"),
+    ],
+)
+def test_poles_and_roots_of_scalars_that_vanish_are_named(f, what):
+    with pytest.raises(tp.EvaluationError, match=what):
+        of_difference(f).evaluate(**ASKED, steps=1)
+
+
+def test_poles_and_roots_away_from_zero_are_taken():
+    first = of_difference(lambda s: 1 / (1 + s)).evaluate(**ASKED, steps=1)
+    second = of_difference(lambda s: tp.sqrt(1 + s)).evaluate(**ASKED, steps=1)
+    np.testing.assert_allclose(first.f, second.f, atol=1e-9)

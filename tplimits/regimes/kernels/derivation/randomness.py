@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: what is a number in the limit
 _NUMBERS = (TableEntry, Data, Moment, DrawMean, Kron, ArrayEntry, GaussMean)
+#: a form of more nodes has a name of its own
+_SHORT = 3
 
 
 class Kets:
@@ -36,8 +38,7 @@ class Kets:
     def written(self, expr: Expr) -> Expr:
         """An expression in leaves as one in symbols; a sum over an axis as that of two of its terms."""
         if isinstance(expr, Of):
-            body = self.state.nodes[expr.node].body
-            return body if body is not None and body.is_number else self._named(expr)
+            return self._of_leaf(expr)
         if isinstance(expr, _NUMBERS) or expr.is_Symbol:
             return self._constant(expr)
         if isinstance(expr, AxisSum):
@@ -73,6 +74,17 @@ class Kets:
         return value if value.is_number else self._constant(value, positive=a == b)
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _of_leaf(self, leaf: Of) -> Expr:
+        """A leaf as its symbol; numbers and short sums of Gaussian leaves as they are: 2h vanishes where h does."""
+        node = self.state.nodes[leaf.node]
+        if node.body is not None and node.body.is_number:
+            return node.body
+        if node.body is not None and node.gaussian:
+            parts = [t.as_coeff_Mul() for t in sympy.Add.make_args(self.state.opened(leaf))]
+            if len(parts) <= _SHORT and all(isinstance(part, Of) for _, part in parts):
+                return sympy.Add(*(number * self._of_leaf(part) for number, part in parts))
+        return self._named(leaf)
 
     def _named(self, leaf: Of) -> Symbol:
         if leaf not in self._symbol:

@@ -20,7 +20,6 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.language.placing import resolved
 from tplimits.program.network.data import with_sizes
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.pinned import pinned
@@ -47,6 +46,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.stated import IndexTable
+from tplimits.regimes.training.derivation.unrolled_indices import Indices
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
@@ -119,14 +119,13 @@ class _Unrolling:
         self.growing = Growing(base)
         self.start = {p: i for i, p in enumerate(trained)}
         self.now = dict(self.start)
+        self.indices = Indices(source, self.growing)
         for name, array in X.items():
             self._data(source.initial_names[name], array)
         #: of every parameter and step the rows (left, right) of its gradient, χ in the left ones
         self.rows: dict[str, list[list[tuple[Expr, Expr | None]]]] = {name: [] for name in recursion.optimizers}
         self.vectors: dict[str, list[Entry]] = {name: [] for name in recursion.optimizers}
         self.rates: dict[str, list[Expr]] = {name: [] for name in recursion.optimizers}
-        #: identity matrices by axis, whose entries are Kronecker's δ
-        self._identities: dict[str, Expr] = {}
 
     def run(self, steps: int) -> Program:
         """All steps."""
@@ -147,6 +146,9 @@ class _Unrolling:
 
     def _data(self, position: int, array: numpy.ndarray) -> None:
         s = self.source[position]
+        if isinstance(s, InitialScalar) and s.of is not None:
+            self.indices.add(position, array)
+            return
         table = self.growing.array(IndexTable(numpy.array(array, dtype=float), s.axes))
         body = ArrayEntry(table, *map(axis_symbol, s.axes))
         self.now[position] = self.growing.body(body, s.axes, None, s.line, s.name).source
@@ -161,9 +163,9 @@ class _Unrolling:
     def _copied(self, s: Instruction, at: Mapping[int, int], t: int) -> Entry:
         hint, fresh = f"{s.name}_{t}", replace(s, name="")
         if isinstance(fresh, (OuterNonlin, ScalarNonlin)):
-            return self.growing.emit(replace(fresh, body=_moved(fresh.body, at)), hint)
+            return self.growing.emit(replace(fresh, body=self._moved(fresh.body, at)), hint)
         assert isinstance(fresh, (MatMul, Avg)) and fresh.operand is not None
-        fresh = replace(fresh, operand=_moved(fresh.operand, at))
+        fresh = replace(fresh, operand=self._moved(fresh.operand, at))
         if isinstance(fresh, Avg):
             return self.growing.emit(fresh, hint)
         return self._product(fresh, hint, t)
@@ -286,7 +288,7 @@ class _Unrolling:
             output = {axis_symbol(new[a]): Integer(i) for a, i in along if a in new}
             for chosen in product(*(range(self._size(a)) for a in place.summed)):
                 swap = {**own, **output, **dict(zip(map(axis_symbol, place.summed), map(Integer, chosen), strict=True))}
-                δ = sympy.Mul(*(self._kronecker(a, i.xreplace(swap)) for a, i in place.fixed))
+                δ = sympy.Mul(*(self.indices.kronecker(a, i.xreplace(swap)) for a, i in place.fixed))
                 if δ == 0:
                     continue
                 left = self._at(use.gradient, swap, index[0], at)
@@ -295,27 +297,16 @@ class _Unrolling:
                     left, right = _right(right), left
                 yield δ * error * left, right
 
-    def _kronecker(self, axis: str, index: Expr) -> Expr:
-        """1 at the entries of an axis that an index points at, 0 at the others."""
-        index = resolved(self.growing, index)
-        if index == -1:
-            return sympy.S.Zero
-        if axis not in self._identities:
-            size, other = self._size(axis), self.growing.axis_like(axis, f"{axis}_of")
-            self._identities[axis] = self.growing.array(IndexTable(numpy.eye(size), (axis, other)))
-        return ArrayEntry(self._identities[axis], axis_symbol(axis), index)
+    def _moved(self, expr: Any, at: Mapping[int, int]) -> Any:
+        """An expression with its entries read from new positions, and data that are indices from tables."""
+        return relocated(self.indices.written(expr), at.__getitem__)
 
     def _at(self, entry: Entry, swap: Mapping[Expr, Expr], sample: int, at: Mapping[int, int]) -> Expr:
         """An entry of the program for one input, at step and sample, with some axes fixed."""
         placed = at_sample(entry.xreplace(dict(swap)), Integer(sample), self.total.on_data)
-        return _moved(placed, at)
+        return self._moved(placed, at)
 
 
 def _right(right: Expr | None) -> Expr:
     assert right is not None
     return right
-
-
-def _moved(expr: Any, at: Mapping[int, int]) -> Any:
-    """An expression with its entries read from new positions."""
-    return relocated(expr, at.__getitem__)

@@ -188,26 +188,31 @@ function still(app) {
 }
 
 function painted(app, canvas) {
-  const plan = placed(app), pen = canvas.getContext("2d");
-  [canvas.width, canvas.height] = [plan.width + (plan.width % 2), plan.height + (plan.height % 2)];
+  const plan = placed(app), pen = canvas.getContext("2d"), size = [plan.width + (plan.width % 2), plan.height + (plan.height % 2)];
+  if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
   pen.fillStyle = theme.ground;
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pictured(app, pen, plan);
   return canvas;
 }
 
-// from here to the last frame, at the speed that is set, as the browser encodes it
+// from here to the last frame, at the speed that is set, as the browser encodes it: every frame is handed over as drawn
 function film(app) {
-  const canvas = painted(app, element("canvas")), recorder = new MediaRecorder(canvas.captureStream(30)), parts = [];
+  const canvas = painted(app, element("canvas")), stream = canvas.captureStream(0), [track] = stream.getVideoTracks();
+  const recorder = new MediaRecorder(stream, { videoBitsPerSecond: 8e6 }), parts = [];
   recorder.ondataavailable = (event) => parts.push(event.data);
   recorder.onstop = () => saved(new Blob(parts, { type: recorder.mimeType }), "training.webm");
   recorder.start();
-  app.play(true);
+  app.play(false);
   const turn = () => {
     painted(app, canvas);
-    if (app.playing && app.frame < app.frames - 1) return requestAnimationFrame(turn);
-    app.play(false);
-    recorder.stop();
+    track.requestFrame();
+    $("film").disabled = app.frame < app.frames - 1;
+    if (app.frame === app.frames - 1) return setTimeout(() => recorder.stop(), 1000 / app.speed + 100);
+    setTimeout(() => {
+      app.at(app.frame + 1);
+      turn();
+    }, 1000 / app.speed);
   };
   turn();
 }

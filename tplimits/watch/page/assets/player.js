@@ -1,5 +1,10 @@
 // The page: what is shown at which frame, and what a reader does.
 
+const PANELS = {
+  ...{ plane: PlanePanel, triangle: TrianglePanel, matrix: MatrixPanel, density: DensityPanel },
+  ...{ levels: LevelsPanel, curves: CurvesPanel, trace: TracePanel, errors: ErrorsPanel },
+};
+
 const $ = (id) => document.getElementById(id);
 
 function element(tag, text, attributes = {}) {

@@ -1,0 +1,56 @@
+"""Decimal constants beside a zero: 0.1 + 0.2 − 0.3 is rounding, and no engine reads a sign off it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+
+#: scalars of a vector h with E h² = 1 that are zero but for the rounding of the constants in them
+ROUNDED = {
+    "tenths": lambda h, a: 0.1 * tp.avg(h * h) + 0.2 * tp.avg(a * a) - 0.3,
+    "a third": lambda h, a: tp.avg(h * h) / 3 - 1 / 3 * tp.avg(a * a),
+    "1/√(2π)": lambda h, a: tp.avg(tp.relu(h)) - 0.3989422804014327,
+    "√(2/π)": lambda h, a: 0.7978845608028654 - tp.avg(tp.abs(h)),
+}
+SINGULAR = {
+    "step": (tp.step, "lands on a jump"),
+    "sign": (tp.sign, "lands on a jump"),
+    "1/s": (lambda s: 1 / s, "not finite at the limit"),
+    "log": (tp.log, "not finite at the limit"),
+    "√s": (tp.sqrt, "stands under"),
+}
+
+
+def of_width(f, s):
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, a: tp.Vector):
+        return tp.avg(x * x * f(s(W @ x, a)))
+
+    return tp.derive(program).evaluate()["return"].value
+
+
+def of_kernels(f, s):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector, a: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * f(s(W @ x, a))
+
+    return tp.derive(network, tp.Kernels()).evaluate(np.array([[0.6, 0.8]])).nngp.item()
+
+
+@pytest.mark.parametrize("engine", [of_width, of_kernels])
+@pytest.mark.parametrize("scalar", ROUNDED)
+@pytest.mark.parametrize("function", SINGULAR)
+def test_no_engine_reads_the_sign_of_rounding(engine, scalar, function):
+    f, message = SINGULAR[function]
+    with pytest.raises(tp.TplimitsError, match=message):
+        engine(f, ROUNDED[scalar])
+
+
+@pytest.mark.parametrize("engine", [of_width, of_kernels])
+@pytest.mark.parametrize("scalar", ROUNDED)
+def test_what_is_further_away_has_a_value(engine, scalar):
+    assert engine(tp.step, lambda h, a: ROUNDED[scalar](h, a) + 1e-6) == pytest.approx(1)
+    assert engine(tp.step, lambda h, a: ROUNDED[scalar](h, a) - 1e-6) == pytest.approx(0)
