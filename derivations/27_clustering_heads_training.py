@@ -78,16 +78,18 @@ pictures.save(figure, "clustering-heads-two-phases")
 
 #: the first drop is where the loss has fallen a tenth of the way from ln 2, the second where it is nearly gone
 levels = (0.9 * np.log(2), 0.5 * np.log(2), 0.1 * np.log(2))
-marks = [0, *(int(np.argmax(loss < level)) for level in levels)]
+near = setting.watch(int(epochs[np.argmax(loss < levels[-1])]) + 10, 1, seeds=[seed], held_out=False)
+fine = near.run().curves["loss"]
+marks = [0, *(int(np.argmax(fine < level)) for level in levels)]
 figure, axes = pictures.figure(5, f"Sequence embeddings of all inputs in two phases, seed {seed}")
 counts = task.counts(setting.test)[:, 1]
 for axis, mark in zip(axes, marks, strict=False):
-    ξ = rec.value("ξ", mark, seed=seed, X=setting.test)
+    ξ = near.value("ξ", mark, X=setting.test)
     axis.scatter(*ξ.T, c=counts, cmap="viridis", s=3)
-    axis.set_title(f"epoch {epochs[mark]}, loss {loss[mark]:.2f}")
-axes[4].semilogy(epochs, loss)
+    axis.set_title(f"epoch {mark}, loss {fine[mark]:.2f}")
+axes[4].semilogy(fine)
 for mark in marks:
-    axes[4].axvline(epochs[mark], color="C3", linestyle="--", linewidth=0.7)
+    axes[4].axvline(mark, color="C3", linestyle="--", linewidth=0.7)
 axes[4].set_title("loss")
 pictures.save(figure, "clustering-heads-phases")
 
@@ -111,7 +113,7 @@ work.holds(
 
 print("\nFigures 4 to 7: spikes of the loss, epoch by epoch, of the first success after it succeeded")
 WINDOW = 400 if pictures.full else 150
-again = setting.watch(WINDOW, 1, seeds=[seed], held_out=False, start=rec.parameters(marks[2], seed=seed))
+again = setting.watch(WINDOW, 1, seeds=[seed], held_out=False, start=rec.parameters(first[seed], seed=seed))
 run, measured = again.run(), Measured(setting, again)
 norm = np.sqrt(sum(run.curves[f"gradient {name}"] ** 2 for name in "EPqVcwbu"))
 at = spikes.spikes(run.curves["loss"], 1.5)

@@ -7,7 +7,7 @@ order of the data: a base.  Networks of several widths, two draws of neurons eac
 bases, in μP with base width 32, on the same batches.  Three questions: how long a network follows the limit, whether
 the limit goes through the drop of the loss, and whether it tells which bases learn.
 
-By default two bases for 60 epochs, which says something about the first question only; --full takes twelve bases and
+By default two bases for 60 epochs, which says something about the first question only; --full takes eight bases and
 300 epochs (some minutes).
 """
 
@@ -21,7 +21,7 @@ from tplimits.zoo.clustering_heads import measures, start
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-BASES, EPOCHS = (12, 300) if pictures.full else (2, 60)
+BASES, EPOCHS = (8, 300) if pictures.full else (2, 60)
 WIDTHS = (32, 128, 512)
 DRAWS, PARTICLES = 2, 512
 #: parameters that all networks of a base share

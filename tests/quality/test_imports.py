@@ -17,7 +17,7 @@ ORDER = (
     *("regimes", "derive", "check", "watch", "zoo", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
-ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program")}
+ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program", "watch")}
 #: what a wing of `regimes/` may import of others; all read `protocol`, and `known` reads all
 WINGS = {"training": {"kernels", "width"}, "classification": {"training", "kernels", "width"}}
 #: the map of the package, and programs that use it from outside
