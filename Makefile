@@ -10,7 +10,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-training browser clean
+.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -55,6 +55,9 @@ paths: $(VENV)/.dev  ## paths of the shaped-attention SDE beside the usual NumPy
 
 bench: $(VENV)/.dev  ## times of import, derivation and evaluation
 	$(ONE_THREAD) $(RUN) -m pytest benchmarks/test_speed.py --benchmark-only -p no:xdist
+
+bench-trainer: $(VENV)/.dev  ## compiled training beside loops fused by hand
+	$(ONE_THREAD) $(RUN) benchmarks/trainer.py
 
 bench-training: $(VENV)/.dev  ## CPU time of training limits beside the average of finite networks, and its growth
 	$(ONE_THREAD) $(RUN) benchmarks/training.py

@@ -7,6 +7,8 @@ import types
 import tplimits as tp
 from tplimits.law.kets import Step
 from tplimits.numbers.number import Number
+from tplimits.program.language.annotations import Kind
+from tplimits.program.network.losses import Loss
 from tplimits.program.optimizers.recursion import Optimizer, OptimizerState
 from tplimits.program.optimizers.stepping import Stepper
 from tplimits.program.parametrization.script import Script
@@ -103,7 +105,7 @@ def test_attributes_that_are_listed_exist():
     known = set()
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
     parts += (Optimizer, OptimizerState, Stepper, Parametrization, tp.Classification, Inequality, Script)
-    parts += (Coordinate, CoordinateCheck, Finding)
+    parts += (Coordinate, CoordinateCheck, Finding, Loss, tp.Batches, Kind)
     for kind in (
         tp.Program,
         tp.WidthLimit,

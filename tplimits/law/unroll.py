@@ -70,6 +70,8 @@ class Unroller:
 
     def _resolve(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
         if isinstance(expr, Entry):
+            if not expr.indices:
+                return expr
             place = [self.index(i, given) for i in expr.indices]
             return S.Zero if -1 in place else Entry(expr.args[0], expr.neuron, *map(Integer, place))
         if isinstance(expr, ArrayEntry):
@@ -79,11 +81,12 @@ class Unroller:
             return Kron(*(Integer(self.index(i, given)) for i in expr.indices))
         if not expr.args or not holds(expr, Entry, ArrayEntry, AxisSum, Kron):
             return expr
-        return (
-            self._shared(expr, given)
-            if holds(expr, AxisSum)
-            else rebuilt(expr, [self._resolve(a, given) for a in expr.args])
-        )
+        return self._shared(expr, given) if holds(expr, AxisSum) else self._rebuilt(expr, given)
+
+    def _rebuilt(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
+        """The parts resolved; the same expression where none of them changes."""
+        args = [self._resolve(a, given) for a in expr.args]
+        return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else rebuilt(expr, args)
 
     def _shared(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
         """What holds a sum, once for all bodies that share it: the denominator of a softmax stands in every weight."""
@@ -96,6 +99,6 @@ class Unroller:
 
     def _write(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
         if not isinstance(expr, AxisSum):
-            return rebuilt(expr, [self._resolve(a, given) for a in expr.args])
+            return self._rebuilt(expr, given)
         size = size_of(self.program, expr.axis)
         return sympy.Add(*(self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size)))

@@ -176,12 +176,24 @@ def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> 
         else:
             nonlinear.append(factor)
     body = lowering.rewrite(sympy.Mul(*nonlinear))
+    if any(_singular(part) for part in _bodies(body, lowering)):
+        body, powers = _with_own_forms(body, powers, lowering)
     forms = tuple((symbol, form) for form, symbol in lowering.forms.items())
     own = {s for s, _ in forms}
     kinks = [k for k in (*_arguments(_bodies(body, lowering)), *lowering.kinks_of_inner) if k.free_symbols & own]
     return Integrand(
         tuple(variables), forms, body, tuple(powers.items()), tuple(lowering.locals), tuple(dict.fromkeys(kinks))
     )
+
+
+def _with_own_forms(body: Expr, powers: dict[Symbol, int], lowering: _Lowering) -> tuple[Expr, dict[Symbol, int]]:
+    """Beside a pole a power of a variable is written in its form, where it has one: x/(x² + y²) is read off one x."""
+    left = dict(powers)
+    for form, symbol in list(lowering.forms.items()):
+        if len(form.slope) == 1 and form.slope[0][0] in left:
+            ((variable, slope),) = form.slope
+            body = body * ((symbol - form.constant) / slope) ** left.pop(variable)
+    return body, left
 
 
 def _bodies(body: Expr, lowering: _Lowering) -> list[Expr]:

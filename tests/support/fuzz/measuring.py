@@ -37,7 +37,8 @@ def measured(program: tp.Program, options: dict[str, Any]) -> frozenset[str]:
         if sizes[1] < 0.5 * sizes[0] or sizes[1] < 1e-9:
             found.add(VANISHING)
         if name.startswith("return") and values.ndim - 1 < 2 and np.isfinite(narrow[name]).all():
-            spread = [v[name].std(axis=0) for v in (narrow, wide)]
+            with np.errstate(all="ignore"):
+                spread = [v[name].std(axis=0) for v in (narrow, wide)]
             if (spread[1] > 0.7 * np.maximum(spread[0], 1e-9)).any():
                 found.add(RESTLESS)
     return frozenset(found) or frozenset({SETTLED})

@@ -11,8 +11,8 @@ from fuzz.seams import NO_LIMIT
 #: classes of reasons by what messages say; the first that fits
 REASONS = {
     "lands on a jump": r"lands on a jump|of (a|the) jump|is 0 within",
-    "root of a vanishing scalar": r"stands under the root",
-    "not finite at a limit": r"is not finite|singular value|division by|has a pole at",
+    "root of a vanishing scalar": r"stands under (the|a) root",
+    "not finite at a limit": r"is not finite|divided by, or in a logarithm|singular value|division by|has a pole at",
     "moment not established": r"moment not established|not established",
     "second moment": r"finite second moment|square integrable",
     "fluctuation class": r"outside the class whose covariance",
@@ -21,7 +21,7 @@ REASONS = {
     "two neurons": r"mixes two neurons|neurons inseparably",
     "sum of nonlinear functions": r"nonlinear function of a sum",
     "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
-    "kink where a logit settles": r"kink or a jump at the value",
+    "kink where a logit settles": r"kink is passed where V decides|kink or a jump at the value",
     "leading map not linear": r"leading map|not perturbative|not closed|stays nonlinear|not Markov",
     "no polynomial of the state": r"a function of the state",
     "mixture": r"the limit is a mixture|given random logits",

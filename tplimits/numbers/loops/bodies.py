@@ -14,6 +14,7 @@ import sympy
 from llvmlite import ir
 from sympy import Expr, Symbol
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.loops.machine import LANES
 from tplimits.program.loops.form import Loops, Read
 from tplimits.program.nodes import functions
@@ -205,7 +206,7 @@ class Nest:
         if head is sympy.sign:
             low = a.select(a.greater(zero, x), a.constant(x, -1.0), zero)
             return a.select(a.greater(x, zero), one, low)
-        raise NotImplementedError(head.__name__)
+        raise EvaluationError(f"`{head.__name__}` has no compiled form; train with functions that have one.")
 
     # -- arrays -------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -74,9 +74,13 @@ class Module:
 
 
 class Storage:
-    """The arrays of some loops in memory, with room for whole vectors along the last extent that is open."""
+    """The arrays of some loops in memory, with room for whole vectors along extents that are open.
 
-    def __init__(self, loops: Loops, sizes: Mapping[str, int]) -> None:
+    Of `several` arrays there are `many` copies, along a first dimension; code works on the one that is selected.
+    """
+
+    def __init__(self, loops: Loops, sizes: Mapping[str, int], several: Collection[str] = (), many: int = 1) -> None:
+        self.several, self.many = {a.name: k for k, a in enumerate(loops.arrays) if a.name in several}, many
         self.room = {e: -(-size // LANES) * LANES for e, size in sizes.items()}
         self.memory: dict[str, NDArray[Any]] = {}
         self.arrays: dict[str, NDArray[Any]] = {}
@@ -89,11 +93,22 @@ class Storage:
     def _make(self, loops: Loops, a: Array, sizes: Mapping[str, int]) -> None:
         known = [(e, loops.extents[e]) for e in a.extents]
         full = [self.room[e] if size is None else size for e, size in known]
-        memory = self.memory[a.name] = numpy.zeros(full or [1], dtype=numpy.int64 if a.whole else numpy.float64)
+        copies = [self.many] if a.name in self.several else []
+        full = [*copies, *(full or [1])]
+        memory = self.memory[a.name] = numpy.zeros(full, dtype=numpy.int64 if a.whole else numpy.float64)
         place = tuple(slice(sizes[e] if size is None else size) for e, size in known)
-        self.arrays[a.name] = memory[place] if place else memory.reshape(())
+        if copies:
+            self.arrays[a.name] = memory[(slice(None), *place)] if place else memory.reshape(self.many)
+        else:
+            self.arrays[a.name] = memory[place] if place else memory.reshape(())
         if a.values is not None:
             self.arrays[a.name][...] = a.values.values
+
+    def select(self, copy: int) -> None:
+        """Let the code work on one of the copies of the arrays that there are several of."""
+        for name, number in self.several.items():
+            memory = self.memory[name]
+            self.table[number] = memory.ctypes.data + copy * memory.strides[0]
 
 
 def run(loops: Loops, sizes: Mapping[str, int], given: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -103,7 +118,8 @@ def run(loops: Loops, sizes: Mapping[str, int], given: Mapping[str, Any]) -> dic
         storage.arrays[name][...] = value
     module = Module(loops)
     module.add("run", loops.statements)
-    module.compiled().function("run", 2)(storage.table.ctypes.data, storage.counts.ctypes.data)
+    code = module.compiled()
+    code.function("run", 2)(storage.table.ctypes.data, storage.counts.ctypes.data)
     return storage.arrays
 
 

@@ -7,6 +7,7 @@ import hashlib
 import os
 import pathlib
 import tempfile
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,7 @@ from tplimits.numbers.generated import cache_folder
 LANES = 8
 #: what the product of matrices of BLAS is called in modules
 PRODUCT = "tplimits_dgemm"
+_LOCK = threading.Lock()
 
 
 @lru_cache(maxsize=1)
@@ -37,9 +39,14 @@ def _machine() -> Any:
     )
 
 
-@lru_cache(maxsize=256)
 def compiled(text: str) -> Code:
-    """The functions of a module in LLVM's assembly."""
+    """The functions of a module in LLVM's assembly; whoever calls them holds what is returned."""
+    with _LOCK:
+        return _compiled(text)
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> Code:
     target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__}"
     name = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:32]
     path = cache_folder() / f"loops_{name}.o"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from sympy import Expr, Symbol
 
 from tplimits.numbers.loops.bodies import DOUBLE, POINTER, WHOLE, Nest
 from tplimits.numbers.loops.machine import PRODUCT
-from tplimits.program.loops.form import Loops, Read, Statement
+
+if TYPE_CHECKING:
+    from tplimits.program.loops.form import Loops, Read, Statement
 
 #: extents below this are no matrices: writing loops is faster
 _LEAST_ROWS, _LEAST = 8, 16

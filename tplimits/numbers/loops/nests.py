@@ -138,9 +138,8 @@ class Writer:
         matrices = product_of(self.loops, first)
         if matrices is not None:
             nest.vector = None
-            with self._inside(
-                nest, [loop for loop in first.loops if loop.index not in (matrices.row, matrices.column)]
-            ):
+            own = (matrices.row, matrices.column)
+            with self._inside(nest, [loop for loop in first.loops if loop.index not in own]):
                 multiply(nest, first, matrices)
             return
         if self._reduces(first):

@@ -19,7 +19,7 @@ from tplimits.numbers.loops.kernels import Module, Storage
 from tplimits.numbers.loops.machine import compiled
 from tplimits.numbers.loops.nests import looping
 from tplimits.numbers.loops.schedule import scheduled
-from tplimits.program.loops.form import DATA, VALUE, Array, Loops, Statement
+from tplimits.program.loops.form import DATA, PARAMETER, VALUE, Array, Loops, Statement
 from tplimits.program.loops.updating import SCALARS
 
 #: bytes of the arrays of a block of inputs
@@ -178,12 +178,15 @@ class _Driver:
 class Kernel:
     """Compiled training on arrays of its own, at some widths."""
 
-    def __init__(self, asked: Training, widths: Mapping[str, int], inputs: int) -> None:
+    def __init__(self, asked: Training, widths: Mapping[str, int], inputs: int, draws: int | None = None) -> None:
+        """With `draws`, there are so many copies of the parameters and of what optimizers remember of them."""
         self.asked, loops = asked, asked.loops
         self.block = min(inputs, _block(loops, widths))
-        self.storage = Storage(loops, {**widths, loops.samples: self.block})
-        code = compiled(asked.text)
-        self._functions = {name: code.function(name, 3) for name in ("outputs", "gradients", "train")}
+        moved = {s.target for s in asked.update} | {a.name for a in loops.of_role(PARAMETER)}
+        several = () if draws is None else moved
+        self.storage = Storage(loops, {**widths, loops.samples: self.block}, several, draws or 1)
+        self._code = compiled(asked.text)  # held as long as its functions are
+        self._functions = {name: self._code.function(name, 3) for name in ("outputs", "gradients", "train")}
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:

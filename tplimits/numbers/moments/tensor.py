@@ -11,6 +11,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.quadrature import Quadrature
@@ -44,6 +45,12 @@ def tensor(function: Expr, variables: Sequence[Symbol], covariances: Array) -> t
     return chosen[:, 0], chosen[:, 1]
 
 
+def _may_be_infinite(function: Expr) -> bool:
+    """Whether something is divided by that may vanish, or stands in a logarithm: kinks alone cost accuracy only."""
+    powers = [p for p in function.atoms(sympy.Pow) if p.exp.could_extract_minus_sign() and bounds(p.base)[0] <= 0]
+    return bool(powers) or function.has(sympy.log)
+
+
 def _one(function: Expr, integrand: Integrand, variables: Sequence[Symbol], row: Array) -> tuple[float, float]:
     pairs = list(itertools.combinations_with_replacement(variables, 2))
     law = dict(zip(pairs, map(float, row), strict=True))
@@ -66,7 +73,7 @@ def _one(function: Expr, integrand: Integrand, variables: Sequence[Symbol], row:
         if before is not None and error <= _AGREED * abs(integral.value):
             break
         before = integral.value
-    if error > _UNSETTLED * integral.size:
+    if error > _UNSETTLED * integral.size and _may_be_infinite(function):
         raise EvaluationError(
             f"moment not established: E[{sympy.sstr(function):.200}] does not settle as the quadrature is refined "
             f"({integral.value:.4g} ± {error:.1g}), and may be infinite. Keep the function away from its pole, or put "

@@ -10,8 +10,6 @@ and the rules, each a sum over the uses of a value, are (widths: n of the result
     c = ⟨z⟩                      d z += (n₀/k) (d c) 1
     y_α = ⟨ψ(x_α; x_β; c)⟩_β     d x_α += ⟨d y_α ∂₀ψ⟩_β + (n/k) ⟨d y_β ∂₁ψ(x_β; x_α; c)⟩_β,   d c += (n/n₀) ⟨d y ∂_cψ⟩.
 
-With an error signal χ on the axes of inputs and outputs, the same rules give the gradients of Σ χ f in one walk.
-
 Axes left on the readout are kept as axes of every gradient, under new names.  Entries that are selected or taken
 have gradients of their own (`tplimits.program.language.placing`), so an instruction may have several.
 """
@@ -116,9 +114,9 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
     if not program.is_network:
         raise ProgramError(f"`{program.name}` is no network; gradients need one: decorate it by @tp.network.")
     growing = Growing(program)
-    main = _Pass(growing, "d", train).from_ones(program.returns[0])
-    shift = _Pass(growing, "d^shift ").from_ones(program.returns[1]) if len(program.returns) > 1 else None
-    trained = _parameters(program)
+    main = Walk(growing, "d", train).from_ones(program.returns[0])
+    shift = Walk(growing, "d^shift ").from_ones(program.returns[1]) if len(program.returns) > 1 else None
+    trained = trained_places(program)
     return Backward(
         program=growing.finished(),
         gradients={name: tuple(main.uses.get(p, ())) for p, name in trained.items()},
@@ -129,60 +127,7 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
     )
 
 
-@dataclass(frozen=True)
-class Cotangent:
-    """A network on many inputs with the gradients of one number, Σ χ f over inputs and outputs.
-
-    `signal` is the instruction that holds χ, data with the axes of the inputs and of the outputs; `gradients` are as in
-    `Backward`: n₀ ∂/∂y for vectors y and matrices, ∂/∂c for scalars.
-    """
-
-    program: Program
-    signal: int
-    gradients: Mapping[str, tuple[Use, ...]] = field(hash=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gradients", FrozenDict(self.gradients))
-
-
-def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] | None = None) -> Cotangent:
-    """The gradients of Σ χ f, f = n₀^(−a_out) Σ_α x_α + shift, for a network with its inputs on the axis `sample`.
-
-    What does not depend on the inputs gets its gradient summed over them before that is passed on.
-
-    >>> import tplimits as tp
-    >>> from tplimits.program.network.samples import with_samples
-    >>> @tp.network
-    ... def shallow(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
-    >>> found = cotangent(*with_samples(shallow), sympy.S.One)
-    >>> found.program[found.signal].axes, found.program[found.gradients["U"][0].gradient.source].axes
-    (('sample',), ('d',))
-    """
-    axes = tuple(dict.fromkeys((sample, *(a for p in program.returns for a in program[p].axes))))
-    place, taken = len(program), set(program.names)
-    name = "χ"
-    while name in taken:
-        name += "′"
-    more = program.replace(
-        instructions=(*program.instructions, InitialScalar(name, axes)),
-        names={**program.names, name: place},
-        arguments=(*program.arguments, place),
-        inputs=(*program.inputs, place),
-    )
-    growing = Growing(more)
-    walk = _Pass(growing, "d", train)
-    readout, *shift = program.returns
-    χ = growing.entry(place)
-    walk.seed(readout, axes, χ * width_symbol(program[readout].width or "n") ** (1 - a_out))
-    for position in shift:
-        walk.seed(position, axes, χ)
-    walk.run()
-    uses = {name: tuple(walk.uses.get(p, ())) for p, name in _parameters(program).items()}
-    return Cotangent(growing.finished(), place, uses)
-
-
-def _parameters(program: Program) -> dict[int, str]:
+def trained_places(program: Program) -> dict[int, str]:
     """The parameters of a network, by position."""
     return {p: s.name for p, s in enumerate(program) if isinstance(s, _DATA) and p not in program.inputs}
 
@@ -196,7 +141,7 @@ def _differentiated(program: Program, train: Container[str] | None) -> list[bool
     return found
 
 
-class _Pass:
+class Walk:
     """One walk from returned values back to the parameters."""
 
     def __init__(self, growing: Growing, prefix: str, train: Container[str] | None = None) -> None:
@@ -208,7 +153,7 @@ class _Pass:
         self._readout = self.program[self.program.returns[0]].width or "n"
         self._terms: dict[int, dict[Place, Expr]] = {}
 
-    def from_ones(self, position: int) -> _Pass:
+    def from_ones(self, position: int) -> Walk:
         """Walk back from one value, each of its entries by itself: its axes are kept, under new names."""
         self.outputs = {self.growing.axis_like(a, f"{a}_out"): a for a in self.program[position].axes}
         self.kept = tuple(self.outputs)
@@ -379,4 +324,4 @@ class _Pass:
         return self.growing.emit(outer, hint)
 
 
-__all__ = ["Backward", "Cotangent", "Use", "backpropagation", "cotangent", "parameters"]
+__all__ = ["Backward", "Use", "Walk", "backpropagation", "parameters", "trained_places"]

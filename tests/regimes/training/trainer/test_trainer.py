@@ -1,5 +1,7 @@
 """Compiled training against the same training on NumPy arrays, and limits against wide networks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ import tplimits as tp
 from tplimits.errors import EvaluationError
 from tplimits.program.loops import signals
 from tplimits.regimes.training.finite.networks import train
-from tplimits.regimes.training.trainer import Trainer, engine
+from tplimits.regimes.training.trainer import engine
+from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.zoo.networks.residual_attention import residual_attention
 from tplimits.zoo.networks.tied_attention import tied_attention
 from tplimits.zoo.networks.transformer_block import transformer_block
@@ -152,7 +155,7 @@ def norm_dropped(monkeypatch):
     def without(net, a_out, train):
         loops = whole(net, a_out, train)
         lost = next(a.name for a in loops.arrays if a.title.startswith("mean d_") or a.title == "dscale")
-        return engine.replace(loops, statements=tuple(s for s in loops.statements if s.target != lost))
+        return replace(loops, statements=tuple(s for s in loops.statements if s.target != lost))
 
     monkeypatch.setattr(engine, "training", without)
 
@@ -253,7 +256,7 @@ def test_the_limit_is_that_of_the_particle_engine():
 
 @pytest.mark.parametrize("twin", [rate_off, norm_dropped], ids=["rate", "norm"])
 def test_wrong_twins_of_the_limit_are_not_what_networks_tend_to(twin, monkeypatch):
-    """A rate off by a tenth, and a gradient that leaves out the mean square that divides, stay away from wide networks."""
+    """A rate off by a tenth, and a gradient without the mean square that divides: networks stay away from both."""
     trainer = shallow_trainer(tp.SGD())
     right = ended(trainer, particles=2**13)
     with monkeypatch.context() as patched:

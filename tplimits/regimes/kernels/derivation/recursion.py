@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import networkx
 import sympy
 from sympy import Expr, Integer, S
 
@@ -45,6 +44,7 @@ from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, T
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
+from tplimits.regimes.kernels.derivation.used import used
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -70,14 +70,8 @@ class Recursion(Brackets):
         self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
-        for position in self._used(outputs):
+        for position in used(tangent, outputs):
             self._walk(position, self.program[position])
-
-    def _used(self, outputs: Iterable[int] | None) -> list[int]:
-        if outputs is None:
-            return list(range(len(self.program)))
-        ends = {*outputs, *(self.tangent.of[p] for p in outputs if p in self.tangent.of)}
-        return sorted(ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends)))
 
     @property
     def logits(self) -> list[int]:

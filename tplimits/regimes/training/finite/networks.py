@@ -28,6 +28,7 @@ from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.regimes.kernels.finite.products import Products
+from tplimits.regimes.training.finite.compiled import Compiled, compiled, is_worth
 from tplimits.regimes.training.finite.loss_gradients import LossGradients
 from tplimits.regimes.training.finite.recipe import Recipe, recipe
 from tplimits.regimes.training.finite.updates import Updates, updates
@@ -143,9 +144,11 @@ class Networks:
         kept = kept or {}
         found: dict[str, list[Array]] = {name: [] for name in kept}
         untrained = None if start is None else _Untrained(self, data, start, steps)
+        fast = None if kept else self._compiled(data, steps)
         for t in range(steps + 1):
-            run = self.run(data, whole=t < steps or bool(kept))
-            f = self.outputs(run)
+            if fast is None:
+                run = self.run(data, whole=t < steps or bool(kept))
+            f = self.outputs(run) if fast is None else fast.outputs()
             if untrained is not None:
                 f = f - untrained.excess(t, f)
             if not numpy.isfinite(f).all():
@@ -154,21 +157,40 @@ class Networks:
             for name, position in kept.items():
                 found[name].append(numpy.array(run.arrays[position]))
             if t < steps:
+                χ = numpy.stack([error(one, t) for one in f])
                 with numpy.errstate(all="ignore"):
-                    self._step(t, run, numpy.stack([error(one, t) for one in f]))
+                    if fast is None:
+                        self._step(t, run, χ)
+                    else:
+                        fast.step(t, χ)
         stacked = {name: numpy.stack(values, axis=1) for name, values in found.items()}
         return Trained(self.n, numpy.stack(outputs, axis=1), stacked)
 
+    def _compiled(self, data: Mapping[str, Array], steps: int) -> Compiled | None:
+        """The same networks in compiled code, where that is worth it."""
+        given = dict(self.given)
+        run = self.run(data, whole=False, count=0)
+        return compiled(self.recipe, data, run.width, self.held, given) if is_worth(self.held, steps) else None
+
     # -- forward ------------------------------------------------------------------------------
 
-    def run(self, data: Mapping[str, Array], whole: bool = True, held: Mapping[str, Array] | None = None) -> Execution:
-        """The total program, or the forward pass alone, with the parameters that are held; the first run draws them."""
+    def run(
+        self,
+        data: Mapping[str, Array],
+        whole: bool = True,
+        held: Mapping[str, Array] | None = None,
+        count: int | None = None,
+    ) -> Execution:
+        """The total program, or the forward pass alone, with the parameters that are held; the first run draws them.
+
+        `count` stops after so many instructions.
+        """
         run = _HeldExecution(self.sampler.program, self.n, self.draws, self.rng, self.ratios, {**self.given, **data})
         run.held = self.held if held is None else held
         if not self.held:
             self._draw(run)
             self.given = {k: v for k, v in self.given.items() if k not in self.net.initial_names}
-        return run.run_some(len(self.sampler.program if whole else self.net))
+        return run.run_some(len(self.sampler.program if whole else self.net) if count is None else count)
 
     def _draw(self, run: Execution) -> None:
         """Initial parameters: those of the program times n₀^(½ − a − b) for matrices, n₀^(−a − b) for others."""

@@ -82,9 +82,9 @@ class Plan:
 
     # -- what a kernel is given ---------------------------------------------------------------
 
-    def kernel(self, widths: Mapping[str, int], inputs: int) -> Kernel:
+    def kernel(self, widths: Mapping[str, int], inputs: int, draws: int | None = None) -> Kernel:
         """Compiled code with arrays for some widths."""
-        return Kernel(self.training, widths, inputs)
+        return Kernel(self.training, widths, inputs, draws)
 
     def data(self, X: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
         """Inputs as they lie in memory."""

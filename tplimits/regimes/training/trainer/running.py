@@ -72,8 +72,8 @@ class Running:
             many = self._plan.by_name and self._plan.entrywise
             done = self._several(min(left, max(1, _MOST_ROWS // self._batch()))) if many else self._one()
             left -= done
-        for name, w in self.parameters.items():
-            if not numpy.isfinite(w).all():
+        for name, array in self._plan.parameters.items():
+            if not numpy.isfinite(self._kernel.arrays[array]).all():
                 raise EvaluationError(self._overflow(f"`{name}` overflows", self.step))
 
     def _several(self, steps: int) -> int:
@@ -113,11 +113,10 @@ class Running:
 
     def _rows(self, steps: int) -> NDArray[numpy.int64]:
         """The inputs of the next steps, (steps, batch); all of them where nobody tells which are held out."""
-        loss, batches = self.trainer.loss, self.trainer.batches
-        if not isinstance(loss, Loss) or batches is None:
-            rows = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
-            return numpy.broadcast_to(rows, (steps, len(rows)))
-        return numpy.stack([loss.rows_at(t, batches) for t in range(self.step, self.step + steps)])
+        loss = self.trainer.loss
+        if isinstance(loss, Loss):
+            return loss.rows_over(range(self.step, self.step + steps), self.trainer.batches)
+        return numpy.broadcast_to(numpy.arange(self._count), (steps, self._count))
 
     def _signalled(self, rows: NDArray[numpy.int64]) -> dict[str, NDArray[Any]]:
         """The data of a step, with its error signal where that is the user's."""

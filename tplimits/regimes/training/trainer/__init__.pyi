@@ -1,2 +1,0 @@
-from .running import Running as Running
-from .trainer import Trainer as Trainer
