@@ -5,8 +5,8 @@
 The hand-written side is the limit step of the head of `tplimits.zoo.networks.sparse_modular_addition` as two Numba
 loops over inputs and particles, forward with its means and backward with its gradients; the rest of it, which costs
 nothing beside them, is left out.  Asked are CPU seconds (`time.process_time`, the best of five): a step of 256 inputs
-and 4096 particles within twice the loops by hand, 64 000 Adam steps with batches of 32 and 1001 copies of the parameters within
-1.5 s, and a step on the whole population within 2 ms.
+and 4096 particles within twice the loops by hand, 64 000 Adam steps with batches of 32 and 1001 copies of the
+parameters within 1.5 s, and a step on the whole population within 2 ms.
 """
 
 from __future__ import annotations
