@@ -1,0 +1,253 @@
+"""Gaps (c11 + c22)/2 − c12 of the expressions of a recursion: half the squared distance of two variables.
+
+Linear parts act on gaps as on covariances: sums over shared taps, positive numbers, independent branches; a constant
+that all inputs share adds nothing, and of data it is ½ Σ (x − x′)².  Factors f, f′ of one input each make of G
+
+    f f′ G + ½ (f − f′)(f c − f′ c′),
+
+averages with weights p on one side and q on the other
+
+    pᵀG₁₂q − ½ pᵀG₁₁p − ½ qᵀG₂₂q + ½ (Σp − Σq)(p·c − q·c′),
+
+and piecewise linear functions what `laws` says.  Where no rule fits there is no gap, and the covariance is kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from sympy import Expr, S
+
+from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.regimes.kernels.derivation.brackets import sided
+from tplimits.regimes.kernels.derivation.leaves import (
+    Data,
+    DrawMean,
+    Kron,
+    Moment,
+    Of,
+    TableEntry,
+    free_indices,
+    on_second,
+    second,
+    side_of,
+)
+from tplimits.regimes.kernels.numbers import sums
+from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped
+from tplimits.regimes.kernels.numbers.laws import half_squared_distance
+from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries
+from tplimits.regimes.kernels.numbers.slopes import slopes
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.demand import Ties
+    from tplimits.regimes.kernels.derivation.nodes import KernelTable
+    from tplimits.regimes.kernels.numbers.tables import Frame
+
+Array = numpy.ndarray
+
+
+def variance(frame: Frame, table: KernelTable, equal: Ties, side: int) -> Any:
+    """The entries of a table between an input and itself at equal places, by the indices of one side."""
+    mine = [axis_symbol(a) for a in table.left]
+    theirs = [second(axis_symbol(a)) for a in table.right]
+    places = {theirs[q]: mine[p] for p, q in equal}
+    indices = mine if side == 1 else [places.get(i, i) for i in theirs]
+    number = sympy.Integer(side)
+    return frame.value(TableEntry(sympy.Integer(table.number), number, number, *indices, *indices))
+
+
+def gap(frame: Frame, expr: Expr) -> Any:
+    """The gap of an expression as an array; None without a rule."""
+    if expr not in frame.gaps:
+        frame.gaps[expr] = _gap(frame, expr)
+    return frame.gaps[expr]
+
+
+def _gap(frame: Frame, expr: Expr) -> Any:
+    if isinstance(expr, TableEntry):
+        same = expr.sides[0] == expr.sides[1] and frame.input[1] != frame.input[2]
+        return None if same or expr.has(sums.Lookup) else frame.entry(expr, gap=True)[1]
+    if isinstance(expr, Kron):
+        return mapped(_complement, [frame.value(expr)]) if len(free_indices(expr)) == 2 else None
+    if isinstance(expr, Moment):
+        found = slopes(expr)
+        if found is None or (found[0] + found[1]) ** 2 > found[0] ** 2 + found[1] ** 2:  # opposites that become equal
+            return None
+        return frame.gap_of_law(expr, found)
+    if isinstance(expr, AxisSum):
+        return _sum(frame, expr)
+    if isinstance(expr, sympy.Mul):
+        return _scaled(frame, expr)
+    if isinstance(expr, sympy.Add):
+        return _added(frame, expr)
+    return None
+
+
+def _complement(same: Array) -> Array:
+    return 1.0 - same
+
+
+def of_pair(expr: Expr) -> bool:
+    """Whether an expression depends on both inputs, or on places of both, at once."""
+    if any(t.sides[0] != t.sides[1] for t in expr.atoms(TableEntry)) or len({d.side for d in expr.atoms(Data)}) == 2:
+        return True
+    return len({side_of(i.name) for i in free_indices(expr)}) == 2
+
+
+def _added(frame: Frame, expr: sympy.Add) -> Any:
+    parts = [a for a in expr.args if of_pair(a)]
+    if any(a.atoms(TableEntry, Data, Of) or free_indices(a) for a in expr.args if a not in parts):
+        return None
+    found = [gap(frame, a) for a in parts]
+    return None if not found or any(f is None for f in found) else mapped(_total, found)
+
+
+def _total(*arrays: Array) -> Array:
+    return sum(arrays[1:], arrays[0])
+
+
+def _scaled(frame: Frame, expr: sympy.Mul) -> Any:
+    """One kernel times a number, or times a function of either input."""
+    pairs = [a for a in expr.args if of_pair(a)]
+    if len(pairs) != 1:
+        return None
+    (kernel,) = pairs
+    others = [a for a in expr.args if a is not kernel]
+    free = [a for a in others if not (a.atoms(TableEntry, Data, Of) or free_indices(a))]
+    mine = [a for a in others if a not in free and _side(a) == 1]
+    theirs = [a for a in others if a not in free and _side(a) == 2]
+    inner = gap(frame, kernel)
+    if inner is None or len(free) + len(mine) + len(theirs) != len(others):
+        return None
+    number = frame.value(sympy.Mul(*free))
+    if not isinstance(number, Labelled) or number.labels or number.array < 0:
+        return None
+    if not mine and not theirs:
+        return mapped(numpy.multiply, [number, inner])
+    left, right = sympy.Mul(*mine), sympy.Mul(*theirs)
+    if not _alike(left, right):
+        return None
+    one, other = own(kernel, 1), own(kernel, 2)
+    if one is None or other is None:
+        return None
+    values = [number, inner, *(frame.value(e) for e in (left, right, one, other))]
+    return mapped(_factors, values)
+
+
+def _factors(number: Array, inner: Array, f: Array, g: Array, c: Array, d: Array) -> Array:
+    return number * (f * g * inner + 0.5 * (f - g) * (f * c - g * d))
+
+
+def _side(expr: Expr) -> int:
+    sides = {s for t in expr.atoms(TableEntry) for s in t.sides} | {d.side for d in expr.atoms(Data, Of)}
+    return sides.pop() if len(sides) == 1 else 0
+
+
+def _alike(left: Expr, right: Expr) -> bool:
+    """Whether two factors are the same function of either input: of equal places, or of each its own."""
+    return sided(left, 2, 2) == right or on_second(left) == right
+
+
+def own(expr: Expr, side: int) -> Expr | None:
+    """An expression of a pair between one input and itself, at the places of its side; None if they do not match."""
+    swap = {}
+    for leaf in expr.atoms(TableEntry):
+        if leaf.sides[0] != leaf.sides[1]:
+            half = len(leaf.indices) // 2
+            left, right = leaf.indices[:half], leaf.indices[half:]
+            if len(leaf.indices) % 2 or not all(_matches(a, b) for a, b in zip(left, right, strict=True)):
+                return None
+            mine = left if side == 1 else right
+            swap[leaf] = TableEntry(leaf.args[0], sympy.Integer(side), sympy.Integer(side), *mine, *mine)
+        elif leaf.sides[0] != side:
+            return None
+    data = [d for d in expr.atoms(Data)]
+    for leaf in data:
+        match = [d for d in data if d.side == side and d.source == leaf.source]
+        if len(match) != 1:
+            return None
+        swap[leaf] = match[0]
+    for leaf in expr.atoms(Kron):
+        swap[leaf] = S.One
+    return expr.xreplace(swap)
+
+
+def _matches(left: Expr, right: Expr) -> bool:
+    return left == right or on_second(left) == right
+
+
+# -- sums -------------------------------------------------------------------------------------
+
+
+def _sum(frame: Frame, expr: AxisSum) -> Any:
+    picking = sums.picked(frame, expr)
+    if picking is not None:
+        return _picked(frame, picking)
+    bounds, body = sums.nest(expr)
+    if isinstance(body, sympy.Add):
+        return gap(frame, sympy.Add(*(sums.summed(a, expr) for a in body.args)))
+    data = [f for f in sympy.Mul.make_args(body) if isinstance(f, Data)]
+    rest = [f for f in sympy.Mul.make_args(body) if not isinstance(f, Data)]
+    if len(data) == 2 and len({d.side for d in data}) == 2 and data[0].source == data[1].source:
+        factor = frame.value(sympy.Mul(*rest)) if not any(f.atoms(TableEntry, Data, Of) for f in rest) else None
+        matching = all(_matches(a, b) for a, b in zip(*(d.indices for d in sorted(data, key=lambda d: d.side)), strict=True))
+        if matching and isinstance(factor, Labelled) and not factor.labels and factor.array >= 0:
+            return _distance(frame, data, {b.name for b in bounds}, factor)
+    return None
+
+
+def _distance(frame: Frame, data: list[Data], bounds: set[str], factor: Labelled) -> Any:
+    one, other = (frame.value(d) for d in sorted(data, key=lambda d: d.side))
+    if not bounds <= {*one.labels, *other.labels} or (set(one.labels) ^ set(other.labels)) & bounds:
+        return None
+    found = half_squared_distance([one, other], tuple(sorted(bounds)))
+    return found if factor.array == 1 else mapped(numpy.multiply, [found, factor])
+
+
+def _picked(frame: Frame, picking: sums.Picking) -> Any:
+    """Shared taps: the sum of gaps, where a place outside counts as the variable 0."""
+    if len(picking.reads) > 2:
+        return None
+    inner = gap(frame, picking.inner)
+    if inner is None:
+        return None
+    shared = [{i.name for i in lookup.free_symbols} & set(picking.bounds) for _, lookup in picking.reads]
+    if len(picking.reads) == 2 and shared[0] != shared[1]:
+        return None
+    found = sums.taken(frame, picking, inner)
+    if len(picking.reads) == 1:
+        return found if _both(picking) else None
+    (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
+    if side_of(a.name) == side_of(b.name):
+        return None
+    reads = [sums.reading(frame, s.name, x, picking.bounds)[0] for s, x in ((a, left), (b, right))]
+    if all((r.places >= 0).all() for r in reads):
+        return found
+    one, other = own(picking.inner, 1), own(picking.inner, 2)
+    if one is None or other is None:
+        return None
+    outside = [Labelled((r.flat < 0).astype(float).reshape(r.places.shape), ("tap", *r.labels)) for r in reads]
+    half = Labelled(numpy.asarray(0.5))
+    edges = [
+        contracted([half, outside[1 - k], _by_tap(frame, value, reads[k])], frozenset({"tap"}))
+        for k, value in ((0, one), (1, other))
+    ]
+    return mapped(_total, [found, *edges])
+
+
+def _both(picking: sums.Picking) -> bool:
+    """Whether both inputs are read through the one lookup: outside both are 0 together."""
+    ((symbol, _),) = picking.reads
+    return all(
+        set(leaf.indices[: len(leaf.indices) // 2]) & {symbol} and set(leaf.indices[len(leaf.indices) // 2 :]) & {symbol}
+        for leaf in picking.inner.atoms(TableEntry)
+        if leaf.sides[0] != leaf.sides[1]
+    ) and all(symbol in leaf.indices for leaf in picking.inner.atoms(Data))
+
+
+def _by_tap(frame: Frame, variances: Expr, read: Read) -> Any:
+    """Variances of one input at the places of each tap, 0 outside."""
+    one = Read(read.label, read.places[None], ("tap", *read.labels))
+    return summed_entries([frame.value(variances)], (one,))

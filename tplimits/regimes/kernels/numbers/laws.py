@@ -1,0 +1,171 @@
+"""Means of one Gaussian law on arrays: all closed moments of it together, with the gap of a piecewise linear one.
+
+With G = (c11 + c22)/2 − c12, half the squared distance of the two variables, and r = √(c11 c22),
+
+    e = r − c12 = G − ½(√c11 − √c22)²,   f = r + c12 = 2r − e,   det = e·f = (r sin θ)²
+
+keep the digits of an angle between nearly equal inputs, which 1 − ρ² has lost.  φ(z) = f₊z₊ + f₋(−z)₊ with
+m = (f₊² + f₋²)/2 and β = (f₊ + f₋)²/(2m) makes of a gap G
+
+    m·(½(√c11 − √c22)² + e − β (r sin θ − θ c12)/π).
+
+What is below the rounding of G or of the lengths is zero: collinear inputs have the angle 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.numbers.moments.function import MomentFunction, closed_text
+from tplimits.numbers.moments.writing import Code, Writer, function, number
+from tplimits.regimes.kernels.numbers.labelled import Labelled, step, union
+from tplimits.regimes.kernels.numbers.moment import refuse_underflow
+
+#: what a law is asked for: a moment, or the gap of a piecewise linear function by its slopes
+Part = MomentFunction | tuple[float, float]
+#: below so many units of rounding of the lengths, e and f are zero
+_ROUNDING = 8
+_TINY = "1e-300"
+
+
+@dataclass(eq=False)
+class Law:
+    """What is asked of one law; `gapped` tells that its third argument is the gap, not the covariance."""
+
+    gapped: bool
+    coincident: bool = False
+    parts: list[Part] = field(default_factory=list)
+
+    def place(self, part: Part) -> int:
+        """The number of a part, which is added where it is new."""
+        if part not in self.parts:
+            self.parts.append(part)
+        return self.parts.index(part)
+
+    def arrays(self) -> Callable[..., Any]:
+        """The parts as a function of arrays (c11, c22, c12 or G)."""
+        return _arrays(tuple(self.parts), self.gapped, self.coincident)
+
+
+def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: bool, names: Sequence[str]) -> list[str]:
+    """The parts as names in a text; `names` are those of c11, c22 and of c12 or G."""
+    c11, c22, third = names
+    let, call = writer.let, writer.call
+    eps = number(_ROUNDING * float(numpy.finfo(numpy.float64).eps))
+    if coincident:
+        law = (c11, c11, c22, "0.0")
+        return [closed_text(writer, p, law) for p in parts if isinstance(p, MomentFunction)]
+    if gapped:
+        a, b = let(call("sqrt", c11)), let(call("sqrt", c22))
+        r = let(f"{a}*{b}")
+        d = let(f"({c11} - {c22})/({a} + {b} + {_TINY})")
+        h = let(f"0.5*{d}*{d}")
+        raw = let(f"{third} - {h}")
+        e = let(writer.select(f"{raw} > {eps}*{h}", raw, "0.0"))
+        rest = let(f"2.0*{r} - {e}")
+        f = let(writer.select(f"{rest} > {eps}*{r}", rest, "0.0"))
+        cross, det = let(f"{r} - {e}"), let(f"{e}*{f}")
+    else:
+        size = let(f"{c11}*{c22}")
+        raw = let(f"{size} - {third}*{third}")
+        cross = third
+        det = let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
+        h = e = ""
+    law = (c11, cross, c22, det)
+    found = []
+    for part in parts:
+        if isinstance(part, MomentFunction):
+            found.append(closed_text(writer, part, law))
+            continue
+        plus, minus = part
+        m = (plus**2 + minus**2) / 2
+        root, phi = let(call("sqrt", det)), let(call("atan2", call("sqrt", det), f"0.0 - {cross}"))
+        factor = number((plus + minus) ** 2 / (2 * m) / math.pi)
+        curved = f"{root} - ({math.pi!r} - {phi})*{cross}"
+        found.append(let(f"{number(m)}*({h} + {e} - {factor}*({curved}))"))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _arrays(parts: tuple[Part, ...], gapped: bool, coincident: bool) -> Callable[..., Any]:
+    writer = Writer(scalar=False)
+    texts = written(writer, parts, gapped, coincident, ("c11", "c22", "third"))
+    code: Code = writer.code(*texts)
+    made = function(code, "law", ("c11", "c22", "third"), scalar=False)
+    return made if len(parts) > 1 else lambda *arrays: (made(*arrays),)
+
+
+@step(lambda values, law: union(values))
+def evaluated(values: Sequence[Labelled], law: Law) -> Labelled:
+    """All parts of a law at (c11, c22, c12 or G): a list of arrays."""
+    order = union(values)
+    arrays = [v.at(order) for v in values]
+    if law.coincident:
+        refuse_underflow(arrays[0])
+    with numpy.errstate(all="ignore"):
+        found: Any = law.arrays()(*arrays)
+    shape = numpy.broadcast_shapes(*(a.shape for a in arrays))
+    return Labelled([_shaped(f, shape) for f in found], order)  # type: ignore[arg-type]
+
+
+def _shaped(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    array = numpy.asarray(value)
+    return array if array.shape == shape else numpy.broadcast_to(array, shape)
+
+
+@step(lambda values, place: values[0].labels)
+def part_of(values: Sequence[Labelled], place: int) -> Labelled:
+    """One of the arrays that a law gave."""
+    return Labelled(values[0].array[place], values[0].labels)
+
+
+@step(lambda values, over: tuple(x for x in union(values) if x not in over))
+def half_squared_distance(values: Sequence[Labelled], over: tuple[str, ...]) -> Labelled:
+    """½ Σ (x − x′)² over some labels, without the cancellation of Gram matrices."""
+    one, other = values
+    rest = tuple(x for x in union(values) if x not in over)
+    sizes = dict(zip(one.labels, one.array.shape, strict=True))
+    count = math.prod(sizes[x] for x in over)
+    left, right = (v.at([*over, *rest]).reshape(count, *v.at([*over, *rest]).shape[len(over) :]) for v in values)
+    if count <= _FEW:
+        total: Any = 0.0
+        for x, y in zip(left, right, strict=True):
+            total = total + (x - y) ** 2
+        return Labelled(0.5 * total, rest)
+    return _by_products(left, right, rest)
+
+
+#: so many features are subtracted one by one; the distance of longer vectors comes from matrix products
+_FEW = 16
+#: gaps below this share of the lengths are computed again from differences
+_NEAR = 1e-3
+
+
+def _by_products(left: NDArray[Any], right: NDArray[Any], rest: tuple[str, ...]) -> Labelled:
+    """From |x|² + |x′|² − 2 x·x′, and from differences where much of it cancels."""
+    shape = numpy.broadcast_shapes(left.shape[1:], right.shape[1:])
+    mine = [k for k in range(len(shape)) if left.shape[1 + k] == shape[k] and right.shape[1 + k] != shape[k]]
+    theirs = [k for k in range(len(shape)) if right.shape[1 + k] == shape[k] and left.shape[1 + k] != shape[k]]
+    both = [k for k in range(len(shape)) if k not in mine and k not in theirs]
+    x = left.transpose([0, *(1 + k for k in both + mine + theirs)])
+    y = right.transpose([0, *(1 + k for k in both + mine + theirs)])
+    batch = math.prod(shape[k] for k in both)
+    x = numpy.moveaxis(x.reshape(len(x), batch, -1), 0, 2)
+    y = numpy.moveaxis(y.reshape(len(y), batch, -1), 0, 2)
+    sizes = numpy.einsum("bid,bid->bi", x, x)[:, :, None] + numpy.einsum("bjd,bjd->bj", y, y)[:, None, :]
+    found = 0.5 * sizes - x @ y.transpose(0, 2, 1)
+    near = numpy.nonzero(found < _NEAR * sizes)
+    step_ = max(1, (1 << 22) // x.shape[2])
+    for start in range(0, len(near[0]), step_):
+        b, i, j = (n[start : start + step_] for n in near)
+        found[b, i, j] = 0.5 * ((x[b, i] - y[b, j]) ** 2).sum(axis=1)
+    order = both + mine + theirs
+    back = [order.index(k) for k in range(len(shape))]
+    return Labelled(found.reshape([shape[k] for k in order]).transpose(back), rest)
