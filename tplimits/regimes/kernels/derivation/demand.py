@@ -126,5 +126,3 @@ def placed(definition: Expr, table: KernelTable, leaf: TableEntry) -> Expr:
     """A definition at the places where a leaf reads its table."""
     names = [*map(axis_symbol, table.left), *(second(axis_symbol(a)) for a in table.right)]
     return at(definition, dict(zip(names, leaf.indices, strict=True)))
-
-

@@ -206,9 +206,12 @@ def _extended(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], f
 
 def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
     """The interpreter in extended precision, on covariances."""
-    tables = Tables(part.derivation, (part.one, part.other), part.constants, extended=True, demand=part.derivation.demand)
+    tables = Tables(
+        part.derivation, (part.one, part.other), part.constants, extended=True, demand=part.derivation.demand
+    )
     values = of_tables(part, tables, kernels)
-    return [v.astype(numpy.float64) for v in values], tables.error
+    with numpy.errstate(all="ignore"):  # what is infinite in doubles is told where kernels are given out
+        return [v.astype(numpy.float64) for v in values], tables.error
 
 
 def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPair:

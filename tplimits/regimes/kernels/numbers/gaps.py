@@ -14,6 +14,7 @@ and piecewise linear functions what `laws` says.  Where no rule fits there is no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -24,7 +25,6 @@ from tplimits.program.nodes.entries import AxisSum, axis_symbol
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
     Data,
-    DrawMean,
     Kron,
     Moment,
     Of,
@@ -35,7 +35,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     side_of,
 )
 from tplimits.regimes.kernels.numbers import sums
-from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped
+from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import half_squared_distance
 from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries
 from tplimits.regimes.kernels.numbers.slopes import slopes
@@ -178,13 +178,32 @@ def _matches(left: Expr, right: Expr) -> bool:
     return left == right or on_second(left) == right
 
 
+def acute(frame: Frame, expr: Expr) -> bool:
+    """Whether a covariance is never negative, being one of functions that are not."""
+    if isinstance(expr, TableEntry):
+        tables, number = frame.tables, expr.table
+        if number not in tables.acute:
+            definition = tables.derivation.recursion.tables[number].definition
+            given = definition if tables.demand is None else tables.demand.definitions[number]
+            tables.acute[number] = acute(frame, given)
+        return tables.acute[number]
+    if isinstance(expr, Moment):
+        found = slopes(expr)
+        return found is not None and min(found) >= 0
+    if isinstance(expr, AxisSum):
+        return acute(frame, expr.summand)
+    if isinstance(expr, (sympy.Add, sympy.Mul)):
+        return all(acute(frame, a) for a in expr.args)
+    return isinstance(expr, Kron) or bool(expr.is_nonnegative)
+
+
 # -- sums -------------------------------------------------------------------------------------
 
 
 def _sum(frame: Frame, expr: AxisSum) -> Any:
     picking = sums.picked(frame, expr)
     if picking is not None:
-        return _picked(frame, picking)
+        return _picked(frame, expr, picking)
     bounds, body = sums.nest(expr)
     if isinstance(body, sympy.Add):
         return gap(frame, sympy.Add(*(sums.summed(a, expr) for a in body.args)))
@@ -192,7 +211,9 @@ def _sum(frame: Frame, expr: AxisSum) -> Any:
     rest = [f for f in sympy.Mul.make_args(body) if not isinstance(f, Data)]
     if len(data) == 2 and len({d.side for d in data}) == 2 and data[0].source == data[1].source:
         factor = frame.value(sympy.Mul(*rest)) if not any(f.atoms(TableEntry, Data, Of) for f in rest) else None
-        matching = all(_matches(a, b) for a, b in zip(*(d.indices for d in sorted(data, key=lambda d: d.side)), strict=True))
+        matching = all(
+            _matches(a, b) for a, b in zip(*(d.indices for d in sorted(data, key=lambda d: d.side)), strict=True)
+        )
         if matching and isinstance(factor, Labelled) and not factor.labels and factor.array >= 0:
             return _distance(frame, data, {b.name for b in bounds}, factor)
     return None
@@ -206,7 +227,7 @@ def _distance(frame: Frame, data: list[Data], bounds: set[str], factor: Labelled
     return found if factor.array == 1 else mapped(numpy.multiply, [found, factor])
 
 
-def _picked(frame: Frame, picking: sums.Picking) -> Any:
+def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
     """Shared taps: the sum of gaps, where a place outside counts as the variable 0."""
     if len(picking.reads) > 2:
         return None
@@ -215,7 +236,7 @@ def _picked(frame: Frame, picking: sums.Picking) -> Any:
         return None
     shared = [{i.name for i in lookup.free_symbols} & set(picking.bounds) for _, lookup in picking.reads]
     if len(picking.reads) == 2 and shared[0] != shared[1]:
-        return None
+        return None if shared[0] & shared[1] else _pooled(frame, expr, picking, inner)
     found = sums.taken(frame, picking, inner)
     if len(picking.reads) == 1:
         return found if _both(picking) else None
@@ -237,11 +258,64 @@ def _picked(frame: Frame, picking: sums.Picking) -> Any:
     return mapped(_total, [found, *edges])
 
 
+def _pooled(frame: Frame, expr: AxisSum, picking: sums.Picking, inner: Any) -> Any:
+    """Sums over as many places on either side: what the places of one input differ from each other is taken off."""
+    (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
+    reads = [sums.reading(frame, s.name, x, picking.bounds)[0] for s, x in ((a, left), (b, right))]
+    alike = left.table == right.table and side_of(a.name) != side_of(b.name) and own(picking.inner, 1) is not None
+    if not alike or any((r.places < 0).any() for r in reads):
+        return None
+    alone = sided(expr, 1, 1)
+    names = {batch: r.labels for batch, r in zip((1, 2), reads, strict=True)}
+    values = [sums.taken(frame, picking, inner)]
+    for side in (1, 2):
+        if frame.tables.rows is not None:
+            found = frame.tables.rows.spread(alone, side, names[side])
+        else:
+            found = relabelled(spread(frame, alone), names[side])
+        if found is None:
+            return None
+        values.append(found)
+    return mapped(_without_spread, values)
+
+
+def _without_spread(inner: Array, one: Array, other: Array) -> Array:
+    return numpy.maximum(inner - 0.5 * one - 0.5 * other, 0.0)
+
+
+def spread(frame: Frame, expr: Expr) -> Any:
+    """Σ Σ of the gaps between the places that a sum over one input reads, by the places where it stands."""
+    picking = sums.picked(frame, expr)  # type: ignore[arg-type]
+    inner = None if picking is None else gap(frame, picking.inner)
+    if picking is None or inner is None:
+        return None
+    found = sums.taken(frame, picking, inner)
+    mine = tuple(x for x in found.labels if x.startswith("input ") or side_of(x) == 1)
+    return diagonal([found], mine, tuple(second(axis_symbol(x)).name for x in mine if not x.startswith("input ")))
+
+
+@step(lambda values, mine, theirs: mine)
+def diagonal(values: Sequence[Labelled], mine: tuple[str, ...], theirs: tuple[str, ...]) -> Labelled:
+    """Entries at equal places of the two sides."""
+    array = values[0].at([*mine, *theirs])
+    many, front = len(theirs), len(mine) - len(theirs)
+    for k in range(many):  # the diagonal of each pair of axes goes last
+        array = numpy.diagonal(array, axis1=front, axis2=front + many - k)
+    return Labelled(array, mine)
+
+
+def relabelled(value: Any, axes: tuple[str, ...]) -> Any:
+    """The same entries by the running indices of a side."""
+    front = tuple(x for x in value.labels if x.startswith("input "))
+    return None if value is None else renamed([value], (*front, *axes))
+
+
 def _both(picking: sums.Picking) -> bool:
     """Whether both inputs are read through the one lookup: outside both are 0 together."""
     ((symbol, _),) = picking.reads
     return all(
-        set(leaf.indices[: len(leaf.indices) // 2]) & {symbol} and set(leaf.indices[len(leaf.indices) // 2 :]) & {symbol}
+        set(leaf.indices[: len(leaf.indices) // 2]) & {symbol}
+        and set(leaf.indices[len(leaf.indices) // 2 :]) & {symbol}
         for leaf in picking.inner.atoms(TableEntry)
         if leaf.sides[0] != leaf.sides[1]
     ) and all(symbol in leaf.indices for leaf in picking.inner.atoms(Data))

@@ -77,6 +77,12 @@ def _mapped(values: Sequence[Labelled], function: Callable[..., Any]) -> Labelle
     return Labelled(numpy.asarray(function(*(v.at(order) for v in values))), order)
 
 
+@step(lambda values, labels: labels)
+def renamed(values: Sequence[Labelled], labels: tuple[str, ...]) -> Labelled:
+    """The same array with other names for its dimensions."""
+    return Labelled(values[0].array, labels)
+
+
 def averaged(value: Any, label: str) -> Any:
     """The mean over one dimension, if there is one of this name."""
     return _averaged([value], label) if label in value.labels else value

@@ -24,12 +24,16 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.moments.function import MomentFunction, closed_text
+from tplimits.numbers.moments.quadrant import Angle
 from tplimits.numbers.moments.writing import Code, Writer, function, number
 from tplimits.regimes.kernels.numbers.labelled import Labelled, step, union
 from tplimits.regimes.kernels.numbers.moment import refuse_underflow
 
-#: what a law is asked for: a moment, or the gap of a piecewise linear function by its slopes
-Part = MomentFunction | tuple[float, float]
+#: what a law is asked for: a moment, the gap of a piecewise linear function by its slopes, or where f has lost its digits
+Part = MomentFunction | tuple[float, float] | str
+OPPOSITE = "opposite"
+#: where f is below this share of r its rounding shows in the angle between opposite inputs
+_NEARLY_OPPOSITE = 1e-10
 #: below so many units of rounding of the lengths, e and f are zero
 _ROUNDING = 8
 _TINY = "1e-300"
@@ -77,18 +81,21 @@ def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: boo
         raw = let(f"{size} - {third}*{third}")
         cross = third
         det = let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
-        h = e = ""
+        h = e = f = r = ""
     law = (c11, cross, c22, det)
     found = []
     for part in parts:
         if isinstance(part, MomentFunction):
             found.append(closed_text(writer, part, law))
             continue
+        if isinstance(part, str):
+            found.append(let(f"{f} < {_NEARLY_OPPOSITE}*{r}"))
+            continue
         plus, minus = part
         m = (plus**2 + minus**2) / 2
-        root, phi = let(call("sqrt", det)), let(call("atan2", call("sqrt", det), f"0.0 - {cross}"))
+        angle = Angle(writer, *law)  # θ, not π − φ: its last digits are those of a small angle
         factor = number((plus + minus) ** 2 / (2 * m) / math.pi)
-        curved = f"{root} - ({math.pi!r} - {phi})*{cross}"
+        curved = f"{angle.root} - {angle.theta}*{cross}"
         found.append(let(f"{number(m)}*({h} + {e} - {factor}*({curved}))"))
     return found
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
+from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced
 from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
 from tplimits.regimes.kernels.numbers.tables import Frame, Tables, batch, suspicious
@@ -39,7 +40,7 @@ class Rows:
     tables: dict[int, Tables]
     tape: Tape
     outputs: dict[int, list[Any]] = field(default_factory=lambda: {1: [], 2: []})
-    places: dict[tuple[int, Expr], int] = field(default_factory=dict)
+    places: dict[tuple[int, Any], int] = field(default_factory=dict)
 
     def row(self, expr: Expr, side: int, frame: Frame) -> Any:
         """A quantity of one input, as a leaf of the tape of pairs."""
@@ -50,11 +51,19 @@ class Rows:
         labels = tuple(names.get(x, x) for x in (order if isinstance(value, Traced) else value.labels))
         if isinstance(value, Labelled):
             return Labelled(value.array, labels)
+        return self._leaf(first, side, value, labels)
+
+    def spread(self, expr: Expr, side: int, axes: tuple[str, ...]) -> Any:
+        """What the places differ that a sum over one input reads (see `gaps`)."""
+        value = spread(self.tables[side].frame(1, 1), expr)
+        return None if value is None else self._leaf(("spread", expr), side, value, (batch(side), *axes))
+
+    def _leaf(self, key: Any, side: int, value: Any, labels: tuple[str, ...]) -> Any:
         mine = side if self.tables[1] is not self.tables[2] else 1
-        if (mine, first) not in self.places:
-            self.places[mine, first] = len(self.outputs[mine])
+        if (mine, key) not in self.places:
+            self.places[mine, key] = len(self.outputs[mine])
             self.outputs[mine].append(value)
-        return self.tape.leaf(("row", side, self.places[mine, first], labels), labels)
+        return self.tape.leaf(("row", side, self.places[mine, key], labels), labels)
 
 
 @dataclass(eq=False)

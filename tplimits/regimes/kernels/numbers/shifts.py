@@ -147,7 +147,9 @@ def _by_slices(array: NDArray[Any], grids: Sequence[Any]) -> NDArray[Any]:
         inner = _added(array, (many, *between), [((slice(None),) * 2, c) * len(grids) for c in columns])
         shape = (many, *(n for g in grids for n in g.target))
         return _added(inner, shape, [(r, (slice(None),) * 2) * len(grids) for r in rows])
-    taps = [tuple(c for g in grids for c in g.taps[t]) for t in range(len(grids[0].taps)) if all(g.taps[t] for g in grids)]
+    taps = [
+        tuple(c for g in grids for c in g.taps[t]) for t in range(len(grids[0].taps)) if all(g.taps[t] for g in grids)
+    ]
     return _added(array, (many, *(n for g in grids for n in g.target)), taps)
 
 
@@ -163,7 +165,9 @@ def _by_gathering(array: NDArray[Any], places: Sequence[Places]) -> NDArray[Any]
     found = numpy.zeros((len(array), *(p.shape[1] for p in places)), array.dtype)
     for taps in zip(*places, strict=True):
         kept = [numpy.flatnonzero(t >= 0) for t in taps]
-        source, target = ((slice(None), *numpy.ix_(*w)) for w in ([t[k] for t, k in zip(taps, kept, strict=True)], kept))
+        source, target = (
+            (slice(None), *numpy.ix_(*w)) for w in ([t[k] for t, k in zip(taps, kept, strict=True)], kept)
+        )
         found[target] += array[source]
     return found
 
@@ -179,5 +183,3 @@ def together(reads: Sequence[Read], bounds: Sequence[frozenset[str]]) -> list[li
             groups.remove((known, others))
         groups.append((joined, members))
     return [sorted(members) for _, members in groups]
-
-

@@ -79,6 +79,10 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
         while name in taken_names - {i.name for i in free_indices(lookup)} or name in {s.name for s, _ in reads}:
             name += "′t"
         reads.append((axis_symbol(name), lookup))
+    free = [i for x in lookups for i in free_indices(x) - set(bounds)]
+    groups = {frozenset(x.free_symbols & set(bounds)) for x in lookups}
+    if len(groups) > 1 and len(set(free)) < len(free):  # two operators would give one index
+        return None
     inner = body.xreplace({lookup: symbol for symbol, lookup in reads})
     outside = set().union(*(free_indices(x) for x in lookups)) - set(bounds)
     mine = {s for s, _ in reads}
@@ -92,7 +96,7 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
 
 def _still(inner: Expr, body: Expr, names: set[Symbol]) -> bool:
     """Whether a name given to a picked index also stands outside of lookups."""
-    hidden = body.xreplace({x: sympy.S.Zero for x in body.atoms(Lookup)})
+    hidden = body.xreplace(dict.fromkeys(body.atoms(Lookup), sympy.S.Zero))
     return bool(free_indices(hidden) & names)
 
 
@@ -150,6 +154,8 @@ def reading(frame: Frame, label: str, lookup: Lookup, bounds: Any) -> tuple[Read
     mine = [b for b in bounds]
     rest = tuple(x for x in labels if x not in mine)
     sizes = {x: frame.size(x) for x in (*mine, *rest)}
-    array = numpy.broadcast_to(Labelled(numpy.asarray(places), labels).at([*mine, *rest]), [sizes[x] for x in (*mine, *rest)])
+    array = numpy.broadcast_to(
+        Labelled(numpy.asarray(places), labels).at([*mine, *rest]), [sizes[x] for x in (*mine, *rest)]
+    )
     flat = array.reshape(-1, *(sizes[x] for x in rest))
     return Read(label, flat, rest), sizes

@@ -6,7 +6,7 @@ where a rule gives it (see `gaps`), because that keeps the digits of nearly equa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,8 @@ from tplimits.regimes.kernels.derivation.leaves import (
     second,
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
-from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped, step
-from tplimits.regimes.kernels.numbers.laws import Law, evaluated, part_of
+from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped, renamed, step
+from tplimits.regimes.kernels.numbers.laws import OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
 
@@ -77,6 +77,8 @@ class Tables:
     tape: Tape | None = None
     rows: Rows | None = None
     gapped: bool = False
+    #: tables that are never negative
+    acute: dict[int, bool] = field(default_factory=dict)
     frames: dict[tuple[int, int], Frame] = field(default_factory=dict)
     laws: dict[tuple[Any, ...], tuple[Law, Any]] = field(default_factory=dict)
 
@@ -122,7 +124,7 @@ class Tables:
         number, left, right, equal = key
         table = self.derivation.recursion.tables[number]
         frame, definition = self.frame(left, right), self.definition(key)
-        many = left != right or not (equal and len(equal) == len(table.left))
+        many = left != right or len(equal) < max(len(table.left), len(table.right))
         gap = gaps.gap(frame, definition) if self.gapped and many and not table.single else None
         if gap is None:
             return _complete(frame.mean(definition), self, table, key), None
@@ -292,7 +294,7 @@ class Frame:
         names = [i.name for i in indices if isinstance(i, sympy.Symbol)]
         front = value.labels[:batch]
         if len(names) == len(indices) and len(set(names)) == len(names):
-            return _renamed([value], (*front, *names))
+            return renamed([value], (*front, *names))
         found = [self.positions(i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
@@ -314,7 +316,8 @@ class Frame:
             return part_of([self._laid_out(law, values)], place)
         covariances = [self.value(c) for c in moment.covariances]
         values = [self.value(v) for v in moment.values]
-        self._note_suspects(moment, covariances)
+        if len(covariances) == 3:
+            self._note(moment, lambda: flagged(covariances))
 
         def of_arrays(*arrays: Array) -> Array:
             value, error = evaluated_moment(
@@ -348,9 +351,12 @@ class Frame:
         gap = gaps.gap(self, c12) if self.tables.gapped else None
         first, third = self.value(c11), self.value(c22)
         if gap is not None:
-            return Law(True), [first, third, gap]
+            law, values = Law(True), [first, third, gap]
+            if not gaps.acute(self, c12):
+                self._note(moment, lambda: part_of([self._laid_out(law, values)], law.place(OPPOSITE)))
+            return law, values
         cross = self.value(c12)
-        self._note_suspects(moment, [first, cross, third])
+        self._note(moment, lambda: flagged([first, cross, third]))
         return Law(False), [first, third, cross]
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
@@ -369,15 +375,15 @@ class Frame:
             return None
         return part_of([self._laid_out(law, values)], law.place(slopes))
 
-    def _note_suspects(self, moment: Moment, covariances: Sequence[Any]) -> None:
-        """Where a moment has a nearly singular law, but not at the same data."""
+    def _note(self, moment: Moment, flags: Callable[[], Any]) -> None:
+        """Where the law of a kinked function is nearly singular."""
         tables = self.tables
-        if len(covariances) != 3 or not moment.integrand.has(*KINKED):
+        if not moment.integrand.has(*KINKED):
             return
         if tables.tape is not None:
-            tables.tape.watched.append((flagged(covariances), dict(self.input)))
+            tables.tape.watched.append((flags(), dict(self.input)))
         elif tables.suspects is not None:
-            tables.suspects += suspicious(self.program, tables.sides, self.input, flagged(covariances))
+            tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
 
 
 def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int], found: Labelled) -> list[Labelled]:
@@ -389,11 +395,6 @@ def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int],
     if same is not None:
         found = Labelled(found.array & ~same.at(found.labels), found.labels)
     return [found] if found.array.any() else []
-
-
-@step(lambda values, labels: labels)
-def _renamed(values: Sequence[Labelled], labels: tuple[str, ...]) -> Labelled:
-    return Labelled(values[0].array, labels)
 
 
 @step(lambda values, places, labels, sizes: labels)

@@ -40,7 +40,11 @@ class Tape:
         return self.leaves[name]
 
     def recorded(
-        self, function: Callable[..., Labelled], values: tuple[Any, ...], fixed: tuple[Any, ...], labels: tuple[str, ...]
+        self,
+        function: Callable[..., Labelled],
+        values: tuple[Any, ...],
+        fixed: tuple[Any, ...],
+        labels: tuple[str, ...],
     ) -> Traced:
         """A new step."""
         places = tuple(v.number if isinstance(v, Traced) else v for v in values)
