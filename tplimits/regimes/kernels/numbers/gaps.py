@@ -101,10 +101,11 @@ def _added(frame: Frame, expr: sympy.Add) -> Any:
     if any(a.atoms(TableEntry, Data, Of) or free_indices(a) for a in expr.args if a not in parts):
         return None
     found = [gap(frame, a) for a in parts]
-    return None if not found or any(f is None for f in found) else mapped(_total, found)
+    return None if not found or any(f is None for f in found) else mapped(total, found)
 
 
-def _total(*arrays: Array) -> Array:
+def total(*arrays: Array) -> Array:
+    """The sum."""
     return sum(arrays[1:], arrays[0])
 
 
@@ -133,10 +134,10 @@ def _scaled(frame: Frame, expr: sympy.Mul) -> Any:
     if one is None or other is None:
         return None
     values = [number, inner, *(frame.value(e) for e in (left, right, one, other))]
-    return mapped(_factors, values)
+    return mapped(factors, values)
 
 
-def _factors(number: Array, inner: Array, f: Array, g: Array, c: Array, d: Array) -> Array:
+def factors(number: Array, inner: Array, f: Array, g: Array, c: Array, d: Array) -> Array:
     return number * (f * g * inner + 0.5 * (f - g) * (f * c - g * d))
 
 
@@ -255,7 +256,7 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
         contracted([half, outside[1 - k], _by_tap(frame, value, reads[k])], frozenset({"tap"}))
         for k, value in ((0, one), (1, other))
     ]
-    return mapped(_total, [found, *edges])
+    return mapped(total, [found, *edges])
 
 
 def _pooled(frame: Frame, expr: AxisSum, picking: sums.Picking, inner: Any) -> Any:

@@ -156,3 +156,7 @@ def _pair(a: Labelled, b: Labelled, over: set[str]) -> Labelled:
     product = block(a, rows, inner) @ block(b, inner, columns)
     labels = (*batch, *rows, *columns)
     return Labelled(product.reshape([sizes[x] for x in labels]), labels)
+
+
+#: the step that `mapped` writes on a tape
+pointwise_step = _mapped.__wrapped__  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ from tplimits.regimes.kernels.numbers.moment import refuse_underflow
 Part = MomentFunction | tuple[float, float] | str
 OPPOSITE = "opposite"
 #: where f is below this share of r its rounding shows in the angle between opposite inputs
-_NEARLY_OPPOSITE = 1e-10
+_NEARLY_OPPOSITE = 1e-9
 #: below so many units of rounding of the lengths, e and f are zero
 _ROUNDING = 8
 _TINY = "1e-300"
@@ -69,13 +69,15 @@ def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: boo
     if gapped:
         a, b = let(call("sqrt", c11)), let(call("sqrt", c22))
         r = let(f"{a}*{b}")
-        d = let(f"({c11} - {c22})/({a} + {b} + {_TINY})")
+        d = let(f"{a} - {b}")
         h = let(f"0.5*{d}*{d}")
         raw = let(f"{third} - {h}")
         e = let(writer.select(f"{raw} > {eps}*{h}", raw, "0.0"))
         rest = let(f"2.0*{r} - {e}")
         f = let(writer.select(f"{rest} > {eps}*{r}", rest, "0.0"))
         cross, det = let(f"{r} - {e}"), let(f"{e}*{f}")
+        if writer.scalar:
+            _one_angle(writer, cross, det)
     else:
         size = let(f"{c11}*{c22}")
         raw = let(f"{size} - {third}*{third}")
@@ -98,6 +100,15 @@ def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: boo
         curved = f"{angle.root} - {angle.theta}*{cross}"
         found.append(let(f"{number(m)}*({h} + {e} - {factor}*({curved}))"))
     return found
+
+
+def _one_angle(writer: Writer, cross: str, det: str) -> None:
+    """Both angles of a law from the acute one: in a loop an angle costs more than all the rest."""
+    let, call, pi = writer.let, writer.call, repr(math.pi)
+    root = let(call("sqrt", det))
+    acute = let(call("atan2", root, call("fabs", cross)))
+    writer.know(call("atan2", root, f"{cross} + 0.0"), let(writer.select(f"{cross} >= 0.0", acute, f"{pi} - {acute}")))
+    writer.know(call("atan2", root, f"0.0 - {cross}"), let(writer.select(f"{cross} > 0.0", f"{pi} - {acute}", acute)))
 
 
 @lru_cache(maxsize=512)

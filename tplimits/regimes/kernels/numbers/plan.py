@@ -10,6 +10,7 @@ import math
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
+from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced
 from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
@@ -80,6 +82,17 @@ class Plan:
     watched: list[Mapping[int, int]]
     watched_rows: dict[int, int]
 
+    labels: Sequence[tuple[str, ...]]
+    sizes: Mapping[str, int]
+    #: nanoseconds of the array passes of all calls so far, by the count of entries
+    spent: float = 0.0
+    is_compiled: bool = False
+
+    @cached_property
+    def loops(self) -> CompiledSchedule:
+        """The tape of pairs with its pointwise steps in compiled loops."""
+        return compiled(self.pair, self.labels, self.sizes)
+
     @property
     def error(self) -> float:
         """The largest error of a mean so far."""
@@ -112,8 +125,9 @@ class Plan:
             return Labelled(owns[side].rows[place].array, labels)
 
         with numpy.errstate(all="ignore"):
-            found = self.pair.run(given)
-        values, flags = found[: self.kernels], found[self.kernels :]
+            found = (self.loops if self.is_compiled else self.pair).run(given)
+        values = found[: self.kernels]
+        flags = [Labelled(f.array != 0, f.labels) for f in found[self.kernels :]]
         near = numpy.zeros((one.many, other.many), dtype=bool)
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
@@ -207,6 +221,8 @@ def _made(
         (both, first, second),
         [p for _, p in pair.watched],
         watched,
+        pair.labels,
+        _sizes(schedule, pair, both),
     )
 
 
@@ -220,6 +236,17 @@ def _largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
             entries *= sizes.get(plain_axis(label), 1)
         largest = max(largest, entries)
     return largest
+
+
+def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
+    """Sizes of all labels but those of inputs."""
+    found: dict[str, int] = {}
+    for number, _, _ in schedule.steps:
+        for label in tape.labels[number]:
+            sizes = tables.sides[1 if SECOND in label else 0].sizes
+            if plain_axis(label) in sizes:
+                found[label] = sizes[plain_axis(label)]
+    return found
 
 
 def step_of(plan: Plan, block: int = _BLOCK) -> int:

@@ -129,7 +129,7 @@ class Tables:
         if gap is None:
             return _complete(frame.mean(definition), self, table, key), None
         one, other = (gaps.variance(frame, table, equal, side) for side in (1, 2))
-        value = mapped(_from_gap, [one, other, gap])
+        value = mapped(from_gap, [one, other, gap])
         return tuple(_complete(v, self, table, key) for v in (value, gap))  # type: ignore[return-value]
 
     def frame(self, left: int, right: int) -> Frame:
@@ -148,7 +148,8 @@ class Tables:
         return Labelled(array.astype(numpy.longdouble) if self.extended else array, labels)
 
 
-def _from_gap(one: Array, other: Array, gap: Array) -> Array:
+def from_gap(one: Array, other: Array, gap: Array) -> Array:
+    """A covariance from variances and its gap."""
     return 0.5 * (one + other) - gap
 
 
@@ -163,11 +164,11 @@ def _complete(found: Any, tables: Tables, table: KernelTable, key: Key) -> Any:
         name = second(axis_symbol(a)).name if mark else a
         labels.append(name)
         sizes[name] = tables.sides[(right if mark else left) - 1].sizes[plain_axis(a)]
-    return found if found.labels == tuple(labels) else _spread([found], tuple(labels), sizes)
+    return found if found.labels == tuple(labels) else spread([found], tuple(labels), sizes)
 
 
 @step(lambda values, labels, sizes: labels)
-def _spread(values: Sequence[Labelled], labels: tuple[str, ...], sizes: Mapping[str, int]) -> Labelled:
+def spread(values: Sequence[Labelled], labels: tuple[str, ...], sizes: Mapping[str, int]) -> Labelled:
     """An array with labels in order; along axes that it lacks it is repeated."""
     array = values[0].at(labels)
     shape = [sizes.get(x, n) for x, n in zip(labels, array.shape, strict=True)]
@@ -238,7 +239,7 @@ class Frame:
         if isinstance(expr, sympy.Mul):
             return contracted([self.value(a) for a in expr.args], frozenset())
         if isinstance(expr, sympy.Add):
-            return mapped(_added, [self.value(a) for a in expr.args])
+            return mapped(added, [self.value(a) for a in expr.args])
         if isinstance(expr, sympy.Pow):
             return mapped(_power(expr.exp), [self.value(expr.base)])
         if type(expr) in ARRAY_FUNCTIONS:
@@ -426,7 +427,8 @@ def outer_names(expr: Expr) -> dict[str, str]:
     return {on_first(i).name: i.name for i in free_indices(expr)}
 
 
-def _added(*arrays: Array) -> Array:
+def added(*arrays: Array) -> Array:
+    """The sum."""
     return sum(arrays[1:], arrays[0])
 
 
