@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy
 
-from tplimits.numbers.generated import functions
+from tplimits.numbers.generated import functions, is_compiled
 from tplimits.numbers.moments.writing import Writer, number
-from tplimits.regimes.kernels.numbers import gaps, laws, tables
+from tplimits.regimes.kernels.numbers import buffers, gaps, laws, tables
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, pointwise_step, renamed
+from tplimits.regimes.kernels.numbers.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.tape import Schedule, Step
+from tplimits.regimes.kernels.numbers.taps import summed_by_loops
 
 #: what a function of arrays is as text
 _TEXTS: dict[Any, Callable[..., str]] = {
@@ -54,7 +56,8 @@ angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
 class Loop:
     """A stage: what it reads and gives (steps with the indices of their dimensions), and its text."""
 
-    reads: tuple[Place, ...]
+    #: step, order of its dimensions, indices of the loop
+    arrays: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
     gives: tuple[int, ...]
     labels: tuple[tuple[str, ...], ...]
     dimensions: int
@@ -63,10 +66,10 @@ class Loop:
 
     def run(self, known: Mapping[int, Labelled], sizes: tuple[int, ...]) -> list[Labelled]:
         """The arrays it gives."""
-        arrays = [numpy.ascontiguousarray(known[n].array) for n, _ in self.reads]
+        arrays = [numpy.ascontiguousarray(known[n].array.transpose(order)) for n, order, _ in self.arrays]
         kind = numpy.float32 if all(a.dtype == numpy.float32 for a in arrays if a.ndim) else numpy.float64
         arrays = [a.astype(kind, copy=False) for a in arrays]
-        found = [numpy.empty(sizes, kind) for _ in self.gives]
+        found = [buffers.empty(sizes, kind) for _ in self.gives]
         _loaded(self.text)["loop"](*sizes, *arrays, *found)
         return [Labelled(f, labels) for f, labels in zip(found, self.labels, strict=True)]
 
@@ -156,6 +159,11 @@ class CompiledSchedule:
     wanted: list[int | Labelled]
     sizes: Mapping[str, int]
 
+    @cached_property
+    def are_kept(self) -> bool:
+        """Whether all loops have been compiled before on this machine."""
+        return all(is_compiled(part.text, "stage") for part, _ in self.parts if isinstance(part, Loop))
+
     def run(self, given: Callable[[Any], Labelled]) -> list[Labelled]:
         """The results; `given` finds the leaves."""
         known: dict[int, Labelled] = {}
@@ -176,7 +184,9 @@ class CompiledSchedule:
                     values = [known[v] if isinstance(v, int) else v for v in step.values]
                     known[n] = step.function(values, *step.fixed)
             for n in gone:
-                known.pop(n, None)
+                value = known.pop(n, None)
+                if value is not None:
+                    buffers.let_go(value)
         return [known[w] if isinstance(w, int) else w for w in self.wanted]
 
 
@@ -198,8 +208,15 @@ def compiled(schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mappi
             groups.setdefault(key, []).append(n)
         for members in groups.values():
             parts.append(_loop(members, steps, (set(steps) - pointwise) | targets, labels))
-        parts += [(n, steps[n]) for n in order if n not in pointwise and level[n] == stage]
+        parts += [(n, _between(steps[n])) for n in order if n not in pointwise and level[n] == stage]
     return CompiledSchedule(_with_ends(parts, set(wanted)), schedule.names, schedule.wanted, sizes)
+
+
+def _between(step: Step | None) -> Step | None:
+    """A step between loops, by a compiled function where there is one."""
+    if step is not None and step.function is summed_entries.__wrapped__:
+        return Step(summed_by_loops, step.values, step.fixed)
+    return step
 
 
 def _levels(
@@ -211,7 +228,10 @@ def _levels(
         values = [v for v in step.values if isinstance(v, int)] if step is not None else []
         if n in pointwise:
             # after everything between loops that it reads
-            level[n] = max([level[v] if v in pointwise and v not in targets else level[v] + (v not in pointwise) for v in values], default=0)
+            level[n] = max(
+                [level[v] if v in pointwise and v not in targets else level[v] + (v not in pointwise) for v in values],
+                default=0,
+            )
             level[n] = max([level[n], *(level[v] + 1 for v in values if v in targets)])
         else:
             level[n] = max([level[v] for v in values], default=0)
@@ -225,8 +245,11 @@ def _loop(members: list[int], steps: Mapping[int, Step | None], materialised: se
     results = [stage.value(n, everything, top=True) for n in members]
     indices = ["i", *(f"j{k}" for k in range(1, dimensions))]
     arrays = [f"A{k}" for k in range(len(stage.reads))]
-    reads = []
-    for (_, dims), name, array in zip(stage.reads, stage.reads.values(), arrays, strict=True):
+    reads, places = [], []
+    for (n, given), name, array in zip(stage.reads, stage.reads.values(), arrays, strict=True):
+        order = tuple(numpy.argsort(given).tolist())  # the index that runs fastest is the last
+        dims = tuple(given[k] for k in order)
+        places.append((n, order, dims))
         reads.append(f"{name} = {array}[{', '.join(indices[d] for d in dims)}]" if dims else f"{name} = {array}[()]")
     outputs = [f"O{k}" for k in range(len(members))]
     stores = [f"{o}[{', '.join(indices)}] = {text}" for o, text in zip(outputs, results, strict=True)]
@@ -242,7 +265,7 @@ def _loop(members: list[int], steps: Mapping[int, Step | None], materialised: se
     text += ['@numba.njit(parallel=True, error_model="numpy", cache=True)', f"def loop({arguments}):"]
     text += ["    for i in numba.prange(n0):", f"        row_of({arguments}, i)", ""]
     return Loop(
-        tuple(stage.reads), tuple(members), tuple(labels[n] for n in members), dimensions, _HEADING + "\n".join(text)
+        tuple(places), tuple(members), tuple(labels[n] for n in members), dimensions, _HEADING + "\n".join(text)
     )
 
 
@@ -251,7 +274,7 @@ def _with_ends(parts: list[Any], kept: set[int]) -> list[tuple[Any, tuple[int, .
     last: dict[int, int] = {}
     for k, part in enumerate(parts):
         if isinstance(part, Loop):
-            read = [*(n for n, _ in part.reads), *part.gives]
+            read = [*(n for n, _, _ in part.arrays), *part.gives]
         else:
             read = [part[0], *([v for v in part[1].values if isinstance(v, int)] if part[1] is not None else [])]
         for n in read:

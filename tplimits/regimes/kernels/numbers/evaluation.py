@@ -158,6 +158,7 @@ class Planned:
         self.asked, self.kernels = asked, kernels
         self.plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
         self.step = step_of(self.plan, _TILE)
+        self.plan.expect(asked.one.many * asked.other.many)
         self.owns: dict[int, Own] = {}
 
     def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
@@ -170,6 +171,8 @@ class Planned:
                     same = self.asked.one is self.asked.other
                     self.owns = {1: one, 2: one if same else self.plan.own(2, self.asked.other)}
             owns = {1: self.owns[1].some(rows), 2: self.owns[2].some(columns)}
+            if part.symmetric and part.one.many == 1 and not owns[1].near.any():
+                return [dropped(part, m[None]) for m in self._own(part, owns[1])], self.plan.error
             found, near = self.plan.run(part.one, part.other, owns)
         except OutOfRangeError:
             return _extended(part, kernels)
@@ -183,9 +186,12 @@ class Planned:
                 for value, better in zip(values, wide(some, kernels)[0], strict=True):
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
-            mine = [laid_out(part, m, own=True) for m in owns[1].rows[-len(kernels) :]]
-            values = [_symmetric(v, m) for v, m in zip(values, mine, strict=True)]
+            values = [_symmetric(v, m) for v, m in zip(values, self._own(part, owns[1]), strict=True)]
         return [dropped(part, v) for v in values], self.plan.error
+
+    def _own(self, part: GramRequest, own: Own) -> list[Array]:
+        """Kernels of inputs with themselves."""
+        return [laid_out(part, m, own=True) for m in own.rows[-len(self.kernels) :]]
 
 
 def _symmetric(value: Array, own: Array) -> Array:

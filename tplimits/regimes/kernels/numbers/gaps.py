@@ -250,12 +250,10 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
     one, other = own(picking.inner, 1), own(picking.inner, 2)
     if one is None or other is None:
         return None
-    outside = [Labelled((r.flat < 0).astype(float).reshape(r.places.shape), ("tap", *r.labels)) for r in reads]
-    half = Labelled(numpy.asarray(0.5))
-    edges = [
-        contracted([half, outside[1 - k], _by_tap(frame, value, reads[k])], frozenset({"tap"}))
-        for k, value in ((0, one), (1, other))
-    ]
+    away = [Labelled((r.flat < 0).astype(float).reshape(r.places.shape), ("tap", *r.labels)) for r in reads]
+    half, over = Labelled(numpy.asarray(0.5)), frozenset({"tap"})
+    left, right = _by_tap(frame, one, reads[0]), _by_tap(frame, other, reads[1])
+    edges = [contracted([left, away[1], half], over), contracted([away[0], right, half], over)]  # rows, then columns
     return mapped(total, [found, *edges])
 
 

@@ -20,9 +20,11 @@ from sympy import Expr
 from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.gaps import spread
-from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced
+from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, renamed
+from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
 from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
 from tplimits.regimes.kernels.numbers.tables import Frame, Tables, batch, suspicious
+from tplimits.regimes.kernels.numbers.tables import spread as spread_out
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs, or of one tile of pairs
 _BLOCK = 1 << 17
+#: seconds of an array pass over one entry, and how many of them a law is worth
+_SECONDS, _LAW = 2e-9, 12
+#: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
+_WORTHWHILE, _FEW = 2.0, 1 << 14
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
@@ -84,14 +90,22 @@ class Plan:
 
     labels: Sequence[tuple[str, ...]]
     sizes: Mapping[str, int]
-    #: nanoseconds of the array passes of all calls so far, by the count of entries
-    spent: float = 0.0
+    #: entries of all steps for one pair
+    entries: int
+    #: seconds that array passes of all calls so far have been worth
+    worth: float = 0.0
     is_compiled: bool = False
 
     @cached_property
     def loops(self) -> CompiledSchedule:
         """The tape of pairs with its pointwise steps in compiled loops."""
         return compiled(self.pair, self.labels, self.sizes)
+
+    def expect(self, pairs: int) -> None:
+        """Compile the loops where the work of all calls so far passes what compiling costs, or where they are known."""
+        self.worth += pairs * self.entries * _SECONDS
+        if not self.is_compiled and pairs * self.entries > _FEW:
+            self.is_compiled = self.worth > _WORTHWHILE or self.loops.are_kept
 
     @property
     def error(self) -> float:
@@ -223,19 +237,24 @@ def _made(
         watched,
         pair.labels,
         _sizes(schedule, pair, both),
+        _entries(schedule, pair, both),
     )
 
 
 def _largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
     """Entries of the largest array for one pair, or one input."""
-    largest = 1
-    for number, _, _ in schedule.steps:
-        entries = 1
-        for label in tape.labels[number]:
-            sizes = tables.sides[1 if SECOND in label else 0].sizes
-            entries *= sizes.get(plain_axis(label), 1)
-        largest = max(largest, entries)
-    return largest
+    sizes = _sizes(schedule, tape, tables)
+    return max(math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps)
+
+
+def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
+    """Entries of all steps of one pair that compute something, a law for several."""
+    sizes, total = _sizes(schedule, tape, tables), 0
+    for number, step, _ in schedule.steps:
+        if step is not None and step.function not in (renamed.__wrapped__, part_of.__wrapped__, spread_out.__wrapped__):
+            weight = _LAW if step.function is evaluated.__wrapped__ else 1
+            total += weight * math.prod(sizes.get(x, 1) for x in tape.labels[number])
+    return total
 
 
 def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:

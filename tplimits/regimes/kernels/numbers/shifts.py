@@ -23,7 +23,7 @@ Places = NDArray[numpy.intp]
 Cut = tuple[slice, slice]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grid:
     """Shapes (rows, columns) of the places that are read and written, and the cuts of each tap."""
 
