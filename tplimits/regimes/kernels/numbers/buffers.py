@@ -30,6 +30,8 @@ def empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 def let_go(value: Labelled) -> None:
     """Keep the array of a value for later, where nothing else refers to the value, its array or the memory below."""
     array = value.array
+    if not isinstance(array, numpy.ndarray):  # the parts of a law
+        return
     base = array if array.base is None else array.base
     whole = isinstance(base, numpy.ndarray) and base.base is None and base.nbytes == array.nbytes >= _LARGE
     if not whole or not array.flags.c_contiguous or sys.getrefcount(value) > 3:

@@ -34,16 +34,21 @@ _INTERPRETED = 1 << 21
 #: so many pairs of a block are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
 _MOST_PRECISE = 2048
 
-_LOOPS: weakref.WeakKeyDictionary[KernelTables, dict] = weakref.WeakKeyDictionary()
+_LOOPS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Loop | None]] = weakref.WeakKeyDictionary()
 
 
 def _loop(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> Loop:
     """The loop of a derivation, remembered; constants that stand inside moments are part of its text."""
     known = _LOOPS.setdefault(derivation, {})
-    key = (careful, tuple(sorted((s.name, v) for s, v in constants.items())))
+    key = (careful, frozenset(constants.items()))
     if key not in known:
-        known[key] = loop_for(derivation, constants, careful)
-    return known[key]
+        try:
+            known[key] = loop_for(derivation, constants, careful)
+        except NotFused:
+            known[key] = None
+    if known[key] is None:
+        raise NotFused
+    return known[key]  # type: ignore[return-value]
 
 
 def pairs(

@@ -14,6 +14,8 @@ and piecewise linear functions what `laws` says.  Where no rule fits there is no
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +166,7 @@ def own(expr: Expr, side: int) -> Expr | None:
             swap[leaf] = TableEntry(leaf.args[0], sympy.Integer(side), sympy.Integer(side), *mine, *mine)
         elif leaf.sides[0] != side:
             return None
-    data = [d for d in expr.atoms(Data)]
+    data = list(expr.atoms(Data))
     for leaf in data:
         match = [d for d in data if d.side == side and d.source == leaf.source]
         if len(match) != 1:
@@ -224,8 +226,24 @@ def _distance(frame: Frame, data: list[Data], bounds: set[str], factor: Labelled
     one, other = (frame.value(d) for d in sorted(data, key=lambda d: d.side))
     if not bounds <= {*one.labels, *other.labels} or (set(one.labels) ^ set(other.labels)) & bounds:
         return None
-    found = half_squared_distance([one, other], tuple(sorted(bounds)))
+    sizes = [frame.size(b) for b in sorted(bounds)]
+    if math.prod(sizes) <= _FEW:  # one feature after the other: entry by entry, in the loop of what follows
+        axes = [axis_symbol(b) for b in sorted(bounds)]
+        places = [dict(zip(axes, map(sympy.Integer, k), strict=True)) for k in itertools.product(*map(range, sizes))]
+        pairs = sorted(data, key=lambda d: d.side)
+        found = mapped(half_distance, [frame.value(d.xreplace(k)) for k in places for d in pairs])
+    else:
+        found = half_squared_distance([one, other], tuple(sorted(bounds)))
     return found if factor.array == 1 else mapped(numpy.multiply, [found, factor])
+
+
+#: so many features are subtracted one by one; the distance of longer vectors comes from matrix products
+_FEW = 16
+
+
+def half_distance(*pairs: Array) -> Array:
+    """½ Σ (x − x′)² of x, x′, y, y′, …"""
+    return 0.5 * total(*((x - y) ** 2 for x, y in zip(pairs[::2], pairs[1::2], strict=True)))
 
 
 def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:

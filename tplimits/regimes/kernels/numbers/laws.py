@@ -29,7 +29,7 @@ from tplimits.numbers.moments.writing import Code, Writer, function, number
 from tplimits.regimes.kernels.numbers.labelled import Labelled, step, union
 from tplimits.regimes.kernels.numbers.moment import refuse_underflow
 
-#: what a law is asked for: a moment, the gap of a piecewise linear function by its slopes, or where f has lost its digits
+#: what a law is asked for: a moment, the gap of a piecewise linear function by its slopes, where f has lost its digits
 Part = MomentFunction | tuple[float, float] | str
 OPPOSITE = "opposite"
 #: where f is below this share of r its rounding shows in the angle between opposite inputs
@@ -147,21 +147,12 @@ def part_of(values: Sequence[Labelled], place: int) -> Labelled:
 @step(lambda values, over: tuple(x for x in union(values) if x not in over))
 def half_squared_distance(values: Sequence[Labelled], over: tuple[str, ...]) -> Labelled:
     """½ Σ (x − x′)² over some labels, without the cancellation of Gram matrices."""
-    one, other = values
     rest = tuple(x for x in union(values) if x not in over)
-    sizes = dict(zip(one.labels, one.array.shape, strict=True))
-    count = math.prod(sizes[x] for x in over)
-    left, right = (v.at([*over, *rest]).reshape(count, *v.at([*over, *rest]).shape[len(over) :]) for v in values)
-    if count <= _FEW:
-        total: Any = 0.0
-        for x, y in zip(left, right, strict=True):
-            total = total + (x - y) ** 2
-        return Labelled(0.5 * total, rest)
-    return _by_products(left, right, rest)
+    left, right = (v.at([*over, *rest]) for v in values)
+    count = math.prod(left.shape[: len(over)])
+    return _by_products(*(a.reshape(count, *a.shape[len(over) :]) for a in (left, right)), rest)
 
 
-#: so many features are subtracted one by one; the distance of longer vectors comes from matrix products
-_FEW = 16
 #: gaps below this share of the lengths are computed again from differences
 _NEAR = 1e-3
 

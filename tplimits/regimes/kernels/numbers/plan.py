@@ -101,11 +101,26 @@ class Plan:
         """The tape of pairs with its pointwise steps in compiled loops."""
         return compiled(self.pair, self.labels, self.sizes)
 
+    @cached_property
+    def own_loops(self) -> dict[int, CompiledSchedule]:
+        """The same of the tapes of inputs."""
+        found = {}
+        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
+            assert tables.tape is not None
+            known = self.rows[side] is self.rows[1] and 1 in found
+            sizes = _sizes(self.rows[side], tables.tape, tables)
+            found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
+        return found
+
     def expect(self, pairs: int) -> None:
         """Compile the loops where the work of all calls so far passes what compiling costs, or where they are known."""
         self.worth += pairs * self.entries * _SECONDS
         if not self.is_compiled and pairs * self.entries > _FEW:
-            self.is_compiled = self.worth > _WORTHWHILE or self.loops.are_kept
+            self.is_compiled = self.worth > _WORTHWHILE or self._are_kept
+
+    @property
+    def _are_kept(self) -> bool:
+        return self.loops.are_kept and all(loops.are_kept for loops in self.own_loops.values())
 
     @property
     def error(self) -> float:
@@ -114,13 +129,14 @@ class Plan:
 
     def own(self, side: int, inputs: Inputs) -> Own:
         """What is done once for each input of a side."""
-        schedule, parts = self.rows[side], []
+        schedule, parts = (self.own_loops if self.is_compiled else self.rows)[side], []
         step = max(1, _BLOCK // self.largest_row)
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
             parts.append(schedule.run(lambda leaf, some=some: _data(self.tables[0], leaf, some)))
         found = [_joined([p[k] for p in parts]) for k in range(len(parts[0]))]
-        values, flags = found[: len(found) - self.watched_rows[side]], found[len(found) - self.watched_rows[side] :]
+        many = len(found) - self.watched_rows[side]
+        values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
         program, places = self.tables[0].derivation.recursion.program, {1: 1, 2: 1}
         bad = [s for f in flags for s in suspicious(program, (inputs, inputs), places, f)]
         near = numpy.zeros(inputs.many, dtype=bool)
@@ -186,12 +202,7 @@ def plan_for(
 ) -> Plan:
     """The plan of a recursion for these sizes and constants, remembered."""
     known = _PLANS.setdefault(derivation, {})
-    key = (
-        tuple(sorted(one.sizes.items())),
-        tuple(sorted(other.sizes.items())),
-        tuple(sorted((str(s), v) for s, v in constants.items())),
-        kernels,
-    )
+    key = (frozenset(one.sizes.items()), frozenset(other.sizes.items()), frozenset(constants.items()), kernels)
     if key not in known:
         known[key] = _made(derivation, one, other, constants, kernels)
     return known[key]
@@ -223,7 +234,7 @@ def _made(
     for side, tables in ((1, first), (2, second)):
         assert tables.tape is not None
         flags = [w for w, _ in tables.tape.watched]
-        own[side] = tables.tape.schedule([*rows.outputs[side], *flags])
+        own[side] = own[1] if side == 2 and second is first else tables.tape.schedule([*rows.outputs[side], *flags])
         watched[side] = len(flags)
     return Plan(
         schedule,

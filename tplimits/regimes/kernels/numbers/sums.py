@@ -151,7 +151,7 @@ def _with_labels(frame: Frame, value: Any, missing: list[Read]) -> Any:
 def reading(frame: Frame, label: str, lookup: Lookup, bounds: Any) -> tuple[Read, Mapping[str, int]]:
     """A lookup as places over (bounds, new labels)."""
     places, labels = frame.positions(lookup)
-    mine = [b for b in bounds]
+    mine = list(bounds)
     rest = tuple(x for x in labels if x not in mine)
     sizes = {x: frame.size(x) for x in (*mine, *rest)}
     array = numpy.broadcast_to(
