@@ -35,6 +35,8 @@ _TEXTS: dict[Any, Callable[..., str]] = {
     numpy.sqrt: lambda a: f"math.sqrt({a})",
 }
 
+#: steps on top of each other in one loop
+_DEEPEST = 40
 #: a step and, for each of its labels, the index of the loop
 Place = tuple[int, tuple[int, ...]]
 
@@ -200,6 +202,12 @@ def compiled(schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mappi
     for n, step in steps.items():
         if step is not None and n not in pointwise:
             targets |= {v for v in step.values if isinstance(v, int) and v in pointwise}
+    depth: dict[int, int] = {}
+    for n in sorted(pointwise):  # a loop of moderate length, and no deep recursion below
+        values = [v for v in steps[n].values if isinstance(v, int)] if steps[n] is not None else []  # type: ignore[union-attr]
+        depth[n] = 1 + max((depth.get(v, 0) for v in values if v not in targets), default=0)
+        if depth[n] > _DEEPEST and steps[n].function is not laws.evaluated.__wrapped__:  # type: ignore[union-attr]
+            targets.add(n)
     level, order = _levels(steps, pointwise, targets)
     parts: list[Any] = []
     for stage in range(max(level.values(), default=0) + 1):

@@ -61,9 +61,13 @@ def step(labels: Callable[..., tuple[str, ...]]) -> Callable[[Callable[..., Labe
     return decorated
 
 
-def union(values: Iterable[Labelled]) -> tuple[str, ...]:
-    """All labels, in order of first appearance."""
-    return tuple(dict.fromkeys(x for v in values for x in v.labels))
+def union(values: Iterable[Any]) -> tuple[str, ...]:
+    """All labels in order of first appearance, those of inputs first."""
+    return tuple(sorted(dict.fromkeys(x for v in values for x in v.labels), key=_is_inner))
+
+
+def _is_inner(label: str) -> bool:
+    return not label.startswith("input ")
 
 
 def mapped(function: Callable[..., Any], values: Sequence[Any]) -> Any:

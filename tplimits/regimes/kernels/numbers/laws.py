@@ -31,9 +31,11 @@ from tplimits.regimes.kernels.numbers.moment import refuse_underflow
 
 #: what a law is asked for: a moment, the gap of a piecewise linear function by its slopes, where f has lost its digits
 Part = MomentFunction | tuple[float, float] | str
-OPPOSITE = "opposite"
+OPPOSITE, COLLINEAR = "opposite", "collinear"
 #: where f is below this share of r its rounding shows in the angle between opposite inputs
 _NEARLY_OPPOSITE = 1e-9
+#: in units of its rounding: below, e has too few digits for an angle to 1e-10
+_NEARLY_COLLINEAR = 1e5
 #: below so many units of rounding of the lengths, e and f are zero
 _ROUNDING = 8
 _TINY = "1e-300"
@@ -72,7 +74,8 @@ def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: boo
         d = let(f"{a} - {b}")
         h = let(f"0.5*{d}*{d}")
         raw = let(f"{third} - {h}")
-        e = let(writer.select(f"{raw} > {eps}*{h}", raw, "0.0"))
+        least = let(f"{eps}*({h} + 0.5*{call('fabs', d)}*({a} + {b}))")  # the rounding of h: lengths have their own
+        e = let(writer.select(f"{raw} > {least}", raw, "0.0"))
         rest = let(f"2.0*{r} - {e}")
         f = let(writer.select(f"{rest} > {eps}*{r}", rest, "0.0"))
         cross, det = let(f"{r} - {e}"), let(f"{e}*{f}")
@@ -83,7 +86,7 @@ def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: boo
         raw = let(f"{size} - {third}*{third}")
         cross = third
         det = let(writer.select(f"{raw} > 2e-14*{size}", raw, "0.0"))
-        h = e = f = r = ""
+        h = e = f = r = least = ""
     law = (c11, cross, c22, det)
     found = []
     for part in parts:
@@ -91,7 +94,8 @@ def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: boo
             found.append(closed_text(writer, part, law))
             continue
         if isinstance(part, str):
-            found.append(let(f"{f} < {_NEARLY_OPPOSITE}*{r}"))
+            lost = f"{f} < {_NEARLY_OPPOSITE}*{r}" if part == OPPOSITE else f"{raw} < {_NEARLY_COLLINEAR}*{least}"
+            found.append(let(lost))
             continue
         plus, minus = part
         m = (plus**2 + minus**2) / 2

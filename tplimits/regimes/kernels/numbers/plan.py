@@ -255,7 +255,7 @@ def _made(
 def _largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
     """Entries of the largest array for one pair, or one input."""
     sizes = _sizes(schedule, tape, tables)
-    return max(math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps)
+    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps), default=1)
 
 
 def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:

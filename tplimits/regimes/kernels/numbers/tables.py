@@ -37,7 +37,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
 from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped, renamed, step
-from tplimits.regimes.kernels.numbers.laws import OPPOSITE, Law, evaluated, part_of
+from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
 
@@ -353,8 +353,10 @@ class Frame:
         first, third = self.value(c11), self.value(c22)
         if gap is not None:
             law, values = Law(True), [first, third, gap]
-            if not gaps.acute(self, c12):
-                self._note(moment, lambda: part_of([self._laid_out(law, values)], law.place(OPPOSITE)))
+            alone = not any(x for x in gap.labels if not x.startswith("input "))
+            doubts = [OPPOSITE] if not gaps.acute(self, c12) else []
+            for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
+                self._note(moment, lambda d=doubt: part_of([self._laid_out(law, values)], law.place(d)))
             return law, values
         cross = self.value(c12)
         self._note(moment, lambda: flagged([first, cross, third]))
