@@ -56,21 +56,22 @@ class Law:
         return self.parts.index(part)
 
     def arrays(self) -> Callable[..., Any]:
-        """The parts as a function of arrays (c11, c22, c12 or G)."""
+        """The parts as a function of arrays (c11, c22, c12), or (c11, c22, G, √c11, √c22)."""
         return _arrays(tuple(self.parts), self.gapped, self.coincident)
 
 
 def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: bool, names: Sequence[str]) -> list[str]:
-    """The parts as names in a text; `names` are those of c11, c22 and of c12 or G."""
-    c11, c22, third = names
+    """The parts as names in a text; `names` are those of c11, c22 and of c12, or of G, √c11 and √c22."""
+    c11, c22, third, *roots = names
     let, call = writer.let, writer.call
     eps = number(_ROUNDING * float(numpy.finfo(numpy.float64).eps))
     if coincident:
         law = (c11, c11, c22, "0.0")
         return [closed_text(writer, p, law) for p in parts if isinstance(p, MomentFunction)]
     if gapped:
-        a, b = let(call("sqrt", c11)), let(call("sqrt", c22))
+        a, b = roots
         r = let(f"{a}*{b}")
+        writer.know(call("sqrt", f"{c11}*{c22}"), r)
         d = let(f"{a} - {b}")
         h = let(f"0.5*{d}*{d}")
         raw = let(f"{third} - {h}")
@@ -118,9 +119,9 @@ def _one_angle(writer: Writer, cross: str, det: str) -> None:
 @lru_cache(maxsize=512)
 def _arrays(parts: tuple[Part, ...], gapped: bool, coincident: bool) -> Callable[..., Any]:
     writer = Writer(scalar=False)
-    texts = written(writer, parts, gapped, coincident, ("c11", "c22", "third"))
-    code: Code = writer.code(*texts)
-    made = function(code, "law", ("c11", "c22", "third"), scalar=False)
+    names = ("c11", "c22", "third", *(("a", "b") if gapped else ()))
+    code: Code = writer.code(*written(writer, parts, gapped, coincident, names))
+    made = function(code, "law", names, scalar=False)
     return made if len(parts) > 1 else lambda *arrays: (made(*arrays),)
 
 

@@ -352,7 +352,8 @@ class Frame:
         gap = gaps.gap(self, c12) if self.tables.gapped else None
         first, third = self.value(c11), self.value(c22)
         if gap is not None:
-            law, values = Law(True), [first, third, gap]
+            law = Law(True)
+            values = [first, third, gap, *(self.value(sympy.sqrt(c)) for c in (c11, c22))]
             alone = not any(x for x in gap.labels if not x.startswith("input "))
             doubts = [OPPOSITE] if not gaps.acute(self, c12) else []
             for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
