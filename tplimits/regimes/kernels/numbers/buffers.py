@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.regimes.kernels.numbers.labelled import Labelled
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.labelled import Labelled
 
 #: bytes of the smallest array that is kept
 _LARGE = 1 << 17

@@ -29,7 +29,9 @@ _TEXTS: dict[Any, Callable[..., str]] = {
     tables.added: lambda *terms: " + ".join(terms),
     gaps.total: lambda *terms: " + ".join(terms),
     gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
-    gaps.half_distance: lambda *v: f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})",
+    gaps.half_distance: lambda *v: (
+        f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
+    ),
     numpy.multiply: lambda a, b: f"{a}*{b}",
     numpy.square: lambda a: f"{a}*{a}",
     numpy.sqrt: lambda a: f"math.sqrt({a})",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import sympy
 from sympy import Expr, S
 
-from tplimits.regimes.kernels.derivation.leaves import Moment
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.leaves import Moment
 
 
 def slopes(moment: Moment) -> tuple[float, float] | None:
