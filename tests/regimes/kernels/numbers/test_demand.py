@@ -1,4 +1,4 @@
-"""Entries that are not demanded do not matter; loops give what the interpreter gives; nearly equal inputs keep digits."""
+"""Entries that nobody asks for do not matter; loops give what the interpreter gives; close inputs keep digits."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import numpy
 from tplimits.numbers.generated import functions, is_compiled
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.regimes.kernels.numbers import buffers, gaps, laws, tables
-from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, pointwise_step, renamed
+from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.tape import Schedule, Step
 from tplimits.regimes.kernels.numbers.taps import summed_by_loops
@@ -111,16 +111,16 @@ class _Stage:
         step = self.steps[number_]
         assert step is not None
         mine = dict(zip(self.labels[number_], dims, strict=True))
-        if step.function is laws.part_of.__wrapped__:
+        if step.function is bare(laws.part_of):
             (law,) = step.values
             assert isinstance(law, int)
             return self._law(law, tuple(mine[x] for x in self.labels[law]))[step.fixed[0]]
-        if step.function is renamed.__wrapped__:
+        if step.function is bare(renamed):
             return self._inner(step.values[0], dims)
         texts = [self._inner(v, tuple(mine[x] for x in self._labels(v))) for v in step.values]
-        if step.function is tables.spread.__wrapped__:
+        if step.function is bare(tables.spread):
             return texts[0]
-        if step.function is contracted.__wrapped__:
+        if step.function is bare(contracted):
             return self.writer.let("*".join(texts))
         return self.writer.let(_TEXTS[step.fixed[0]](*texts))
 
@@ -146,11 +146,11 @@ def _is_pointwise(step: Step | None, labels: tuple[str, ...]) -> bool:
         return False
     if any(isinstance(v, Labelled) and v.labels for v in step.values):
         return False
-    if step.function in (laws.part_of.__wrapped__, renamed.__wrapped__, tables.spread.__wrapped__):
+    if step.function in (bare(laws.part_of), bare(renamed), bare(tables.spread)):
         return True
-    if step.function is laws.evaluated.__wrapped__:
+    if step.function is bare(laws.evaluated):
         return not step.fixed[0].coincident
-    if step.function is contracted.__wrapped__:
+    if step.function is bare(contracted):
         return not step.fixed[0]
     return step.function is pointwise_step and step.fixed[0] in _TEXTS
 
@@ -204,12 +204,7 @@ def compiled(schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mappi
     for n, step in steps.items():
         if step is not None and n not in pointwise:
             targets |= {v for v in step.values if isinstance(v, int) and v in pointwise}
-    depth: dict[int, int] = {}
-    for n in sorted(pointwise):  # a loop of moderate length, and no deep recursion below
-        values = [v for v in steps[n].values if isinstance(v, int)] if steps[n] is not None else []  # type: ignore[union-attr]
-        depth[n] = 1 + max((depth.get(v, 0) for v in values if v not in targets), default=0)
-        if depth[n] > _DEEPEST and steps[n].function is not laws.evaluated.__wrapped__:  # type: ignore[union-attr]
-            targets.add(n)
+    targets |= _resting(steps, pointwise, targets)
     level, order = _levels(steps, pointwise, targets)
     parts: list[Any] = []
     for stage in range(max(level.values(), default=0) + 1):
@@ -223,9 +218,22 @@ def compiled(schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mappi
     return CompiledSchedule(_with_ends(parts, set(wanted)), schedule.names, schedule.wanted, sizes)
 
 
+def _resting(steps: Mapping[int, Step | None], pointwise: set[int], targets: set[int]) -> set[int]:
+    """Steps whose arrays are kept so that no loop gets too long."""
+    depth: dict[int, int] = {}
+    found: set[int] = set()
+    for n in sorted(pointwise):
+        step = steps[n]
+        values = [v for v in step.values if isinstance(v, int) and v not in targets | found] if step is not None else []
+        depth[n] = 1 + max((depth.get(v, 0) for v in values), default=0)
+        if depth[n] > _DEEPEST and step is not None and step.function is not bare(laws.evaluated):
+            found.add(n)
+    return found
+
+
 def _between(step: Step | None) -> Step | None:
     """A step between loops, by a compiled function where there is one."""
-    if step is not None and step.function is summed_entries.__wrapped__:
+    if step is not None and step.function is bare(summed_entries):
         return Step(summed_by_loops, step.values, step.fixed)
     return step
 

@@ -302,7 +302,7 @@ def _without_spread(inner: Array, one: Array, other: Array) -> Array:
 
 def spread(frame: Frame, expr: Expr) -> Any:
     """Σ Σ of the gaps between the places that a sum over one input reads, by the places where it stands."""
-    picking = sums.picked(frame, expr)  # type: ignore[arg-type]
+    picking = sums.picked(frame, expr)
     inner = None if picking is None else gap(frame, picking.inner)
     if picking is None or inner is None:
         return None

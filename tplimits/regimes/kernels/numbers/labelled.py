@@ -61,6 +61,11 @@ def step(labels: Callable[..., tuple[str, ...]]) -> Callable[[Callable[..., Labe
     return decorated
 
 
+def bare(function: Any) -> Any:
+    """What a step on a tape calls: the function below `step`."""
+    return function.__wrapped__
+
+
 def union(values: Iterable[Any]) -> tuple[str, ...]:
     """All labels in order of first appearance, those of inputs first."""
     return tuple(sorted(dict.fromkeys(x for v in values for x in v.labels), key=_is_inner))
@@ -163,4 +168,4 @@ def _pair(a: Labelled, b: Labelled, over: set[str]) -> Labelled:
 
 
 #: the step that `mapped` writes on a tape
-pointwise_step = _mapped.__wrapped__  # type: ignore[attr-defined]
+pointwise_step = bare(_mapped)

@@ -155,7 +155,8 @@ def half_squared_distance(values: Sequence[Labelled], over: tuple[str, ...]) -> 
     rest = tuple(x for x in union(values) if x not in over)
     left, right = (v.at([*over, *rest]) for v in values)
     count = math.prod(left.shape[: len(over)])
-    return _by_products(*(a.reshape(count, *a.shape[len(over) :]) for a in (left, right)), rest)
+    left, right = (a.reshape(count, *a.shape[len(over) :]) for a in (left, right))
+    return _by_products(left, right, rest)
 
 
 #: gaps below this share of the lengths are computed again from differences

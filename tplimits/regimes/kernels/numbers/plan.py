@@ -10,7 +10,7 @@ import math
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -20,10 +20,10 @@ from sympy import Expr
 from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.gaps import spread
-from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, renamed
+from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
 from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
 from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
-from tplimits.regimes.kernels.numbers.tables import Frame, Tables, batch, suspicious
+from tplimits.regimes.kernels.numbers.tables import Tables, batch, suspicious
 from tplimits.regimes.kernels.numbers.tables import spread as spread_out
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 
@@ -38,6 +38,7 @@ _BLOCK = 1 << 17
 _SECONDS, _LAW = 2e-9, 12
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
 _WORTHWHILE, _FEW = 2.0, 1 << 14
+_ALONE: weakref.WeakKeyDictionary[KernelTables, dict[Any, tuple[Tables, Schedule]]] = weakref.WeakKeyDictionary()
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
@@ -50,7 +51,7 @@ class Rows:
     outputs: dict[int, list[Any]] = field(default_factory=lambda: {1: [], 2: []})
     places: dict[tuple[int, Any], int] = field(default_factory=dict)
 
-    def row(self, expr: Expr, side: int, frame: Frame) -> Any:
+    def row(self, expr: Expr, side: int) -> Any:
         """A quantity of one input, as a leaf of the tape of pairs."""
         first = on_first(expr)
         names = {on_first(i).name: i.name for i in free_indices(expr)} | {batch(1): batch(side)}
@@ -104,7 +105,7 @@ class Plan:
     @cached_property
     def own_loops(self) -> dict[int, CompiledSchedule]:
         """The same of the tapes of inputs."""
-        found = {}
+        found: dict[int, CompiledSchedule] = {}
         for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
             assert tables.tape is not None
             known = self.rows[side] is self.rows[1] and 1 in found
@@ -133,7 +134,7 @@ class Plan:
         step = max(1, _BLOCK // self.largest_row)
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
-            parts.append(schedule.run(lambda leaf, some=some: _data(self.tables[0], leaf, some)))
+            parts.append(schedule.run(partial(_data, self.tables[0], some)))
         found = [_joined([p[k] for p in parts]) for k in range(len(parts[0]))]
         many = len(found) - self.watched_rows[side]
         values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
@@ -149,7 +150,7 @@ class Plan:
 
         def given(leaf: Any) -> Labelled:
             if leaf[0] == "data":
-                found = _data(self.tables[0], leaf, one if leaf[2] == 1 else other)
+                found = _data(self.tables[0], one if leaf[2] == 1 else other, leaf)
                 return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
             return Labelled(owns[side].rows[place].array, labels)
@@ -184,7 +185,7 @@ class Own:
         return Own([Labelled(r.array.astype(numpy.float32), r.labels) for r in self.rows], self.near)
 
 
-def _data(tables: Tables, leaf: Any, inputs: Inputs) -> Labelled:
+def _data(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:
     _, source, _ = leaf
     axes = tables.derivation.recursion.program[source].axes
     return Labelled(inputs.arrays[source], (batch(1), *axes))
@@ -195,6 +196,20 @@ def _joined(parts: Sequence[Labelled]) -> Labelled:
         return parts[0]
     labels = (batch(1), *(x for x in parts[0].labels if x != batch(1)))
     return Labelled(numpy.concatenate([numpy.ascontiguousarray(p.at(labels)) for p in parts]), labels)
+
+
+def alone(
+    derivation: KernelTables, exprs: tuple[Expr, ...], inputs: Inputs, constants: Mapping[Expr, float]
+) -> list[Labelled]:
+    """Quantities of one input each, by tapes that are remembered."""
+    known = _ALONE.setdefault(derivation, {})
+    key = (exprs, frozenset(inputs.sizes.items()), frozenset(constants.items()))
+    if key not in known:
+        tables = Tables(derivation, (inputs, inputs), constants, tape=Tape())
+        assert tables.tape is not None
+        known[key] = tables, tables.tape.schedule([tables.frame(1, 1).value(on_first(e)) for e in exprs])
+    tables, schedule = known[key]
+    return schedule.run(partial(_data, tables, inputs))
 
 
 def plan_for(
@@ -212,7 +227,7 @@ def _made(
     derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
 ) -> Plan:
     demand, kinked = derivation.demand, any(t.definition.has(*KINKED) for t in derivation.needed)
-    shared = {"demand": demand, "gapped": kinked}
+    shared: dict[str, Any] = {"demand": demand, "gapped": kinked}
 
     def alone(inputs: Inputs) -> Tables:
         return Tables(derivation, (inputs, inputs), constants, tape=Tape(), **shared)
@@ -262,8 +277,8 @@ def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
     """Entries of all steps of one pair that compute something, a law for several."""
     sizes, total = _sizes(schedule, tape, tables), 0
     for number, step, _ in schedule.steps:
-        if step is not None and step.function not in (renamed.__wrapped__, part_of.__wrapped__, spread_out.__wrapped__):
-            weight = _LAW if step.function is evaluated.__wrapped__ else 1
+        if step is not None and step.function not in (bare(renamed), bare(part_of), bare(spread_out)):
+            weight = _LAW if step.function is bare(evaluated) else 1
             total += weight * math.prod(sizes.get(x, 1) for x in tape.labels[number])
     return total
 

@@ -68,7 +68,8 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
         return None
     body = sympy.expand_mul(body) if isinstance(body, sympy.Mul) and body.has(sympy.Add) else body
     used = set(bounds) & set().union(*(x.free_symbols for x in lookups))
-    reads, inner = [], body
+    reads: list[tuple[Symbol, Lookup]] = []
+    inner = body
     for lookup in lookups:
         axis = _axis_read(frame, body, lookup)
         if axis is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -130,7 +130,7 @@ class Tables:
             return _complete(frame.mean(definition), self, table, key), None
         one, other = (gaps.variance(frame, table, equal, side) for side in (1, 2))
         value = mapped(from_gap, [one, other, gap])
-        return tuple(_complete(v, self, table, key) for v in (value, gap))  # type: ignore[return-value]
+        return tuple(_complete(v, self, table, key) for v in (value, gap))
 
     def frame(self, left: int, right: int) -> Frame:
         """Where expressions are evaluated for two of the inputs."""
@@ -208,7 +208,7 @@ class Frame:
             rows = self.tables.rows
             sides = {self.input[s] for s in sides_of(expr)} if rows is not None else set()
             if rows is not None and len(sides) == 1:
-                self.memo[expr] = rows.row(expr, *sides, self)
+                self.memo[expr] = rows.row(expr, sides.pop())
             else:
                 self.memo[expr] = self._compute(expr)
         return self.memo[expr]
@@ -357,11 +357,14 @@ class Frame:
             alone = not any(x for x in gap.labels if not x.startswith("input "))
             doubts = [OPPOSITE] if not gaps.acute(self, c12) else []
             for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
-                self._note(moment, lambda d=doubt: part_of([self._laid_out(law, values)], law.place(d)))
+                self._note(moment, partial(self._part, law, values, doubt))
             return law, values
         cross = self.value(c12)
         self._note(moment, lambda: flagged([first, cross, third]))
         return Law(False), [first, third, cross]
+
+    def _part(self, law: Law, values: list[Any], part: Any) -> Any:
+        return part_of([self._laid_out(law, values)], law.place(part))
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
         """All parts of a law; on a tape one step, however many parts it gets."""
