@@ -63,7 +63,8 @@ def pairs(
     nngp, ntk = numpy.empty((2, one.many, other.many), dtype)
     careful = _loop(derivation, constants, careful=True)
     if nngp.size * careful.statements < _INTERPRETED:
-        _again(derivation, constants, one, other, numpy.ones(nngp.shape, dtype=numpy.bool_), nngp, ntk)
+        wanted = numpy.ones(nngp.shape, dtype=numpy.bool_)
+        _again(derivation, constants, one, other, numpy.triu(wanted, 1) if symmetric else wanted, nngp, ntk)
         return _with_own(derivation, constants, one, nngp, ntk) if symmetric else (nngp, ntk)
     loop = _loop(derivation, constants, careful=False)
     numbers = _numbers(loop, constants)
