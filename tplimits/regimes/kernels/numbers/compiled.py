@@ -140,7 +140,7 @@ class _Stage:
         return self.known[number_, dims]
 
 
-def _is_pointwise(step: Step | None, labels: tuple[str, ...]) -> bool:
+def _is_pointwise(step: Step | None) -> bool:
     """Whether a step acts entry by entry and has a text."""
     if step is None:
         return False
@@ -198,7 +198,8 @@ class CompiledSchedule:
 def compiled(schedule: Schedule, labels: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> CompiledSchedule:
     """A schedule with its pointwise steps in loops."""
     steps = {n: s for n, s, _ in schedule.steps}
-    pointwise = {n for n, s in steps.items() if _is_pointwise(s, labels[n])}
+    sized = {n for n in steps if labels[n] and all(x in sizes or x.startswith("input ") for x in labels[n])}
+    pointwise = {n for n, s in steps.items() if n in sized and _is_pointwise(s)}
     wanted = [w for w in schedule.wanted if isinstance(w, int)]
     targets = {w for w in wanted if w in pointwise}
     for n, step in steps.items():
