@@ -17,7 +17,7 @@ import numpy
 
 from tplimits.numbers.generated import functions, is_compiled
 from tplimits.numbers.moments.writing import Writer, number
-from tplimits.regimes.kernels.numbers import buffers, gaps, laws, tables
+from tplimits.regimes.kernels.numbers import buffers, frames, gaps, laws, tables
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.tape import Schedule, Step
@@ -26,7 +26,7 @@ from tplimits.regimes.kernels.numbers.taps import summed_by_loops
 #: what a function of arrays is as text
 _TEXTS: dict[Any, Callable[..., str]] = {
     tables.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
-    tables.added: lambda *terms: " + ".join(terms),
+    frames.added: lambda *terms: " + ".join(terms),
     gaps.total: lambda *terms: " + ".join(terms),
     gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
     gaps.half_distance: lambda *v: (

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
-from sympy import Expr, S
+from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, axis_symbol
 from tplimits.regimes.kernels.derivation.brackets import sided
@@ -39,13 +39,14 @@ from tplimits.regimes.kernels.derivation.leaves import (
 from tplimits.regimes.kernels.numbers import sums
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import half_squared_distance
+from tplimits.regimes.kernels.numbers.own import matches, of_pair, own
 from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries
 from tplimits.regimes.kernels.numbers.slopes import slopes
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.demand import Ties
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
-    from tplimits.regimes.kernels.numbers.tables import Frame
+    from tplimits.regimes.kernels.numbers.frames import Frame
 
 Array = numpy.ndarray
 
@@ -89,13 +90,6 @@ def _gap(frame: Frame, expr: Expr) -> Any:
 
 def _complement(same: Array) -> Array:
     return 1.0 - same
-
-
-def of_pair(expr: Expr) -> bool:
-    """Whether an expression depends on both inputs, or on places of both, at once."""
-    if any(t.sides[0] != t.sides[1] for t in expr.atoms(TableEntry)) or len({d.side for d in expr.atoms(Data)}) == 2:
-        return True
-    return len({side_of(i.name) for i in free_indices(expr)}) == 2
 
 
 def _added(frame: Frame, expr: sympy.Add) -> Any:
@@ -153,34 +147,6 @@ def _alike(left: Expr, right: Expr) -> bool:
     return sided(left, 2, 2) == right or on_second(left) == right
 
 
-def own(expr: Expr, side: int) -> Expr | None:
-    """An expression of a pair between one input and itself, at the places of its side; None if they do not match."""
-    swap = {}
-    for leaf in expr.atoms(TableEntry):
-        if leaf.sides[0] != leaf.sides[1]:
-            half = len(leaf.indices) // 2
-            left, right = leaf.indices[:half], leaf.indices[half:]
-            if len(leaf.indices) % 2 or not all(_matches(a, b) for a, b in zip(left, right, strict=True)):
-                return None
-            mine = left if side == 1 else right
-            swap[leaf] = TableEntry(leaf.args[0], sympy.Integer(side), sympy.Integer(side), *mine, *mine)
-        elif leaf.sides[0] != side:
-            return None
-    data = list(expr.atoms(Data))
-    for leaf in data:
-        match = [d for d in data if d.side == side and d.source == leaf.source]
-        if len(match) != 1:
-            return None
-        swap[leaf] = match[0]
-    for leaf in expr.atoms(Kron):
-        swap[leaf] = S.One
-    return expr.xreplace(swap)
-
-
-def _matches(left: Expr, right: Expr) -> bool:
-    return left == right or on_second(left) == right
-
-
 def acute(frame: Frame, expr: Expr) -> bool:
     """Whether a covariance is never negative, being one of functions that are not."""
     if isinstance(expr, TableEntry):
@@ -215,7 +181,7 @@ def _sum(frame: Frame, expr: AxisSum) -> Any:
     if len(data) == 2 and len({d.side for d in data}) == 2 and data[0].source == data[1].source:
         factor = frame.value(sympy.Mul(*rest)) if not any(f.atoms(TableEntry, Data, Of) for f in rest) else None
         matching = all(
-            _matches(a, b) for a, b in zip(*(d.indices for d in sorted(data, key=lambda d: d.side)), strict=True)
+            matches(a, b) for a, b in zip(*(d.indices for d in sorted(data, key=lambda d: d.side)), strict=True)
         )
         if matching and isinstance(factor, Labelled) and not factor.labels and factor.array >= 0:
             return _distance(frame, data, {b.name for b in bounds}, factor)

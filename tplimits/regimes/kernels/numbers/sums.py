@@ -16,7 +16,7 @@ from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted
 from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries, together
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.tables import Frame
+    from tplimits.regimes.kernels.numbers.frames import Frame
 
 
 @dataclass(frozen=True)
