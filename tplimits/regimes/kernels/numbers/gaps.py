@@ -134,6 +134,7 @@ def _scaled(frame: Frame, expr: sympy.Mul) -> Any:
 
 
 def factors(number: Array, inner: Array, f: Array, g: Array, c: Array, d: Array) -> Array:
+    """The rule of factors f, f′ of one input each, times a number."""
     return number * (f * g * inner + 0.5 * (f - g) * (f * c - g * d))
 
 
