@@ -171,8 +171,11 @@ class Planned:
                     same = self.asked.one is self.asked.other
                     self.owns = {1: one, 2: one if same else self.plan.own(2, self.asked.other)}
             owns = {1: self.owns[1].some(rows), 2: self.owns[2].some(columns)}
-            if part.symmetric and part.one.many == 1 and not owns[1].near.any():
-                return [dropped(part, m[None]) for m in self._own(part, owns[1])], self.plan.error
+            mine = self._own(part, owns[1]) if part.symmetric else []
+            if not all(numpy.isfinite(m).all() for m in mine):
+                return _extended(part, kernels)
+            if mine and part.one.many == 1 and not owns[1].near.any():
+                return [dropped(part, m[None]) for m in mine], self.plan.error
             found, near = self.plan.run(part.one, part.other, owns)
         except OutOfRangeError:
             return _extended(part, kernels)
@@ -186,7 +189,7 @@ class Planned:
                 for value, better in zip(values, wide(some, kernels)[0], strict=True):
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
-            values = [_symmetric(v, m) for v, m in zip(values, self._own(part, owns[1]), strict=True)]
+            values = [_symmetric(v, m) for v, m in zip(values, mine, strict=True)]
         return [dropped(part, v) for v in values], self.plan.error
 
     def _own(self, part: GramRequest, own: Own) -> list[Array]:
