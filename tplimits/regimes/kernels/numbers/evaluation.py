@@ -189,7 +189,7 @@ class Planned:
                 for value, better in zip(values, wide(some, kernels)[0], strict=True):
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
-            values = [_symmetric(v, m) for v, m in zip(values, mine, strict=True)]
+            values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
         return [dropped(part, v) for v in values], self.plan.error
 
     def _own(self, part: GramRequest, own: Own) -> list[Array]:
@@ -197,13 +197,13 @@ class Planned:
         return [laid_out(part, m, own=True) for m in own.rows[-len(self.kernels) :]]
 
 
-def _symmetric(value: Array, own: Array) -> Array:
-    """Entries below the diagonal from those above, and kernels of inputs with themselves on it."""
+def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
+    """Entries below the diagonal from those above, and on it the known kernels of inputs with themselves."""
     found = numpy.array(value)
     lower = numpy.tril_indices(len(found), -1)
     found[lower] = _transposed(found)[lower]
-    diagonal = numpy.arange(len(found))
-    found[diagonal, diagonal] = own
+    diagonal = numpy.flatnonzero(known)
+    found[diagonal, diagonal] = own[diagonal]
     return found
 
 
