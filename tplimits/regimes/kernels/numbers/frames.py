@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Lookup
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -33,6 +33,7 @@ from tplimits.regimes.kernels.numbers import gaps, sums
 from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
+from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
 from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
 
 if TYPE_CHECKING:
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = NDArray[numpy.float64]
-
-
-def batch(side: int) -> str:
-    """The label of the inputs of a side."""
-    return f"input {side}"
 
 
 class Frame:
@@ -144,42 +140,6 @@ class Frame:
         front = Labelled(numpy.moveaxis(picked.array, -1, 1), (picked.labels[0], "draw", *picked.labels[1:-1]))
         return self.read(front, indices, batch=2)
 
-    def positions(self, index: Expr) -> tuple[NDArray[numpy.intp] | int, tuple[str, ...]]:
-        """An index expression as integers over the running indices it depends on."""
-        if index.is_Integer:
-            return int(index), ()
-        if isinstance(index, Lookup):
-            read = self._gathered(Labelled(self.program.tables[index.table].values), index.indices, absent=-1)
-            return read.array, read.labels
-        if isinstance(index, Datum):
-            side = self.input[index.side]
-            tokens = self.tables.sides[side - 1].arrays[index.source].astype(numpy.intp)
-            read = self._gathered(Labelled(tokens, (batch(side),)), index.indices, absent=-1)
-            return read.array, read.labels
-        run: NDArray[numpy.intp] = numpy.arange(self.size(index.name))
-        return run, (str(index.name),)
-
-    def _gathered(self, value: Labelled, indices: Sequence[Expr], absent: float) -> Labelled:
-        """An array at index expressions for its last dimensions; `absent` where an index says that there is no entry.
-
-        The first dimensions, which have labels, are kept; others are the running indices and inputs of the indices.
-        """
-        found = [self.positions(i) for i in indices]
-        labels = tuple(dict.fromkeys((*value.labels, *(x for _, own in found for x in own))))
-        front = [(numpy.arange(size), (x,)) for x, size in zip(value.labels, value.array.shape, strict=False)]
-        places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in (*front, *found)]
-        picked = numpy.broadcast_to(value.array[tuple(places)], [self._length(x, value) for x in labels])
-        for place in (p for p in places if p.min() < 0):
-            picked = numpy.where(place < 0, value.array.dtype.type(absent), picked)
-        return Labelled(picked, labels)
-
-    def _length(self, label: str, value: Labelled) -> int:
-        """The number of entries along a label: of an array, of a batch of inputs, of an axis."""
-        if label in value.labels:
-            return value.array.shape[value.labels.index(label)]
-        inputs = {batch(side): side for side in self.input.values()}
-        return self.tables.sides[inputs[label] - 1].many if label in inputs else self.size(label)
-
     def read(self, value: Any, indices: Sequence[Expr], batch: int = 0) -> Any:
         """Entries of an array at index expressions; −1 reads zero."""
         names = [i.name for i in indices if isinstance(i, sympy.Symbol)]
@@ -187,14 +147,14 @@ class Frame:
         if len(names) == len(indices) and len(set(names)) == len(names):
             return renamed([value], (*front, *names))
         if any(i.has(Datum) for i in indices):  # never on a tape: its places hold for one set of inputs alone
-            return self._gathered(Labelled(value.array, front), indices, absent=0.0)
-        found = [self.positions(i) for i in indices]
+            return gathered(self, Labelled(value.array, front), indices, absent=0.0)
+        found = [positions(self, i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
         return _picked([value], places, (*front, *labels), tuple(self.size(x) for x in labels))
 
     def _kron(self, kron: Kron) -> Labelled:
-        (a, mine), (b, theirs) = map(self.positions, kron.args)
+        (a, mine), (b, theirs) = (positions(self, i) for i in kron.args)
         one, other = Labelled(numpy.asarray(a), mine), Labelled(numpy.asarray(b), theirs)
         found: Labelled = mapped(lambda x, y: ((x == y) & (x >= 0)).astype(numpy.float64), [one, other])
         return found

@@ -19,10 +19,11 @@ from sympy import Expr
 
 from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
-from tplimits.regimes.kernels.numbers.frames import batch, suspicious
+from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
 from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
+from tplimits.regimes.kernels.numbers.places import batch
 from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
 from tplimits.regimes.kernels.numbers.tables import Tables
 from tplimits.regimes.kernels.numbers.tables import spread as spread_out

@@ -13,6 +13,7 @@ from sympy import Expr, Symbol
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, TableEntry, free_indices, plain_axis
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted
+from tplimits.regimes.kernels.numbers.places import positions
 from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries, together
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _with_labels(frame: Frame, value: Any, missing: list[Read]) -> Any:
 
 def reading(frame: Frame, label: str, lookup: Lookup, bounds: Any) -> tuple[Read, Mapping[str, int]]:
     """A lookup as places over (bounds, new labels)."""
-    places, labels = frame.positions(lookup)
+    places, labels = positions(frame, lookup)
     mine = list(bounds)
     rest = tuple(x for x in labels if x not in mine)
     sizes = {x: frame.size(x) for x in (*mine, *rest)}

@@ -22,8 +22,9 @@ from tplimits.regimes.kernels.derivation.leaves import (
     second,
 )
 from tplimits.regimes.kernels.numbers import gaps
-from tplimits.regimes.kernels.numbers.frames import Frame, batch
+from tplimits.regimes.kernels.numbers.frames import Frame
 from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, step
+from tplimits.regimes.kernels.numbers.places import batch
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
