@@ -15,6 +15,7 @@ The stages in reading order, each importing only those above it:
 # the stage `tplimits.sampling`, and who reads it by this name, come before the function tp.check takes the name
 import tplimits.regimes.classification.classification
 import tplimits.sampling
+import tplimits.sklearn
 from tplimits.check import check as check
 from tplimits.derive import derive as derive
 from tplimits.errors import CheckError as CheckError

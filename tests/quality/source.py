@@ -54,12 +54,12 @@ class Module:
                     yield (inner if _exists(inner) else node.module), id(node) in typing_only
 
     def lazy_imports(self) -> Iterator[str]:
-        """Modules that a package imports when they are first used: those that its stub lists."""
+        """Modules that a package imports when they are first used: those that its stub lists, or takes names from."""
         stub = self.path.with_suffix(".pyi")
         if stub.is_file():
             for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-                assert isinstance(node, ast.ImportFrom) and node.level == 1, f"{stub}: only `from . import module`"
-                yield from (f"{self.name}.{alias.name}" for alias in node.names)
+                assert isinstance(node, ast.ImportFrom) and node.level == 1, f"{stub}: only `from . import module`, `from .module import name`"
+                yield from (f"{self.name}.{node.module or alias.name}" for alias in node.names)
 
     def late_imports(self) -> Iterator[str]:
         """`function: statement` of every import inside a function."""

@@ -14,7 +14,7 @@ from source import MODULES, ROOT
 #: a stage may import itself and what stands before it
 ORDER = (
     *("version", "errors", "progress", "pictures", "program", "law", "numbers", "sampling", "report"),
-    *("regimes", "derive", "check", "watch", "zoo", "terminal", "commands", "cli"),
+    *("regimes", "derive", "check", "watch", "zoo", "sklearn", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
 ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program", "watch")}
@@ -30,7 +30,7 @@ LATE = {
     "tplimits/watch/page/film.py": "Pillow is an extra: ffmpeg makes films as well",
 }
 #: names under which third-party packages are imported, where they differ from the package's
-IMPORTED_AS = {"markupsafe": "jinja2", "PIL": "pillow"}
+IMPORTED_AS = {"markupsafe": "jinja2", "PIL": "pillow", "sklearn": "scikit-learn"}
 
 
 def stage(name: str) -> str:
@@ -97,6 +97,13 @@ def test_derivations_need_no_numbers():
     assert [(m.place, i) for m in derivations for i, _ in m.imports() if heavy.match(i)] == []
 
 
+def test_scikit_learn_is_loaded_in_one_module():
+    """It is an extra, and takes a second: who does not ask for it does not need it."""
+    assert {m.place for m in MODULES for i, _ in m.imports() if i.split(".")[0] == "sklearn"} == {
+        "tplimits/sklearn/conventions.py"
+    }
+
+
 def loaded_after(statement: str) -> set[str]:
     """Modules in memory after a statement in a fresh interpreter."""
     code = f"import sys\n{statement}\nprint(*sys.modules, file=sys.__stdout__)"
@@ -106,7 +113,7 @@ def loaded_after(statement: str) -> set[str]:
 
 def test_importing_the_package_loads_no_numerical_stage():
     assert loaded_after("import tplimits").isdisjoint(
-        {"numba", "scipy.special", "scipy.optimize", "matplotlib", "tplimits.cli"}
+        {"numba", "scipy.special", "scipy.optimize", "matplotlib", "sklearn", "tplimits.cli"}
     )
 
 
@@ -118,7 +125,8 @@ def test_help_and_zoo_of_the_command_line_load_no_numba():
 def test_what_is_imported_is_declared_and_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.match(r"[\w-]+", d)[0] for d in project["dependencies"]}
-    extras = {re.match(r"[\w-]+", d)[0] for d in project["optional-dependencies"]["plot"]}
+    optional = project["optional-dependencies"]
+    extras = {re.match(r"[\w-]+", d)[0] for d in (*optional["plot"], *optional["sklearn"])}
     imported = {i.split(".")[0] for m in MODULES for i, _ in m.imports()} - set(sys.stdlib_module_names) - {"tplimits"}
     imported = {IMPORTED_AS.get(i, i) for i in imported}
     written = {"numba"}  # in the text of compiled kernels

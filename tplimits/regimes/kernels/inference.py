@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
@@ -14,7 +15,25 @@ if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.regression.blocks import Blocks
-    from tplimits.regimes.kernels.regression.regression import Prediction
+    from tplimits.regimes.kernels.regression.regression import Conditioned, Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A kernel limit given outputs at training inputs: `.at(X_test)` predicts."""
+
+    limit: Inference = field(repr=False)
+    X_train: Any = field(repr=False)
+    y: Any = field(repr=False)
+    asked: Mapping[str, Any]
+    given: Conditioned | None = field(repr=False)
+
+    def at(self, X_test: Any, covariance: bool = True) -> Prediction:
+        """Mean and covariance of the outputs at test inputs."""
+        if self.given is None:
+            return self.limit.posterior(self.X_train, self.y, X_test, covariance=covariance, **self.asked)
+        blocks = self.limit._blocks(self.X_train, X_test, self.asked["constants"], {}, None, None, "at()")
+        return self.given.at(blocks, covariance)
 
 
 class Inference:
@@ -59,8 +78,35 @@ class Inference:
         (array([3.]), array([[2.]]))
         """
         blocks = self._blocks(X_train, X_test, constants, named, ratios, progress, "posterior()")
-        found: Prediction = inference.regression.posterior(blocks, y, noise, kernel, covariance)
-        return found
+        given: Conditioned = inference.regression.conditioned(blocks, y, noise, kernel)
+        return given.at(blocks, covariance)
+
+    def conditioned(
+        self,
+        X_train: Any,
+        y: Any,
+        *,
+        noise: float = 0.0,
+        kernel: str = "nngp",
+        constants: Mapping[str, Any] | None = None,
+    ) -> Posterior:
+        """The posterior for test inputs that come later: K + noise is factored once, in the memory it keeps.
+
+        `.at(X_test)` gives what `posterior` gives, which says what is raised.  Networks with drawn logits keep nothing:
+        kernels of training and test inputs come from the same draws, and are made again each time.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> given = tp.derive(linear, tp.Kernels()).conditioned([[1.0]], [3.0], noise=1)
+        >>> given.at([[2.0]]).mean, given.at([[4.0]]).mean
+        (array([3.]), array([6.]))
+        """
+        blocks = self._blocks(X_train, None, constants, {}, None, None, "conditioned()")
+        given = inference.regression.conditioned(blocks, y, noise, kernel)
+        asked = {"noise": noise, "kernel": kernel, "constants": constants}
+        return Posterior(self, X_train, y, asked, None if self.derivation.is_drawn else given)
 
     def train(
         self,

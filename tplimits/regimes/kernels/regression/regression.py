@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, kernel_name, unfolded
-from tplimits.regimes.kernels.regression.factor import factored
-from tplimits.regimes.kernels.regression.targets import read_noise, read_targets
+from tplimits.regimes.kernels.regression.factor import Factor, factored
+from tplimits.regimes.kernels.regression.targets import Targets, read_noise, read_targets
 
 Array = NDArray[numpy.float64]
 
@@ -33,19 +33,33 @@ class Prediction:
         return iter((self.mean, self.covariance))
 
 
-def posterior(blocks: Blocks, y: Any, noise: Any, kernel: Any, covariance: bool) -> Prediction:
-    """K*ᵀ(K + σ²)⁻¹y and K** − K*ᵀ(K + σ²)⁻¹K*."""
+@dataclass(frozen=True)
+class Conditioned:
+    """What regression keeps of its training data: the factor of K + σ², the targets, and (K + σ²)⁻¹y."""
+
+    kernel: str
+    factor: Factor
+    targets: Targets
+    weights: Array
+
+    def at(self, blocks: Blocks, covariance: bool) -> Prediction:
+        """K*ᵀ(K + σ²)⁻¹y and K** − K*ᵀ(K + σ²)⁻¹K* at the test inputs of blocks with the same training inputs."""
+        cross = blocks.gram(self.kernel, TRAIN, TEST)
+        mean = self.targets.folded(cross.T @ self.weights, blocks.outputs(TEST))
+        if not covariance:
+            return Prediction(mean)
+        half = self.factor.half(cross)
+        spread = blocks.gram(self.kernel, TEST, TEST)
+        spread -= half.T @ half
+        return predicted(blocks, mean, spread)
+
+
+def conditioned(blocks: Blocks, y: Any, noise: Any, kernel: Any) -> Conditioned:
+    """The outputs given those at the training inputs; raises what `posterior` of a limit raises."""
     name, variance = kernel_name(kernel), read_noise(noise)
     targets = read_targets(y, blocks.many(TRAIN), blocks.outputs(TRAIN))
     factor = factored(blocks.gram(name, TRAIN, TRAIN), variance, name)
-    cross = blocks.gram(name, TRAIN, TEST)
-    mean = targets.folded(cross.T @ factor.solve(targets.matrix), blocks.outputs(TEST))
-    if not covariance:
-        return Prediction(mean)
-    half = factor.half(cross)
-    spread = blocks.gram(name, TEST, TEST)
-    spread -= half.T @ half
-    return predicted(blocks, mean, spread)
+    return Conditioned(name, factor, targets, factor.solve(targets.matrix))
 
 
 def predicted(blocks: Blocks, mean: Array, spread: Array) -> Prediction:
@@ -58,11 +72,10 @@ def predicted(blocks: Blocks, mean: Array, spread: Array) -> Prediction:
 
 def log_marginal_likelihood(blocks: Blocks, y: Any, noise: Any, kernel: Any) -> float:
     """Σ over outputs of −½ yᵀ(K + σ²)⁻¹y − ½ log det(K + σ²) − (N/2) log 2π."""
-    name, variance = kernel_name(kernel), read_noise(noise)
-    targets = read_targets(y, blocks.many(TRAIN), blocks.outputs(TRAIN)).matrix
-    factor = factored(blocks.gram(name, TRAIN, TRAIN), variance, name)
-    quadratic = float((targets * factor.solve(targets)).sum())
+    given = conditioned(blocks, y, noise, kernel)
+    targets = given.targets.matrix
+    quadratic = float((targets * given.weights).sum())
     if not math.isfinite(quadratic):
         raise EvaluationError("the targets are too large: yᵀ(K + σ²)⁻¹y leaves the range of double precision.")
     rows, outputs = targets.shape
-    return -0.5 * (quadratic + outputs * (factor.log_determinant + rows * math.log(2 * math.pi)))
+    return -0.5 * (quadratic + outputs * (given.factor.log_determinant + rows * math.log(2 * math.pi)))

@@ -1,0 +1,56 @@
+"""What estimators and kernels are given: a network or its kernels, and rows of numbers that hold its data."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.derive import derive
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.nodes.given import whole_number
+from tplimits.program.nodes.program import Program
+from tplimits.regimes.kernels.limit import KernelLimit, Kernels
+from tplimits.zoo.networks.mlp import mlp
+
+Array = NDArray[numpy.float64]
+
+
+def kernels_of(network: Any) -> KernelLimit:
+    """The kernels of a network; they themselves where these are given; those of a ReLU perceptron where nothing is."""
+    if isinstance(network, KernelLimit):
+        return network
+    if network is None or isinstance(network, Program):
+        return _derived(mlp if network is None else network)
+    raise ProgramError(
+        f"network={type(network).__name__}(…): give a network made by @tp.network, its kernels "
+        "tp.derive(network, tp.Kernels(…)), or None for a ReLU perceptron with three hidden layers."
+    )
+
+
+@lru_cache(maxsize=32)
+def _derived(network: Program) -> KernelLimit:
+    """Clones are equal programs: a search over parameters derives once."""
+    return derive(network, Kernels())
+
+
+def as_inputs(X: Any, shape: Any) -> Array:
+    """Rows of numbers as the arrays that a network takes, (N, *shape); rows themselves where no shape is given.
+
+    Raises EvaluationError for a shape that is none, or that has another number of entries.
+    """
+    rows = numpy.asarray(X)
+    if shape is None:
+        return rows
+    sizes = [whole_number(s) for s in shape] if isinstance(shape, (tuple, list)) else []
+    if not sizes or any(s is None or s < 1 for s in sizes):
+        raise EvaluationError(f"shape={shape!r}: the shape of one input is a tuple of positive whole numbers.")
+    known = [s for s in sizes if s is not None]
+    if rows.ndim != 2 or rows.shape[1] != math.prod(known):
+        raise EvaluationError(
+            f"X has shape {rows.shape}; inputs of shape {tuple(known)} are rows of {math.prod(known)} numbers."
+        )
+    return rows.reshape(-1, *known)
