@@ -58,7 +58,9 @@ class Module:
         stub = self.path.with_suffix(".pyi")
         if stub.is_file():
             for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-                assert isinstance(node, ast.ImportFrom) and node.level == 1, f"{stub}: only `from . import module`, `from .module import name`"
+                assert isinstance(node, ast.ImportFrom) and node.level == 1, (
+                    f"{stub}: only `from . import module`, `from .module import name`"
+                )
                 yield from (f"{self.name}.{node.module or alias.name}" for alias in node.names)
 
     def late_imports(self) -> Iterator[str]:

@@ -44,7 +44,7 @@ class _Conditioned(BaseEstimator):
         self.constants = constants
         self.shape = shape
 
-    def _condition(self, X: Array, targets: Array) -> None:
+    def _condition(self, X: Array, targets: Any) -> None:
         self.limit_ = kernels_of(self.network)
         self.posterior_ = self.limit_.conditioned(
             as_inputs(X, self.shape), targets, noise=self.noise, kernel=self._kernel, constants=self.constants

@@ -27,8 +27,8 @@ class NetworkKernel(Kernel):
 
     `network` is a network, its kernels `tp.derive(net, tp.Kernels(…))`, or None for a ReLU perceptron; `kernel` is
     "nngp" or "ntk"; rows are read as arrays of shape `shape` where it is given.  `constants` are numbers for the
-    network's constants.  These are hyperparameters, fitted on a logarithmic scale within `bounds` (a pair, or a mapping
-    by name; "fixed" keeps them); gradients are central differences.
+    network's constants.  These are hyperparameters, fitted on a logarithmic scale within `constants_bounds` (a pair, or
+    a mapping by name; "fixed" keeps them); gradients are central differences.
 
     >>> import tplimits as tp
     >>> kernel = tp.sklearn.NetworkKernel(kernel="ntk")
@@ -44,13 +44,13 @@ class NetworkKernel(Kernel):
         network: Any = None,
         kernel: str = "nngp",
         constants: Mapping[str, float] | None = None,
-        bounds: Any = (1e-5, 1e5),
+        constants_bounds: Any = (1e-5, 1e5),
         shape: tuple[int, ...] | None = None,
     ) -> None:
         self.network = network
         self.kernel = kernel
         self.constants = constants
-        self.bounds = bounds
+        self.constants_bounds = constants_bounds
         self.shape = shape
 
     # -- values -------------------------------------------------------------------------------
@@ -62,7 +62,9 @@ class NetworkKernel(Kernel):
         if not eval_gradient:
             return value
         if Y is not None:
-            raise EvaluationError("eval_gradient=True: gradients are those of the matrix of X with itself; leave out Y.")
+            raise EvaluationError(
+                "eval_gradient=True: gradients are those of the matrix of X with itself; leave out Y."
+            )
         slopes = [self._slope(left, i) for i in range(self.n_dims)]
         return value, numpy.stack(slopes, axis=-1) if slopes else numpy.empty((*value.shape, 0))
 
@@ -80,8 +82,8 @@ class NetworkKernel(Kernel):
         limit, name = kernels_of(self.network), kernel_name(self.kernel)
         if limit.is_drawn:
             raise EvaluationError(
-                f"the kernels of `{limit.program.name}` are means over draws of random logits, other ones in each call; "
-                "use tp.sklearn.NNGPRegressor or NTKRegressor, or kernel='precomputed' with limit.evaluate(X)."
+                f"the kernels of `{limit.program.name}` are means over draws of random logits, other ones in each "
+                "call; use tp.sklearn.NNGPRegressor or NTKRegressor, or kernel='precomputed' with limit.evaluate(X)."
             )
         gram: Array = getattr(limit.evaluate(left, right, constants=self.constants), name)
         if gram.ndim != 2:
@@ -101,7 +103,9 @@ class NetworkKernel(Kernel):
     def _numbers(self) -> dict[str, float]:
         """The constants of the network that have numbers, given here or by default."""
         given = dict(self.constants or {})
-        values = {name: given.get(name, default) for name, default in kernels_of(self.network).program.constants.items()}
+        values = {
+            name: given.get(name, default) for name, default in kernels_of(self.network).program.constants.items()
+        }
         return {name: float(v) for name, v in values.items() if v is not None and not getattr(v, "free_symbols", None)}
 
     @property
@@ -109,11 +113,15 @@ class NetworkKernel(Kernel):
         """One for each constant of the network that has a number."""
         found = []
         for name, value in self._numbers().items():
-            bounds = self.bounds.get(name, "fixed") if isinstance(self.bounds, Mapping) else self.bounds
+            bounds = (
+                self.constants_bounds.get(name, "fixed")
+                if isinstance(self.constants_bounds, Mapping)
+                else self.constants_bounds
+            )
             if not isinstance(bounds, str) and value <= 0:
                 raise EvaluationError(
                     f"the constant {name}={value:g} cannot be fitted: hyperparameters are positive, on a logarithmic "
-                    'scale. Give bounds="fixed", or bounds by name of other constants.'
+                    'scale. Give constants_bounds="fixed", or bounds by name of other constants.'
                 )
             found.append(Hyperparameter(_CONSTANTS + name, "numeric", bounds))
         return found

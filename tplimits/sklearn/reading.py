@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tplimits.derive import derive
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.given import whole_number
+from tplimits.program.nodes.given import real_array, whole_number
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.kernels.limit import KernelLimit, Kernels
 from tplimits.zoo.networks.mlp import mlp
@@ -40,9 +40,10 @@ def _derived(network: Program) -> KernelLimit:
 def as_inputs(X: Any, shape: Any) -> Array:
     """Rows of numbers as the arrays that a network takes, (N, *shape); rows themselves where no shape is given.
 
-    Raises EvaluationError for a shape that is none, or that has another number of entries.
+    Raises EvaluationError for what is no array of finite numbers, for a shape that is none or has another number of
+    entries.
     """
-    rows = numpy.asarray(X)
+    rows = real_array("X", X)
     if shape is None:
         return rows
     sizes = [whole_number(s) for s in shape] if isinstance(shape, (tuple, list)) else []
