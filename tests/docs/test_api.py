@@ -55,6 +55,10 @@ def test_every_name_of_the_package_is_listed():
     assert names - LISTED == set()
 
 
+def test_every_name_for_scikit_learn_is_listed():
+    assert set(re.findall(r"^\| `tp\.sklearn\.(\w+)", TEXT, re.MULTILINE)) == set(dir(tp.sklearn))
+
+
 def test_nothing_is_listed_that_does_not_exist():
     assert {name for name in LISTED if not hasattr(tp, name)} == set()
     assert {name for name in re.findall(r"`tp\.(\w+)", TEXT) if not hasattr(tp, name)} == set()

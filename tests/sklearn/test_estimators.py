@@ -75,11 +75,11 @@ def test_the_ntk_predicts_what_training_ends_at():
     assert model.predict(X_TEST) == pytest.approx(trained.mean, rel=1e-8)
 
 
-def test_many_test_inputs_are_predicted_in_parts():
-    many = RNG.standard_normal((600, 4))
+def test_test_inputs_are_predicted_in_parts(monkeypatch):
+    monkeypatch.setattr("tplimits.sklearn.estimators._BATCH", 3)
     model = tp.sklearn.NNGPRegressor().fit(X, Y)
-    mean, std = model.predict(many, return_std=True)
-    expected = kernels_of(None).posterior(X, Y, many, noise=1e-2)
+    mean, std = model.predict(X_TEST, return_std=True)
+    expected = kernels_of(None).posterior(X, Y, X_TEST, noise=1e-2)
     assert mean == pytest.approx(expected.mean, rel=1e-9, abs=1e-11) and std == pytest.approx(expected.std, rel=1e-8)
 
 

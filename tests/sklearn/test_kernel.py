@@ -9,8 +9,9 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
 import tplimits as tp
@@ -128,9 +129,29 @@ def test_bad_input_is_refused():
         tp.sklearn.NetworkKernel(biased, kernel="rbf")(X)
     with pytest.raises(tp.EvaluationError, match="logarithmic"):
         tp.sklearn.NetworkKernel(biased, constants={"γ": -1}).theta  # noqa: B018
+    with pytest.raises(tp.EvaluationError, match="`δ` is no constant"):
+        tp.sklearn.NetworkKernel(biased, constants_bounds={"δ": (1, 2)}).theta  # noqa: B018
+    with pytest.raises(tp.EvaluationError, match="γ=nan: a constant is a finite real number"):
+        tp.sklearn.NetworkKernel(biased, constants={"γ": float("nan")}).theta  # noqa: B018
+    with pytest.raises(tp.EvaluationError, match="constants"):
+        tp.sklearn.NetworkKernel(biased, constants=[0.5])(X)
     assert tp.sklearn.NetworkKernel(biased, constants={"γ": -1}, constants_bounds="fixed").n_dims == 0
     with pytest.raises(tp.EvaluationError, match="several correlated outputs"):
         tp.sklearn.NetworkKernel(positions, shape=(1, 3))(X)
+
+
+def test_other_methods_of_scikit_learn_take_the_kernel():
+    labels = (X[:, 0] > 0).astype(int)
+    kernel = tp.sklearn.NetworkKernel(biased)
+    classifier = GaussianProcessClassifier(kernel).fit(X, labels)
+    assert classifier.score(X, labels) > 0.9
+    assert (
+        classifier.log_marginal_likelihood_value_
+        > GaussianProcessClassifier(kernel, optimizer=None).fit(X, labels).log_marginal_likelihood_value_
+    )
+    ridge = KernelRidge(kernel=kernel, alpha=0.05).fit(X, Y)
+    expected = tp.derive(biased, tp.Kernels()).posterior(X, Y, X_TEST, noise=0.05)
+    assert ridge.predict(X_TEST) == pytest.approx(expected.mean, abs=1e-8)
 
 
 def test_absence_of_scikit_learn_is_told_when_it_is_needed():

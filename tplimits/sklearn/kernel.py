@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.nodes.bind import constant_value
+from tplimits.program.nodes.given import by_name
 from tplimits.regimes.kernels.regression.blocks import kernel_name
 from tplimits.sklearn.conventions import Hyperparameter, Kernel
 from tplimits.sklearn.reading import as_inputs, kernels_of
@@ -102,29 +104,36 @@ class NetworkKernel(Kernel):
 
     def _numbers(self) -> dict[str, float]:
         """The constants of the network that have numbers, given here or by default."""
-        given = dict(self.constants or {})
-        values = {
-            name: given.get(name, default) for name, default in kernels_of(self.network).program.constants.items()
-        }
-        return {name: float(v) for name, v in values.items() if v is not None and not getattr(v, "free_symbols", None)}
+        network, given = kernels_of(self.network).program, by_name(self.constants, "constants", EvaluationError)
+        found = {name: given.get(name, default) for name, default in network.constants.items()}
+        try:
+            exact = {n: constant_value(network, v, f"{n}={v!r}") for n, v in found.items() if v is not None}
+        except ProgramError as error:
+            raise EvaluationError(str(error)) from None
+        return {n: float(v) for n, v in exact.items() if v.is_number}
+
+    def _bounds(self, names: Collection[str]) -> dict[str, Any]:
+        """Bounds of each of these constants, "fixed" where a mapping does not name it."""
+        if not isinstance(self.constants_bounds, Mapping):
+            return dict.fromkeys(names, self.constants_bounds)
+        for name in self.constants_bounds:
+            if name not in names:
+                known = ", ".join(names) or "none"
+                raise EvaluationError(f"constants_bounds: `{name}` is no constant with a number; there is {known}.")
+        return {name: self.constants_bounds.get(name, "fixed") for name in names}
 
     @property
     def hyperparameters(self) -> list[Any]:
         """One for each constant of the network that has a number."""
-        found = []
-        for name, value in self._numbers().items():
-            bounds = (
-                self.constants_bounds.get(name, "fixed")
-                if isinstance(self.constants_bounds, Mapping)
-                else self.constants_bounds
-            )
-            if not isinstance(bounds, str) and value <= 0:
+        numbers = self._numbers()
+        bounds = self._bounds(numbers)
+        for name, value in numbers.items():
+            if value <= 0 and not isinstance(bounds[name], str):
                 raise EvaluationError(
                     f"the constant {name}={value:g} cannot be fitted: hyperparameters are positive, on a logarithmic "
                     'scale. Give constants_bounds="fixed", or bounds by name of other constants.'
                 )
-            found.append(Hyperparameter(_CONSTANTS + name, "numeric", bounds))
-        return found
+        return [Hyperparameter(_CONSTANTS + name, "numeric", bounds[name]) for name in numbers]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments; with `deep` also constants__γ for each constant γ."""
