@@ -32,6 +32,16 @@ def image(ξ: tp.Input["row", "column"], U: tp.Vector["column"], v: tp.Vector["r
 
 
 @tp.network
+def gated(ξ: tp.Input["d"], m: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.relu(tp.sum(U * m * ξ, over="d"))
+
+
+@tp.network
+def signs(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.sign(tp.sum(U * ξ, over="d"))
+
+
+@tp.network
 def random_heads(
     ξ: tp.Input["d", "token"],
     U: tp.Vector["d"],
@@ -180,6 +190,11 @@ def test_bad_data_is_refused(make):
 def test_what_the_regression_refuses_is_told():
     with pytest.raises(tp.EvaluationError, match="not positive definite"):
         tp.sklearn.NNGPRegressor(noise=0).fit(np.ones((3, 2)), [1.0, 2.0, 3.0])
+    with pytest.raises(tp.NoLimitError, match="two jumps"):
+        tp.sklearn.NTKRegressor(signs).fit(X, Y)
+    assert tp.sklearn.NNGPRegressor(signs).fit(X, Y).score(X, Y) > 0.9
+    with pytest.raises(tp.EvaluationError, match="takes the data ξ, m; rows of X hold one"):
+        tp.sklearn.NNGPRegressor(gated).fit(X, Y)
     with pytest.raises(ValueError, match="one class"):
         tp.sklearn.NTKClassifier().fit(X, np.ones(30))
     with pytest.raises(ValueError, match="Unknown label type"):

@@ -131,6 +131,9 @@ def test_bad_input_is_refused():
         tp.sklearn.NetworkKernel(biased, constants={"γ": -1}).theta  # noqa: B018
     with pytest.raises(tp.EvaluationError, match="`δ` is no constant"):
         tp.sklearn.NetworkKernel(biased, constants_bounds={"δ": (1, 2)}).theta  # noqa: B018
+    for bounds in ("free", (1, 2, 3), (0, 1), (2, 1), {"γ": (1, float("inf"))}):
+        with pytest.raises(tp.EvaluationError, match="constants_bounds"):
+            tp.sklearn.NetworkKernel(biased, constants_bounds=bounds).theta  # noqa: B018
     with pytest.raises(tp.EvaluationError, match="γ=nan: a constant is a finite real number"):
         tp.sklearn.NetworkKernel(biased, constants={"γ": float("nan")}).theta  # noqa: B018
     with pytest.raises(tp.EvaluationError, match="constants"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.bind import constant_value
-from tplimits.program.nodes.given import by_name
+from tplimits.program.nodes.given import by_name, real_array
 from tplimits.regimes.kernels.regression.blocks import kernel_name
 from tplimits.sklearn.conventions import Hyperparameter, Kernel
 from tplimits.sklearn.reading import as_inputs, kernels_of
@@ -114,13 +114,17 @@ class NetworkKernel(Kernel):
 
     def _bounds(self, names: Collection[str]) -> dict[str, Any]:
         """Bounds of each of these constants, "fixed" where a mapping does not name it."""
-        if not isinstance(self.constants_bounds, Mapping):
-            return dict.fromkeys(names, self.constants_bounds)
-        for name in self.constants_bounds:
+        given = self.constants_bounds
+        named = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+        for name, bounds in named.items():
             if name not in names:
                 known = ", ".join(names) or "none"
                 raise EvaluationError(f"constants_bounds: `{name}` is no constant with a number; there is {known}.")
-        return {name: self.constants_bounds.get(name, "fixed") for name in names}
+            if not (isinstance(bounds, str) and bounds == "fixed") and not _is_interval(bounds):
+                raise EvaluationError(
+                    f'constants_bounds: {bounds!r} for `{name}`; give a pair of positive numbers, or "fixed".'
+                )
+        return {name: named.get(name, "fixed") for name in names}
 
     @property
     def hyperparameters(self) -> list[Any]:
@@ -151,3 +155,9 @@ class NetworkKernel(Kernel):
     def __repr__(self) -> str:
         constants = "".join(f", {name}={value:.3g}" for name, value in self._numbers().items())
         return f"NetworkKernel({kernels_of(self.network).program.name}, {self.kernel!r}{constants})"
+
+
+def _is_interval(bounds: Any) -> bool:
+    """Whether bounds are (low, high), 0 < low ≤ high < ∞."""
+    pair = real_array("constants_bounds", bounds)
+    return pair.shape == (2,) and bool(0 < pair[0] <= pair[1])

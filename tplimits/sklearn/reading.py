@@ -21,10 +21,16 @@ Array = NDArray[numpy.float64]
 
 def kernels_of(network: Any) -> KernelLimit:
     """The kernels of a network; they themselves where these are given; those of a ReLU perceptron where nothing is."""
-    if isinstance(network, KernelLimit):
-        return network
     if network is None or isinstance(network, Program):
-        return _derived(mlp if network is None else network)
+        return kernels_of(_derived(mlp if network is None else network))
+    if isinstance(network, KernelLimit):
+        if len(network.program.inputs) > 1:
+            data = ", ".join(network.program[p].name for p in network.program.inputs)
+            raise EvaluationError(
+                f"`{network.program.name}` takes the data {data}; rows of X hold one. Give a network of one tp.Input "
+                "that picks its parts with .sel or .take, or use limit.posterior with a dictionary of arrays."
+            )
+        return network
     raise ProgramError(
         f"network={type(network).__name__}(…): give a network made by @tp.network, its kernels "
         "tp.derive(network, tp.Kernels(…)), or None for a ReLU perceptron with three hidden layers."
