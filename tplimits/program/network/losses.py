@@ -116,15 +116,7 @@ class Loss(ABC):
 
     def rows_at(self, t: int, batches: Batches | None) -> NDArray[numpy.int64]:
         """The numbers of the inputs of step t: some of the training inputs, or all of them."""
-        found: NDArray[numpy.int64] = self.rows_over(range(t, t + 1), batches)[0]
-        return found
-
-    def rows_over(self, steps: range, batches: Batches | None) -> NDArray[numpy.int64]:
-        """The same for several steps, (steps, batch)."""
-        own = self.rows
-        if batches is None:
-            return numpy.broadcast_to(own, (len(steps), len(own)))
-        return numpy.stack([own[batches.indices(t, len(own))] for t in steps])
+        return self.rows if batches is None else self.rows[batches.indices(t, len(self.rows))]
 
     def batch(self, indices: Any) -> Self:
         """The same loss on the inputs with these numbers, each as often as it is listed: the mean over this batch."""

@@ -113,10 +113,11 @@ class Running:
 
     def _rows(self, steps: int) -> NDArray[numpy.int64]:
         """The inputs of the next steps, (steps, batch); all of them where nobody tells which are held out."""
-        loss = self.trainer.loss
-        if isinstance(loss, Loss):
-            return loss.rows_over(range(self.step, self.step + steps), self.trainer.batches)
-        return numpy.broadcast_to(numpy.arange(self._count), (steps, self._count))
+        loss, batches = self.trainer.loss, self.trainer.batches
+        own = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
+        if batches is None:
+            return numpy.broadcast_to(own, (steps, len(own)))
+        return own[numpy.stack([batches.indices(t, len(own)) for t in range(self.step, self.step + steps)])]
 
     def _signalled(self, rows: NDArray[numpy.int64]) -> dict[str, NDArray[Any]]:
         """The data of a step, with its error signal where that is the user's."""
