@@ -146,7 +146,12 @@ class Loss(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SquaredError(Loss):
-    """Σ (f − y)²/2B over the B training inputs; made by `squared_error`."""
+    """Σ (f − y)²/2B over the B training inputs; made by `squared_error`.
+
+    `classes` are the different targets of all inputs, (classes, entries); none where there are too many to be classes.
+    """
+
+    classes: Array
 
     def fitting(self, f: Any) -> NDArray[Any]:
         outputs = numpy.asarray(f)
@@ -164,12 +169,11 @@ class SquaredError(Loss):
         return f - y
 
     def hits(self, f: Array, y: Array) -> Mask | None:
-        """The class of an output is the nearest of the different targets."""
-        classes, own = numpy.unique(y.reshape(len(y), -1), axis=0, return_inverse=True)
-        if len(classes) > _MOST_CLASSES:
+        """The class of an output is the nearest of the different targets, whichever inputs they are targets of."""
+        if not len(self.classes):
             return None
-        distance = ((f.reshape(len(f), 1, -1) - classes) ** 2).sum(axis=-1)
-        found: Mask = distance.argmin(axis=1) == own.ravel()
+        f, y = (((x.reshape(len(x), 1, -1) - self.classes) ** 2).sum(axis=-1).argmin(axis=1) for x in (f, y))
+        found: Mask = f == y
         return found
 
     def exact_signal(self, f: numpy.ndarray, y: Any) -> numpy.ndarray:
@@ -237,10 +241,9 @@ def squared_error(y: Any, train: Any = None, weights: Any = None) -> SquaredErro
     Raises EvaluationError for targets that are no numbers or not finite where they are needed, for a mask that does
     not fit or selects nothing, and for weights that are negative or all zero.
     """
-    try:
-        targets = numpy.array(y, dtype=numpy.float64)
-    except (TypeError, ValueError):
-        raise EvaluationError(f"squared_error(y): y is of type {type(y).__name__}; give an array of numbers.") from None
+    targets = _numbers(y)
+    if targets is None:
+        raise EvaluationError(f"squared_error(y): y is of type {type(y).__name__}; give an array of real numbers.")
     if targets.ndim == 0 or not len(targets):
         raise EvaluationError("squared_error(y): give one target for each input.")
     mask = _mask("squared_error", train, len(targets))
@@ -249,7 +252,8 @@ def squared_error(y: Any, train: Any = None, weights: Any = None) -> SquaredErro
         raise EvaluationError(
             f"squared_error(y): the target of training input {wrong} is NaN or infinite; leave it out by train=."
         )
-    found = SquaredError(_fixed(targets), mask, _weights("squared_error", weights, (len(targets),)))
+    weighed = _weights("squared_error", weights, (len(targets),))
+    found = SquaredError(_fixed(targets), mask, weighed, _fixed(_classes(targets)))
     return found._with_weight("squared_error(weights=…)")
 
 
@@ -267,10 +271,9 @@ def cross_entropy(labels: Any, train: Any = None, smoothing: Any = 0, weights: A
     Raises EvaluationError for labels that are no classes, for a mask that does not fit or selects nothing, and for
     weights that are negative or all zero.
     """
-    try:
-        found = numpy.array(labels, dtype=numpy.float64)
-    except (TypeError, ValueError):
-        raise EvaluationError("cross_entropy(labels): it takes whole numbers, one for each input.") from None
+    found = _numbers(labels)
+    if found is None:
+        raise EvaluationError("cross_entropy(labels): it takes whole numbers, one for each input.")
     if found.ndim == 0 or not found.size:
         raise EvaluationError("cross_entropy(labels): give one label for each input.")
     mask = _mask("cross_entropy", train, len(found))
@@ -284,6 +287,21 @@ def cross_entropy(labels: Any, train: Any = None, smoothing: Any = 0, weights: A
         raise EvaluationError(f"cross_entropy(smoothing={smoothing!r}): give a number from 0 on, below 1.")
     weighed = _weights("cross_entropy", weights, found.shape)
     return CrossEntropy(_fixed(found), mask, weighed, ε)._with_weight("cross_entropy(weights=…)")
+
+
+def _numbers(given: Any) -> Array | None:
+    """Real numbers, NaN among them; None for anything else."""
+    try:
+        return None if numpy.iscomplexobj(given) else numpy.array(given, dtype=numpy.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _classes(targets: Array) -> Array:
+    """The different targets that are known, (classes, entries); none where they are those of a regression."""
+    rows = targets.reshape(len(targets), -1)
+    found = numpy.unique(rows[numpy.isfinite(rows).all(axis=1)], axis=0)
+    return found if len(found) <= _MOST_CLASSES else found[:0]
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
