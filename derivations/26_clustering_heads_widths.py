@@ -22,7 +22,7 @@ from worked import SEED, Worked
 
 import tplimits as tp
 from tplimits.regimes.training.finite.networks import train
-from tplimits.regimes.training.trainer import Trainer
+from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.zoo.clustering_heads import measures, recipes, start
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 from tplimits.zoo.networks.sparse_modular_addition import sparse_modular_addition, transformer

@@ -12,7 +12,7 @@ from scipy.stats import qmc
 
 import tplimits as tp
 from tplimits.regimes.training.finite.networks import train
-from tplimits.regimes.training.trainer import Trainer
+from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.zoo.clustering_heads import recipes, start
 from tplimits.zoo.networks.sparse_modular_addition import sparse_modular_addition, transformer
 

@@ -25,7 +25,7 @@ def cache_folder() -> pathlib.Path:
 @lru_cache(maxsize=256)
 def functions(text: str, kind: str) -> Mapping[str, Any]:
     """What a text defines, by name; it is written to the cache folder, `kind` begins the name of its file."""
-    name = f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    name = _name(text, kind)
     try:
         path = _written(cache_folder(), name, text)
     except OSError:  # a read-only home: compile for this process only
@@ -36,6 +36,15 @@ def functions(text: str, kind: str) -> Mapping[str, Any]:
     sys.modules[spec.name] = module  # Numba's cache refers to the module by name
     spec.loader.exec_module(module)
     return MappingProxyType(vars(module))
+
+
+def _name(text: str, kind: str) -> str:
+    return f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def is_compiled(text: str, kind: str) -> bool:
+    """Whether Numba has kept a compiled function of this text."""
+    return any((cache_folder() / "__pycache__").glob(f"{_name(text, kind)}.*.nbi"))
 
 
 def _written(folder: pathlib.Path, name: str, text: str) -> pathlib.Path:

@@ -55,6 +55,10 @@ class Writer:
             self.assignments.append((self._names[text], text))
         return self._names[text]
 
+    def know(self, text: str, name: str) -> None:
+        """An expression that the caller has computed in another way."""
+        self._names[text] = name
+
     def call(self, function: str, *arguments: str) -> str:
         """A function of `math`, or its NumPy twin."""
         prefix = "math." if self.scalar else "numpy."

@@ -98,6 +98,22 @@ class KernelLimit(Inference, Mixture):
         return self.derivation.needed
 
     @property
+    def demand(self) -> tuple[str, ...]:
+        """Which entries of each table between two inputs the kernels ask for; nothing else is computed.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def net(ξ: tp.Input["d", "at"], U: tp.Vector["d"], v: tp.Vector["at"]):
+        ...     x = tp.relu(tp.sum(U * ξ, over="d"))
+        ...     return tp.sum(v * x, over="at")
+        >>> print(*tp.derive(net, tp.Kernels()).demand, sep="\\n")
+        K_{x argument} at equal at
+        K_x at equal at
+        Θ_x at equal at
+        """
+        return text.demand(self.outline, self.derivation)
+
+    @property
     def trained(self) -> tuple[str, ...]:
         """The parameters whose training the NTK describes; scalars inside the network are held fixed, never trained."""
         return self.derivation.trained

@@ -8,10 +8,11 @@ from tplimits.watch.page.views import Curves, Density, Levels, Matrix, Plane, Pr
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 
-def figure(task: SparseModularAddition, probes: Any) -> list[View]:
+def figure(task: SparseModularAddition, probes: Any, held_out: bool = False) -> list[View]:
     """The sixteen panels, row by row, behind what colours the probes.
 
     Positions that do not matter are squares; probes with the same prefix have one colour, the mark is their label.
+    held_out: the recording has inputs that are not trained on, whose curves stand beside the others.
 
     >>> task = SparseModularAddition()
     >>> len(figure(task, task.probes()))
@@ -19,6 +20,7 @@ def figure(task: SparseModularAddition, probes: Any) -> list[View]:
     """
     suffix = {"token": task.relevant}
     colours, texts = _prefixes(task, probes)
+    curves = ("loss", "held-out loss"), ("accuracy", "held-out accuracy")
     return [
         Probes(colours=colours, marks=[(1, 0, 2)[label % 3] for label in task.labels(probes)], texts=texts),
         Plane("E", axis="d", colour="vocab", texts=True, title="tokens E"),
@@ -35,8 +37,8 @@ def figure(task: SparseModularAddition, probes: Any) -> list[View]:
         Plane("mlp", axis="d", colour="probe", beside=("ψ",), title="perceptron, and ψ"),
         Levels("ψ", table="E", title="softmax(E·) over the plane of ψ"),
         Triangle("probability", colour="probe", title="probabilities"),
-        Curves(("loss", "held-out loss"), log=True, title="loss"),
-        Curves(("accuracy", "held-out accuracy"), title="accuracy"),
+        Curves(curves[0][: 1 + held_out], log=True, title="loss"),
+        Curves(curves[1][: 1 + held_out], title="accuracy"),
     ]
 
 

@@ -20,6 +20,7 @@ from tplimits.program.network.tangent import tangent
 from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, OTHER_SIDE
+from tplimits.regimes.kernels.derivation.demand import Demand, demand
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
 from tplimits.regimes.kernels.derivation.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
 from tplimits.regimes.kernels.derivation.recursion import Recursion
@@ -57,6 +58,11 @@ class KernelTables:
                     wanted.add(entry.table)
                     stack.append(self.tables[entry.table].definition)
         return tuple(t for t in self.tables if t.number in wanted)
+
+    @cached_property
+    def demand(self) -> Demand:
+        """Which entries of each table the kernels ask for."""
+        return demand(self.recursion, self.nngp, self.ntk)
 
     @cached_property
     def is_mixture(self) -> bool:

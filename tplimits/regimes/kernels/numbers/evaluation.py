@@ -16,18 +16,20 @@ from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
+from tplimits.regimes.kernels.numbers.plan import Own, plan_for, step_of
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
     KernelPair,
     NNGPAlone,
     dropped,
+    laid_out,
     of_tables,
     refuse_infinite,
     refuse_mixture,
     shape_of,
 )
-from tplimits.regimes.kernels.numbers.singular import blocks, suspects
+from tplimits.regimes.kernels.numbers.singular import blocks
 from tplimits.regimes.kernels.numbers.stored import GramFiles
 from tplimits.regimes.kernels.numbers.tables import Tables
 
@@ -35,7 +37,7 @@ Array = NDArray[numpy.float64]
 #: makes the array of a kernel, given its name and shape
 Allocate = Callable[[str, tuple[int, ...]], Array]
 #: entries of the largest table of one tile
-_TILE = 1 << 21
+_TILE = 1 << 17
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
 
@@ -96,31 +98,135 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
     """The kernels piece by piece; of a symmetric one the pieces on and above the diagonal."""
     if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
         raise NoLimitError(asked.derivation.no_ntk)
-    step = _step(asked)
-    places = [
-        (slice(i, min(i + step, asked.one.many)), slice(j, min(j + step, asked.other.many)))
-        for i in range(0, asked.one.many, step)
-        for j in range(i if asked.symmetric else 0, asked.other.many, step)
-    ]
-    compiled = True
+    pieces = _pieces(asked, tuple(kernels))
     with reporting(progress) as report:
-        report.plan(len(places), "tiles of pairs")
-        for rows, columns in places:
-            part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
-            part = replace(part, symmetric=asked.symmetric and rows == columns, single=False)
-            pair = _fused(part) if compiled else None
-            compiled, error = pair is not None, 0.0
-            if pair is not None:
-                values = [getattr(pair, kernel) for kernel in kernels]
-            else:
-                values, error = _by_arrays(part, kernels)
+        report.plan(len(pieces.places), "tiles of pairs")
+        for rows, columns in pieces.places:
+            values, error = pieces.of(rows, columns)
             refuse_infinite(asked, kernels, values, rows.start, columns.start)
             yield Tile(rows, columns, values, error)
             report.advance(1)
 
 
+@dataclass(frozen=True)
+class _Pieces:
+    """Places of tiles, and the kernels of one."""
+
+    places: list[tuple[slice, slice]]
+    of: Callable[[slice, slice], tuple[list[Array], float]]
+
+
+def _pieces(asked: GramRequest, kernels: tuple[str, ...]) -> _Pieces:
+    """Tiles by the compiled loop where there is one for all pairs, by the plan of the recursion elsewhere."""
+    if not asked.derivation.axes and not asked.derivation.is_drawn:
+        step = math.isqrt(_TILE)
+        places = _places(asked, step)
+        first = _fused(_part(asked, *places[0]))
+        if first is not None:
+            found = {(places[0][0].start, places[0][1].start): first}
+
+            def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
+                pair = found.pop((rows.start, columns.start), None) or _fused(_part(asked, rows, columns))
+                if pair is None:
+                    return _extended(_part(asked, rows, columns), kernels)
+                return [getattr(pair, kernel) for kernel in kernels], 0.0
+
+            return _Pieces(places, fused)
+    if asked.derivation.demand.by_data:
+        return _Pieces(_places(asked, _LEAST), lambda rows, columns: _extended(_part(asked, rows, columns), kernels))
+    planned = Planned(asked, kernels)
+    return _Pieces(_places(asked, planned.step), planned.tile)
+
+
+def _places(asked: GramRequest, step: int) -> list[tuple[slice, slice]]:
+    if asked.symmetric:
+        step = min(step, max(_LEAST, -(-asked.one.many // 4)))  # what is below the diagonal is left out
+    return [
+        (slice(i, min(i + step, asked.one.many)), slice(j, min(j + step, asked.other.many)))
+        for i in range(0, asked.one.many, step)
+        for j in range(i if asked.symmetric else 0, asked.other.many, step)
+    ]
+
+
+def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
+    part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
+    return replace(part, symmetric=asked.symmetric and rows == columns, single=False)
+
+
+class Planned:
+    """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs."""
+
+    def __init__(self, asked: GramRequest, kernels: tuple[str, ...]) -> None:
+        self.asked, self.kernels = asked, kernels
+        self.plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
+        self.step = step_of(self.plan, _TILE)
+        self.plan.expect(asked.one.many * asked.other.many)
+        self.owns: dict[int, Own] = {}
+
+    def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
+        """The kernels of one tile."""
+        part, kernels = _part(self.asked, rows, columns), self.kernels
+        try:
+            if not self.owns:
+                with numpy.errstate(all="ignore"):
+                    one = self.plan.own(1, self.asked.one)
+                    same = self.asked.one is self.asked.other
+                    self.owns = {1: one, 2: one if same else self.plan.own(2, self.asked.other)}
+            owns = {1: self.owns[1].some(rows), 2: self.owns[2].some(columns)}
+            mine = self._own(part, owns[1]) if part.symmetric else []
+            if not all(numpy.isfinite(m).all() for m in mine):
+                return _extended(part, kernels)
+            if mine and part.one.many == 1 and not owns[1].near.any():
+                return [dropped(part, m[None]) for m in mine], self.plan.error
+            found, near = self.plan.run(part.one, part.other, owns)
+        except OutOfRangeError:
+            return _extended(part, kernels)
+        values = [laid_out(part, v) for v in found]
+        if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
+            return _extended(part, kernels)
+        if near.any():
+            values = [numpy.array(v) for v in values]
+            for i, j in blocks(near):
+                some = replace(part, one=part.one.some(i), other=part.other.some(j))
+                for value, better in zip(values, wide(some, kernels)[0], strict=True):
+                    value[numpy.ix_(i, j)] = better
+        if part.symmetric:
+            values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
+        return [dropped(part, v) for v in values], self.plan.error
+
+    def _own(self, part: GramRequest, own: Own) -> list[Array]:
+        """Kernels of inputs with themselves."""
+        return [laid_out(part, m, own=True) for m in own.rows[-len(self.kernels) :]]
+
+
+def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
+    """Entries below the diagonal from those above, and on it the known kernels of inputs with themselves."""
+    found = numpy.array(value)
+    lower = numpy.tril_indices(len(found), -1)
+    found[lower] = _transposed(found)[lower]
+    diagonal = numpy.flatnonzero(known)
+    found[diagonal, diagonal] = own[diagonal]
+    return found
+
+
+def _extended(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
+    """Kernels of all pairs in extended precision."""
+    values, error = wide(part, kernels)
+    return [dropped(part, v) for v in values], error
+
+
+def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
+    """The interpreter in extended precision, on covariances."""
+    tables = Tables(
+        part.derivation, (part.one, part.other), part.constants, extended=True, demand=part.derivation.demand
+    )
+    values = of_tables(part, tables, kernels)
+    with numpy.errstate(all="ignore"):  # what is infinite in doubles is told where kernels are given out
+        return [v.astype(numpy.float64) for v in values], tables.error
+
+
 def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPair:
-    kernels = ("nngp",) if asked.derivation.no_ntk else KERNELS
+    kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
     found, error = [empty(kernel, shape_of(asked)) for kernel in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
@@ -141,38 +247,6 @@ def _fused(asked: GramRequest) -> KernelPair | None:
         return KernelPair(nngp, ntk)
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None
-
-
-def _by_arrays(asked: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]:
-    """Some kernels of all pairs by arrays; nearly singular pairs, and what overflows, in extended precision."""
-    tables = Tables(asked.derivation, (asked.one, asked.other), asked.constants, suspects=[])
-    try:
-        values = of_tables(asked, tables, kernels)
-    except OutOfRangeError:
-        values = [numpy.full(1, numpy.nan)]
-    if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
-        wide = Tables(asked.derivation, (asked.one, asked.other), asked.constants, extended=True)
-        values = [v.astype(numpy.float64) for v in of_tables(asked, wide, kernels)]
-        return [dropped(asked, v) for v in values], wide.error
-    if tables.suspects:
-        values = [numpy.array(v) for v in values]
-        for rows, columns in blocks(suspects(tables.suspects, (asked.one.many, asked.other.many))):
-            part = replace(asked, one=asked.one.some(rows), other=asked.other.some(columns))
-            wide = Tables(asked.derivation, (part.one, part.other), asked.constants, extended=True)
-            for value, better in zip(values, of_tables(part, wide, kernels), strict=True):
-                value[numpy.ix_(rows, columns)] = better
-    return [dropped(asked, v) for v in values], tables.error
-
-
-def _step(asked: GramRequest) -> int:
-    """Inputs a side of a tile, by the largest table."""
-    largest = 1
-    for table in asked.derivation.tables:
-        left = math.prod(asked.one.sizes.get(a.partition("′")[0], 1) for a in table.left)
-        right = math.prod(asked.other.sizes.get(a.partition("′")[0], 1) for a in table.right)
-        largest = max(largest, left * right)
-    step = max(1, math.isqrt(_TILE // min(_TILE, largest)))
-    return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step  # what is below the diagonal
 
 
 def _transposed(value: Array) -> Array:

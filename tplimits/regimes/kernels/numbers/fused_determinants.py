@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, S
+from sympy import Expr
 
 from tplimits.numbers.moments.determinants import Kernel, affine, piecewise_linear, summed
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Data, Moment, TableEntry
+from tplimits.regimes.kernels.numbers.slopes import slopes
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.fused import Text
@@ -78,13 +79,13 @@ class Determinants:
         return f"d{place}"
 
     def _moment(self, moment: Moment) -> str | None:
-        slopes = _slopes(moment)
-        if slopes is None or len(moment.covariances) != 3:
+        found = slopes(moment)
+        if found is None or len(moment.covariances) != 3:
             return None
         kernel = self._kernel(moment.covariances[1], moment.covariances[0], moment.covariances[2])
         if kernel is None:
             return None
-        return self._written(lambda w: piecewise_linear(w, kernel, *slopes))
+        return self._written(lambda w: piecewise_linear(w, kernel, *found))
 
     def _scaled(self, cross: sympy.Mul) -> str | None:
         """A product of one kernel with functions of one input each, or with numbers."""
@@ -147,29 +148,3 @@ def on_side(expr: Expr, side: int) -> Expr:
     swap = {t: TableEntry(t.args[0], both, both, *t.indices) for t in expr.atoms(TableEntry)}
     swap |= {d: Data(d.args[0], both, *d.indices) for d in expr.atoms(Data)}
     return expr.xreplace(swap)
-
-
-def _slopes(moment: Moment) -> tuple[float, float] | None:
-    """(f₊, f₋) of a moment E φ(z)φ(z′) with φ(z) = f₊ z₊ + f₋ (−z)₊."""
-    if len(moment.variables) != 2 or moment.values or not _piecewise_linear(moment.integrand):
-        return None
-    z, w = moment.variables
-    values = {}
-    for a in (-2, -1, 1, 2):
-        for b in (-2, -1, 1, 2):
-            value = moment.integrand.xreplace({z: sympy.Integer(a), w: sympy.Integer(b)})
-            if not value.is_number:
-                return None
-            values[a, b] = float(value)
-    plus, minus = values[1, 1], values[-1, -1]
-    if plus < 0 or minus < 0:
-        return None
-    f, g = plus**0.5, minus**0.5
-    g = g if values[1, -1] >= 0 else -g
-    expected = {(a, b): (f * a if a > 0 else -g * a) * (f * b if b > 0 else -g * b) for a, b in values}
-    return (f, g) if all(abs(values[k] - expected[k]) < 1e-12 * (1 + abs(expected[k])) for k in values) else None
-
-
-def _piecewise_linear(integrand: Expr) -> bool:
-    kinks = {"relu", "leaky_relu", "step", "maximum", "minimum", "where", "Abs", "sign"}
-    return {type(f).__name__ for f in integrand.atoms(sympy.Function)} <= kinks and integrand != S.One

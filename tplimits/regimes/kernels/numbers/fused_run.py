@@ -17,8 +17,8 @@ from tplimits.program.nodes.evaluate import evaluate
 from tplimits.regimes.kernels.derivation.leaves import Data
 from tplimits.regimes.kernels.numbers.fused import Loop, NotFused, loop_for
 from tplimits.regimes.kernels.numbers.moment import refuse_underflow
+from tplimits.regimes.kernels.numbers.plan import alone
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
-from tplimits.regimes.kernels.numbers.tables import Tables
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -34,16 +34,21 @@ _INTERPRETED = 1 << 21
 #: so many pairs of a block are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
 _MOST_PRECISE = 2048
 
-_LOOPS: weakref.WeakKeyDictionary[KernelTables, dict] = weakref.WeakKeyDictionary()
+_LOOPS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Loop | None]] = weakref.WeakKeyDictionary()
 
 
 def _loop(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> Loop:
     """The loop of a derivation, remembered; constants that stand inside moments are part of its text."""
     known = _LOOPS.setdefault(derivation, {})
-    key = (careful, tuple(sorted((s.name, v) for s, v in constants.items())))
+    key = (careful, frozenset(constants.items()))
     if key not in known:
-        known[key] = loop_for(derivation, constants, careful)
-    return known[key]
+        try:
+            known[key] = loop_for(derivation, constants, careful)
+        except NotFused:
+            known[key] = None
+    if known[key] is None:
+        raise NotFused
+    return known[key]  # type: ignore[return-value]
 
 
 def pairs(
@@ -58,7 +63,8 @@ def pairs(
     nngp, ntk = numpy.empty((2, one.many, other.many), dtype)
     careful = _loop(derivation, constants, careful=True)
     if nngp.size * careful.statements < _INTERPRETED:
-        _again(derivation, constants, one, other, numpy.ones(nngp.shape, dtype=numpy.bool_), nngp, ntk)
+        wanted = numpy.ones(nngp.shape, dtype=numpy.bool_)
+        _again(derivation, constants, one, other, numpy.triu(wanted, 1) if symmetric else wanted, nngp, ntk)
         return _with_own(derivation, constants, one, nngp, ntk) if symmetric else (nngp, ntk)
     loop = _loop(derivation, constants, careful=False)
     numbers = _numbers(loop, constants)
@@ -85,10 +91,10 @@ def _with_own(
     derivation: KernelTables, constants: Mapping[Expr, float], one: Inputs, nngp: Array, ntk: Array
 ) -> tuple[Array, Array]:
     """Symmetric kernels: the lower triangle from the upper one, inputs with themselves by their own rows."""
-    own = Tables(derivation, (one, one), constants).frame(1, 1)
-    for array, kernel in ((nngp, derivation.nngp), (ntk, derivation.ntk)):
+    own = alone(derivation, (derivation.nngp, derivation.ntk), one, constants)
+    for array, value in zip((nngp, ntk), own, strict=True):
         _mirror(array)
-        numpy.fill_diagonal(array, own.value(kernel).array)
+        numpy.fill_diagonal(array, value.array)
     return nngp, ntk
 
 
@@ -134,20 +140,11 @@ def _numbers(loop: Loop, constants: Mapping[Expr, float]) -> Array:
 
 def _rows(exprs: tuple[Expr, ...], derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Array:
     """Quantities of one input each, (number, N)."""
-    tables = Tables(derivation, (inputs, inputs), constants)
     rows = numpy.empty((max(1, len(exprs)), inputs.many))
-    for k, expr in enumerate(exprs):
-        side = next(iter({*(s for t in expr.atoms(Data) for s in (t.side,)), *_table_sides(expr)}))
-        value = tables.frame(side, side).value(expr)
+    for row, value in zip(rows, alone(derivation, exprs, inputs, constants), strict=False):
         refuse_underflow(value.array)
-        rows[k] = value.array
+        row[:] = value.array
     return rows
-
-
-def _table_sides(expr: Expr) -> set[int]:
-    return {s for t in expr.atoms() | expr.atoms(sympy.Function) for s in getattr(t, "sides", ())} or {
-        s for t in sympy.preorder_traversal(expr) for s in getattr(t, "sides", ())
-    }
 
 
 def _grams(exprs: tuple[Expr, ...], one: Inputs, other: Inputs, constants: Mapping[Expr, float]) -> Array:

@@ -25,8 +25,9 @@ from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader, held
 from tplimits.regimes.kernels.derivation.terms import at
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
+from tplimits.regimes.kernels.numbers.frames import Frame
 from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, union
-from tplimits.regimes.kernels.numbers.tables import Frame, Tables
+from tplimits.regimes.kernels.numbers.tables import Tables
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy
@@ -32,26 +33,80 @@ class Labelled:
         return self.array.transpose(places).reshape([next(sizes) if x in self.labels else 1 for x in order])
 
 
-def union(values: Iterable[Labelled]) -> tuple[str, ...]:
-    """All labels, in order of first appearance."""
-    return tuple(dict.fromkeys(x for v in values for x in v.labels))
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """What will be a labelled array: the number of a step on a tape."""
+
+    labels: tuple[str, ...]
+    number: int
+    tape: Any
 
 
-def mapped(function: Callable[..., NDArray[Any]], values: Sequence[Labelled]) -> Labelled:
+def step(labels: Callable[..., tuple[str, ...]]) -> Callable[[Callable[..., Labelled]], Callable[..., Any]]:
+    """A function of labelled arrays, its first argument, that is written on a tape where one of them is traced.
+
+    `labels` gives the labels of the result from the same arguments.
+    """
+
+    def decorated(function: Callable[..., Labelled]) -> Callable[..., Any]:
+        @wraps(function)
+        def called(values: Sequence[Any], *fixed: Any) -> Any:
+            for value in values:
+                if isinstance(value, Traced):
+                    return value.tape.recorded(function, tuple(values), fixed, labels(values, *fixed))
+            return function(values, *fixed)
+
+        return called
+
+    return decorated
+
+
+def bare(function: Any) -> Any:
+    """What a step on a tape calls: the function below `step`."""
+    return function.__wrapped__
+
+
+def union(values: Iterable[Any]) -> tuple[str, ...]:
+    """All labels in order of first appearance, those of inputs first."""
+    return tuple(sorted(dict.fromkeys(x for v in values for x in v.labels), key=_is_inner))
+
+
+def _is_inner(label: str) -> bool:
+    return not label.startswith("input ")
+
+
+def mapped(function: Callable[..., Any], values: Sequence[Any]) -> Any:
     """A function of several arrays, entry by entry."""
+    return _mapped(values, function)
+
+
+@step(lambda values, function: union(values))
+def _mapped(values: Sequence[Labelled], function: Callable[..., Any]) -> Labelled:
     order = union(values)
     return Labelled(numpy.asarray(function(*(v.at(order) for v in values))), order)
 
 
-def averaged(value: Labelled, label: str) -> Labelled:
+@step(lambda values, labels: labels)
+def renamed(values: Sequence[Labelled], labels: tuple[str, ...]) -> Labelled:
+    """The same array with other names for its dimensions."""
+    return Labelled(values[0].array, labels)
+
+
+def averaged(value: Any, label: str) -> Any:
     """The mean over one dimension, if there is one of this name."""
-    if label not in value.labels:
-        return value
+    return _averaged([value], label) if label in value.labels else value
+
+
+@step(lambda values, label: tuple(x for x in values[0].labels if x != label))
+def _averaged(values: Sequence[Labelled], label: str) -> Labelled:
+    (value,) = values
     return Labelled(value.array.mean(axis=value.labels.index(label)), tuple(x for x in value.labels if x != label))
 
 
-def contracted(factors: Sequence[Labelled], over: set[str]) -> Labelled:
+@step(lambda factors, over: tuple(x for x in union(factors) if x not in over))
+def contracted(factors: Sequence[Labelled], over: Iterable[str]) -> Labelled:
     """The sum over some labels of a product, two factors at a time, by matrix products."""
+    over = set(over)
     left = [f for f in factors if f.labels] or [Labelled(numpy.ones(()))]
     scalar = math.prod(f.array[()] for f in factors if not f.labels)
     left = [_summed_alone(f, over, [g for g in left if g is not f]) for f in left]
@@ -64,7 +119,8 @@ def contracted(factors: Sequence[Labelled], over: set[str]) -> Labelled:
     gone = tuple(i for i, x in enumerate(one.labels) if x in over)
     labels = tuple(x for x in one.labels if x not in over)
     array = one.array.sum(axis=gone) if gone else one.array
-    return Labelled(array * scalar if scalar != 1 else array, labels)
+    order = tuple(x for x in union(factors) if x not in over)
+    return Labelled(Labelled(array * scalar if scalar != 1 else array, labels).at(order), order)
 
 
 def _summed_alone(factor: Labelled, over: set[str], others: list[Labelled]) -> Labelled:
@@ -109,3 +165,7 @@ def _pair(a: Labelled, b: Labelled, over: set[str]) -> Labelled:
     product = block(a, rows, inner) @ block(b, inner, columns)
     labels = (*batch, *rows, *columns)
     return Labelled(product.reshape([sizes[x] for x in labels]), labels)
+
+
+#: the step that `mapped` writes on a tape
+pointwise_step = bare(_mapped)

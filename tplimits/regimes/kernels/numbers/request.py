@@ -18,6 +18,7 @@ from tplimits.regimes.kernels.numbers.judged import require
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.labelled import Labelled
     from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = NDArray[numpy.float64]
@@ -113,12 +114,20 @@ def refuse_mixture(derivation: KernelTables) -> None:
 
 def of_tables(asked: GramRequest, tables: Tables, kernels: Sequence[str] = KERNELS) -> list[Array]:
     """Kernels of all pairs, (N1, N2, *axes, *axes) each."""
-    frame, axes = tables.frame(1, 2), asked.derivation.axes
-    order = ["input 1", "input 2", *axes, *(a + SECOND for a in axes)]
-    one, other = tables.sides
-    sizes = (one.many, other.many, *(one.sizes[a] for a in axes), *(other.sizes[a] for a in axes))
+    frame = tables.frame(1, 2)
+    exprs = [getattr(asked.derivation if tables.demand is None else tables.demand, k) for k in kernels]
     with numpy.errstate(all="ignore"):
-        return [numpy.broadcast_to(frame.mean(getattr(asked.derivation, k)).at(order), sizes) for k in kernels]
+        return [laid_out(asked, frame.mean(e)) for e in exprs]
+
+
+def laid_out(asked: GramRequest, value: Labelled, own: bool = False) -> Array:
+    """A kernel of all pairs, or of all inputs with themselves, with its axes in order."""
+    axes = asked.derivation.axes
+    sides = [asked.one.sizes[a] for a in axes], [asked.other.sizes[a] for a in axes]
+    order = ["input 1", *([] if own else ["input 2"]), *axes, *(a + SECOND for a in axes)]
+    many = [asked.one.many, *([] if own else [asked.other.many])]
+    found: Array = numpy.broadcast_to(value.at(order), (*many, *sides[0], *sides[1]))
+    return found
 
 
 def shape_of(asked: GramRequest, axes: Sequence[str] | None = None) -> tuple[int, ...]:

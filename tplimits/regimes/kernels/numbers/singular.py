@@ -7,14 +7,14 @@ are rounding and count as zero.  On machines whose `numpy.longdouble` is a doubl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
-from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
 from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped
 
 if TYPE_CHECKING:
@@ -30,13 +30,15 @@ KINKED = (relu, leaky_relu, maximum, minimum, step, where, sympy.Abs, sympy.sign
 Flags = NDArray[numpy.bool_]
 
 
-def nearly_singular(moment: Moment, covariances: Sequence[Labelled]) -> Labelled | None:
-    """Where the law of a kinked function is nearly singular; None if nowhere."""
-    if len(covariances) != 3 or not moment.integrand.has(*KINKED):
-        return None
+def flagged(covariances: Sequence[Any]) -> Any:
+    """Where a law (c11, c12, c22) is nearly singular."""
+    return mapped(_nearly_singular, covariances)
+
+
+def _nearly_singular(a: Any, c: Any, b: Any) -> Flags:
     with numpy.errstate(all="ignore"):
-        found = mapped(lambda a, c, b: a * b - c * c < NEARLY * a * b, covariances)
-    return found if found.array.any() else None
+        found: Flags = a * b - c * c < NEARLY * a * b
+    return found
 
 
 def same_data(

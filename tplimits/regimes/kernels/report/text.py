@@ -16,6 +16,7 @@ from tplimits.report.text import as_written, positive_first
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Kron, Of, TableEntry
     from tplimits.regimes.kernels.report.labels import Title
 
@@ -33,6 +34,19 @@ def title(shown: Title) -> str:
     name = shown.kind + ("_" if below and shown.kind else "") + below
     layer = superscript(shown.layer)
     return f"{name}⁽{layer}⁾" if layer else name
+
+
+def demand(outline: Outline, derivation: KernelTables) -> tuple[str, ...]:
+    """A line a table with axes: at which of its places it is wanted between two inputs."""
+    found = []
+    for table in derivation.needed:
+        equal = derivation.demand.cross.get(table.number)
+        if equal is None or not table.left:
+            continue
+        tied = {p for p, _ in equal}
+        parts = [f"at equal {a}" if p in tied else f"at all {a}" for p, a in enumerate(table.left)]
+        found.append(f"{title(outline.titles[table.number])} {', '.join(parts)}")
+    return tuple(found)
 
 
 class Printer(StrPrinter):

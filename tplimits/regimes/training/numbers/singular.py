@@ -125,6 +125,6 @@ def _places(body: Expr) -> list[tuple[str, Expr, bool]]:
 def _told(program: Program, position: int, what: str, argument: Expr, value: float) -> str:
     shown = argument.xreplace({e: Symbol(program[e.source].name) for e in entries(argument)})
     return (
-        f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g} in the limit (hypothesis of Def. "
+        f"no number: {program.where(position)}: {what} `{shown}`, is {value:.2g}, not clear of 0 (hypothesis of Def. "
         "2.6.5: ψ and its derivatives are continuous at the limits of their scalars). Keep it away from zero."
     )

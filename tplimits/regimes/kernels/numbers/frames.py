@@ -1,0 +1,355 @@
+"""Expressions of a recursion as arrays, or as steps of a tape, with two inputs for its sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Lookup
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
+from tplimits.regimes.kernels.derivation.brackets import sided
+from tplimits.regimes.kernels.derivation.leaves import (
+    SECOND,
+    Data,
+    Datum,
+    DrawMean,
+    Given,
+    Kron,
+    Moment,
+    Of,
+    TableEntry,
+    free_indices,
+    on_first,
+    plain_axis,
+)
+from tplimits.regimes.kernels.numbers import gaps, sums
+from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped, renamed, step
+from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
+from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
+from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
+    from tplimits.regimes.kernels.numbers.tables import Tables
+
+Array = NDArray[numpy.float64]
+
+
+def batch(side: int) -> str:
+    """The label of the inputs of a side."""
+    return f"input {side}"
+
+
+class Frame:
+    """Expressions in the running indices of one table, with inputs `left` and `right` for its sides 1 and 2."""
+
+    def __init__(self, tables: Tables, left: int, right: int) -> None:
+        self.tables, self.input = tables, {1: left, 2: right}
+        self.memo: dict[Expr, Any] = {}
+        self.gaps: dict[Expr, Any] = {}
+        self.program = tables.derivation.recursion.program
+
+    def side(self, name: str) -> Inputs:
+        return self.tables.sides[self.input[2 if SECOND in name else 1] - 1]
+
+    def size(self, name: str) -> int:
+        return self.side(name).sizes[plain_axis(name)]
+
+    def mean(self, expr: Expr) -> Any:
+        """An expression as an array, with the mean over draws of random logits taken."""
+        if expr.has(DrawMean) and not _linear_in_draws(expr):
+            raise EvaluationError("a nonlinear function of a mean over random logits is needed, which is not offered.")
+        found = self.value(expr)
+        return found if self.tables.conditional else averaged(found, "draw")
+
+    def value(self, expr: Expr) -> Any:
+        """An expression as an array; functions of random logits have a dimension for their draws."""
+        if expr not in self.memo:
+            rows = self.tables.rows
+            sides = {self.input[s] for s in sides_of(expr)} if rows is not None else set()
+            if rows is not None and len(sides) == 1:
+                self.memo[expr] = rows.row(expr, sides.pop())
+            else:
+                self.memo[expr] = self._compute(expr)
+        return self.memo[expr]
+
+    def _compute(self, expr: Expr) -> Any:
+        if isinstance(expr, sympy.Symbol) and expr.name.startswith("|") and expr.name.endswith("|"):
+            return Labelled(numpy.asarray(float(self.size(expr.name[1:-1]))))
+        if expr in self.tables.constants:
+            return Labelled(numpy.asarray(self.tables.constants[expr]))
+        if isinstance(expr, (Of, Given)):
+            return self._logit(expr)
+        if isinstance(expr, (Data, TableEntry)):
+            return self._leaf(expr)
+        if isinstance(expr, DrawMean):
+            return self.value(expr.product)
+        if isinstance(expr, ArrayEntry):
+            return self.read(
+                Labelled(self.program.arrays[expr.array].values, tuple("abcdefgh"[: len(expr.indices)])), expr.indices
+            )
+        if isinstance(expr, Kron):
+            return self._kron(expr)
+        if isinstance(expr, AxisSum):
+            return sums.axis_sum(self, expr)
+        if isinstance(expr, Moment):
+            return self._moment(expr)
+        if expr.is_number or isinstance(expr, GaussMean):
+            return Labelled(numpy.asarray(float(evaluate(expr, self.tables.constants))))
+        if isinstance(expr, sympy.Mul):
+            return contracted([self.value(a) for a in expr.args], frozenset())
+        if isinstance(expr, sympy.Add):
+            return mapped(added, [self.value(a) for a in expr.args])
+        if isinstance(expr, sympy.Pow):
+            return mapped(_power(expr.exp), [self.value(expr.base)])
+        if type(expr) in ARRAY_FUNCTIONS:
+            return mapped(ARRAY_FUNCTIONS[type(expr)], [self.value(a) for a in expr.args])
+        raise EvaluationError(f"`{expr}` has no value; give {expr}=….")
+
+    def _leaf(self, leaf: Data | TableEntry) -> Any:
+        if isinstance(leaf, Data):
+            return self.read(self.tables.data(leaf.source, self.input[leaf.side]), leaf.indices, batch=1)
+        return self.entry(leaf)[0]
+
+    def entry(self, leaf: TableEntry, gap: bool = False) -> tuple[Any, Any]:
+        """A leaf, and its gap where it is asked for and there is one."""
+        left, right = (self.input[s] for s in leaf.sides)
+        equal = self.tables.equal_places(leaf, left, right)
+        value, apart = self.tables.entry(leaf.table, left, right, equal)
+        many = len(self.tables.derivation.recursion.tables[leaf.table].left)
+        gone = {many + q for _, q in equal}
+        indices = [i for k, i in enumerate(leaf.indices) if k not in gone]
+        found = self.read(value, indices, batch=len(value.labels) - len(indices))
+        if not gap or apart is None:
+            return found, None
+        return found, self.read(apart, indices, batch=len(apart.labels) - len(indices))
+
+    def _logit(self, leaf: Of | Given) -> Any:
+        """Draws of a random logit at its inputs and places."""
+        node, side = (leaf.node, leaf.side) if isinstance(leaf, Of) else (leaf.source, leaf.side)
+        draws, side = self.tables.draws, self.input[side]
+        assert draws is not None
+        recursion = self.tables.derivation.recursion
+        value = draws.of(node, self.tables.places[side - 1])
+        picked = Labelled(value.array, (batch(side), *value.labels[1:]))
+        axes = recursion.nodes[node].axes
+        indices = [i for i, a in zip(leaf.indices, axes, strict=True) if a not in recursion.infinite]
+        front = Labelled(numpy.moveaxis(picked.array, -1, 1), (picked.labels[0], "draw", *picked.labels[1:-1]))
+        return self.read(front, indices, batch=2)
+
+    def positions(self, index: Expr) -> tuple[NDArray[numpy.intp] | int, tuple[str, ...]]:
+        """An index expression as integers over the running indices it depends on."""
+        if index.is_Integer:
+            return int(index), ()
+        if isinstance(index, Lookup):
+            read = self._gathered(Labelled(self.program.tables[index.table].values), index.indices, absent=-1)
+            return read.array, read.labels
+        if isinstance(index, Datum):
+            side = self.input[index.side]
+            tokens = self.tables.sides[side - 1].arrays[index.source].astype(numpy.intp)
+            read = self._gathered(Labelled(tokens, (batch(side),)), index.indices, absent=-1)
+            return read.array, read.labels
+        run: NDArray[numpy.intp] = numpy.arange(self.size(index.name))
+        return run, (str(index.name),)
+
+    def _gathered(self, value: Labelled, indices: Sequence[Expr], absent: float) -> Labelled:
+        """An array at index expressions for its last dimensions; `absent` where an index says that there is no entry.
+
+        The first dimensions, which have labels, are kept; others are the running indices and inputs of the indices.
+        """
+        found = [self.positions(i) for i in indices]
+        labels = tuple(dict.fromkeys((*value.labels, *(x for _, own in found for x in own))))
+        front = [(numpy.arange(size), (x,)) for x, size in zip(value.labels, value.array.shape, strict=False)]
+        places = [Labelled(numpy.asarray(p), own).at(labels) for p, own in (*front, *found)]
+        picked = numpy.broadcast_to(value.array[tuple(places)], [self._length(x, value) for x in labels])
+        for place in (p for p in places if p.min() < 0):
+            picked = numpy.where(place < 0, value.array.dtype.type(absent), picked)
+        return Labelled(picked, labels)
+
+    def _length(self, label: str, value: Labelled) -> int:
+        """The number of entries along a label: of an array, of a batch of inputs, of an axis."""
+        if label in value.labels:
+            return value.array.shape[value.labels.index(label)]
+        inputs = {batch(side): side for side in self.input.values()}
+        return self.tables.sides[inputs[label] - 1].many if label in inputs else self.size(label)
+
+    def read(self, value: Any, indices: Sequence[Expr], batch: int = 0) -> Any:
+        """Entries of an array at index expressions; −1 reads zero."""
+        names = [i.name for i in indices if isinstance(i, sympy.Symbol)]
+        front = value.labels[:batch]
+        if len(names) == len(indices) and len(set(names)) == len(names):
+            return renamed([value], (*front, *names))
+        if any(i.has(Datum) for i in indices):  # never on a tape: its places hold for one set of inputs alone
+            return self._gathered(Labelled(value.array, front), indices, absent=0.0)
+        found = [self.positions(i) for i in indices]
+        labels = tuple(dict.fromkeys(x for _, own in found for x in own))
+        places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
+        return _picked([value], places, (*front, *labels), tuple(self.size(x) for x in labels))
+
+    def _kron(self, kron: Kron) -> Labelled:
+        (a, mine), (b, theirs) = map(self.positions, kron.args)
+        one, other = Labelled(numpy.asarray(a), mine), Labelled(numpy.asarray(b), theirs)
+        found: Labelled = mapped(lambda x, y: ((x == y) & (x >= 0)).astype(numpy.float64), [one, other])
+        return found
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def _moment(self, moment: Moment) -> Any:
+        function = None if moment.values else function_of(moment, self.tables.constants)
+        if function is not None and function.route == "closed" and not self.tables.extended:
+            law, values = self.law(moment)
+            place = law.place(function)
+            return part_of([self._laid_out(law, values)], place)
+        covariances = [self.value(c) for c in moment.covariances]
+        values = [self.value(v) for v in moment.values]
+        if len(covariances) == 3:
+            self._note(moment, lambda: flagged(covariances))
+
+        def of_arrays(*arrays: Array) -> Array:
+            value, error = evaluated_moment(
+                moment, arrays[: len(covariances)], arrays[len(covariances) :], self.tables.constants
+            )
+            self.tables.error = max(self.tables.error, error)
+            return value
+
+        return mapped(of_arrays, [*covariances, *values])
+
+    def law(self, moment: Moment) -> tuple[Law, list[Any]]:
+        """The law of a moment, shared by all moments of it, and its arguments (c11, c22, c12 or G)."""
+        covariances = moment.covariances
+        key = (self.input[1], self.input[2], *covariances)
+        if key in self.tables.laws:
+            return self.tables.laws[key]
+        if len(covariances) == 1:
+            value = self.value(covariances[0])
+            found = Law(False, coincident=True), [value, value, value]
+        else:
+            found = self._pair_law(moment, covariances)
+        if self.tables.tape is not None:
+            self.tables.laws[key] = found
+        return found
+
+    def _pair_law(self, moment: Moment, covariances: Sequence[Expr]) -> tuple[Law, list[Any]]:
+        c11, c12, c22 = covariances
+        if self.input[1] == self.input[2] and len({sided(c, 1, 1) for c in covariances}) == 1:
+            value = self.value(c11)
+            return Law(False, coincident=True), [value, value, value]
+        gap = gaps.gap(self, c12) if self.tables.gapped else None
+        first, third = self.value(c11), self.value(c22)
+        if gap is not None:
+            law = Law(True)
+            values = [first, third, gap, *(self.value(sympy.sqrt(c)) for c in (c11, c22))]
+            alone = not any(x for x in gap.labels if not x.startswith("input "))
+            doubts = [OPPOSITE] if not gaps.acute(self, c12) else []
+            for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
+                self._note(moment, partial(self._part, law, values, doubt))
+            return law, values
+        cross = self.value(c12)
+        self._note(moment, lambda: flagged([first, cross, third]))
+        return Law(False), [first, third, cross]
+
+    def _part(self, law: Law, values: list[Any], part: Any) -> Any:
+        return part_of([self._laid_out(law, values)], law.place(part))
+
+    def _laid_out(self, law: Law, values: list[Any]) -> Any:
+        """All parts of a law; on a tape one step, however many parts it gets."""
+        if self.tables.tape is None:
+            return evaluated(values, law)
+        key = ("parts", id(law))
+        if key not in self.tables.laws:
+            self.tables.laws[key] = (law, evaluated(values, law))
+        return self.tables.laws[key][1]
+
+    def gap_of_law(self, moment: Moment, slopes: tuple[float, float]) -> Any:
+        """The gap of a piecewise linear function, where the gap of its law is known."""
+        law, values = self.law(moment)
+        if not law.gapped:
+            return None
+        return part_of([self._laid_out(law, values)], law.place(slopes))
+
+    def _note(self, moment: Moment, flags: Callable[[], Any]) -> None:
+        """Where the law of a kinked function is nearly singular."""
+        tables = self.tables
+        if not moment.integrand.has(*KINKED):
+            return
+        if tables.tape is not None:
+            tables.tape.watched.append((flags(), dict(self.input)))
+        elif tables.suspects is not None:
+            tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
+
+
+def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int], found: Labelled) -> list[Labelled]:
+    """Where a moment has a nearly singular law, but not at the same data; `found` are its flags."""
+    if not found.labels or not found.array.any():  # constants are exactly what they are
+        return []
+    left, right = places[1], places[2]
+    same = same_data(program, (sides[left - 1], sides[right - 1]), (batch(left), batch(right)), found.labels)
+    if same is not None:
+        found = Labelled(found.array & ~same.at(found.labels), found.labels)
+    return [found] if found.array.any() else []
+
+
+@step(lambda values, places, labels, sizes: labels)
+def _picked(
+    values: Sequence[Labelled], places: tuple[Any, ...], labels: tuple[str, ...], sizes: tuple[int, ...]
+) -> Labelled:
+    """Entries at places; −1 reads zero."""
+    array = values[0].array
+    front = len(labels) - len(sizes)
+    where: tuple[Any, ...] = (*(slice(None),) * front, *places)
+    picked = array[where]
+    if any(numpy.min(p) < 0 for p in places):
+        present = numpy.logical_and.reduce(numpy.broadcast_arrays(*(p >= 0 for p in places)))
+        picked = numpy.where(present, picked, array.dtype.type(0))
+    return Labelled(numpy.broadcast_to(picked, (*picked.shape[:front], *sizes)), labels)
+
+
+@lru_cache(maxsize=1 << 14)
+def sides_of(expr: Expr) -> frozenset[int]:
+    """The sides of the leaves of an expression."""
+    found: set[int] = set()
+    for leaf in expr.atoms(Data, Datum, TableEntry, Of):
+        found |= set(leaf.sides) if isinstance(leaf, TableEntry) else {leaf.side}
+    return frozenset(found)
+
+
+def outer_names(expr: Expr) -> dict[str, str]:
+    """Labels of an expression of one input by those of the same expression written for input 1."""
+    return {on_first(i).name: i.name for i in free_indices(expr)}
+
+
+def added(*arrays: Array) -> Array:
+    """The sum."""
+    return sum(arrays[1:], arrays[0])
+
+
+def _linear_in_draws(expr: Expr) -> bool:
+    """Whether means over draws stand in an expression linearly, one in a term."""
+    if isinstance(expr, DrawMean) or not expr.has(DrawMean):
+        return True
+    if isinstance(expr, sympy.Mul) and sum(a.has(DrawMean) for a in expr.args) > 1:
+        return False
+    if not isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
+        return False
+    return all(_linear_in_draws(a) for a in expr.args if isinstance(a, Expr))
+
+
+@lru_cache(maxsize=256)
+def _power(exponent: Expr) -> Any:
+    if exponent == 2:
+        return numpy.square
+    if exponent == -1:
+        return lambda x: 1.0 / x
+    if exponent == sympy.S.Half:
+        return numpy.sqrt
+    if exponent == -sympy.S.Half:
+        return lambda x: 1.0 / numpy.sqrt(x)
+    number = float(exponent)
+    return lambda x: numpy.power(x, number)

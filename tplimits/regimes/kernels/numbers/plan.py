@@ -1,0 +1,303 @@
+"""Plans of a recursion: what is done once for each input, and what for each pair of inputs.
+
+The interpreter of `tables` is run once on traced arrays.  What depends on one input alone goes to the tape of that
+input (`Rows`), everything else to the tape of a pair.  A plan holds for all data of the same sizes.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
+from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
+from tplimits.regimes.kernels.numbers.frames import batch, suspicious
+from tplimits.regimes.kernels.numbers.gaps import spread
+from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
+from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
+from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
+from tplimits.regimes.kernels.numbers.tables import Tables
+from tplimits.regimes.kernels.numbers.tables import spread as spread_out
+from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
+
+Array = NDArray[numpy.float64]
+#: entries of the largest array of one block of inputs, or of one tile of pairs
+_BLOCK = 1 << 17
+#: seconds of an array pass over one entry, and how many of them a law is worth
+_SECONDS, _LAW = 2e-9, 12
+#: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
+_WORTHWHILE, _FEW = 2.0, 1 << 14
+_ALONE: weakref.WeakKeyDictionary[KernelTables, dict[Any, tuple[Tables, Schedule]]] = weakref.WeakKeyDictionary()
+_PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(eq=False)
+class Rows:
+    """Quantities of one input that pairs read, each with its place among the results of the tape of its side."""
+
+    tables: dict[int, Tables]
+    tape: Tape
+    outputs: dict[int, list[Any]] = field(default_factory=lambda: {1: [], 2: []})
+    places: dict[tuple[int, Any], int] = field(default_factory=dict)
+
+    def row(self, expr: Expr, side: int) -> Any:
+        """A quantity of one input, as a leaf of the tape of pairs."""
+        first = on_first(expr)
+        names = {on_first(i).name: i.name for i in free_indices(expr)} | {batch(1): batch(side)}
+        value = self.tables[side].frame(1, 1).value(first)
+        order = sorted(value.labels, key=lambda x: x != batch(1))  # inputs first, as rows are kept
+        labels = tuple(names.get(x, x) for x in (order if isinstance(value, Traced) else value.labels))
+        if isinstance(value, Labelled):
+            return Labelled(value.array, labels)
+        return self._leaf(first, side, value, labels)
+
+    def spread(self, expr: Expr, side: int, axes: tuple[str, ...]) -> Any:
+        """What the places differ that a sum over one input reads (see `gaps`)."""
+        value = spread(self.tables[side].frame(1, 1), expr)
+        return None if value is None else self._leaf(("spread", expr), side, value, (batch(side), *axes))
+
+    def _leaf(self, key: Any, side: int, value: Any, labels: tuple[str, ...]) -> Any:
+        mine = side if self.tables[1] is not self.tables[2] else 1
+        if (mine, key) not in self.places:
+            self.places[mine, key] = len(self.outputs[mine])
+            self.outputs[mine].append(value)
+        return self.tape.leaf(("row", side, self.places[mine, key], labels), labels)
+
+
+@dataclass(eq=False)
+class Plan:
+    """Both tapes, as far as the kernels need them."""
+
+    pair: Schedule
+    kernels: int
+    rows: dict[int, Schedule]
+    many: dict[int, int]
+    largest: int
+    largest_row: int
+    tables: tuple[Tables, ...]
+    watched: list[Mapping[int, int]]
+    watched_rows: dict[int, int]
+
+    labels: Sequence[tuple[str, ...]]
+    sizes: Mapping[str, int]
+    #: entries of all steps for one pair
+    entries: int
+    #: seconds that array passes of all calls so far have been worth
+    worth: float = 0.0
+    is_compiled: bool = False
+
+    @cached_property
+    def loops(self) -> CompiledSchedule:
+        """The tape of pairs with its pointwise steps in compiled loops."""
+        return compiled(self.pair, self.labels, self.sizes)
+
+    @cached_property
+    def own_loops(self) -> dict[int, CompiledSchedule]:
+        """The same of the tapes of inputs."""
+        found: dict[int, CompiledSchedule] = {}
+        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
+            assert tables.tape is not None
+            known = self.rows[side] is self.rows[1] and 1 in found
+            sizes = _sizes(self.rows[side], tables.tape, tables)
+            found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
+        return found
+
+    def expect(self, pairs: int) -> None:
+        """Compile the loops where the work of all calls so far passes what compiling costs, or where they are known."""
+        self.worth += pairs * self.entries * _SECONDS
+        if not self.is_compiled and pairs * self.entries > _FEW:
+            self.is_compiled = self.worth > _WORTHWHILE or self._are_kept
+
+    @property
+    def _are_kept(self) -> bool:
+        return self.loops.are_kept and all(loops.are_kept for loops in self.own_loops.values())
+
+    @property
+    def error(self) -> float:
+        """The largest error of a mean so far."""
+        return max(t.error for t in self.tables)
+
+    def own(self, side: int, inputs: Inputs) -> Own:
+        """What is done once for each input of a side."""
+        schedule, parts = (self.own_loops if self.is_compiled else self.rows)[side], []
+        step = max(1, _BLOCK // self.largest_row)
+        for start in range(0, inputs.many, step):
+            some = inputs.some(slice(start, start + step))
+            parts.append(schedule.run(partial(_data, self.tables[0], some)))
+        found = [_joined([p[k] for p in parts]) for k in range(len(parts[0]))]
+        many = len(found) - self.watched_rows[side]
+        values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
+        program, places = self.tables[0].derivation.recursion.program, {1: 1, 2: 1}
+        bad = [s for f in flags for s in suspicious(program, (inputs, inputs), places, f)]
+        near = numpy.zeros(inputs.many, dtype=bool)
+        for f in bad:
+            near |= f.array.any(axis=tuple(k for k, x in enumerate(f.labels) if x != batch(1)))
+        return Own(values, near)
+
+    def run(self, one: Inputs, other: Inputs, owns: Mapping[int, Own]) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
+        """Kernels of all pairs, and which of them rest on a nearly singular law."""
+
+        def given(leaf: Any) -> Labelled:
+            if leaf[0] == "data":
+                found = _data(self.tables[0], one if leaf[2] == 1 else other, leaf)
+                return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
+            _, side, place, labels = leaf
+            return Labelled(owns[side].rows[place].array, labels)
+
+        with numpy.errstate(all="ignore"):
+            found = (self.loops if self.is_compiled else self.pair).run(given)
+        values = found[: self.kernels]
+        flags = [Labelled(f.array != 0, f.labels) for f in found[self.kernels :]]
+        near = numpy.zeros((one.many, other.many), dtype=bool)
+        program = self.tables[0].derivation.recursion.program
+        bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
+        if bad:
+            near |= suspects(bad, (one.many, other.many))
+        near |= owns[1].near[:, None] | owns[2].near[None, :]
+        return values, near
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
+
+    rows: list[Labelled]
+    near: NDArray[numpy.bool_]
+
+    def some(self, part: slice) -> Own:
+        """Those of a few inputs."""
+        rows = [Labelled(r.array[part], r.labels) if batch(1) in r.labels else r for r in self.rows]
+        return Own(rows, self.near[part])
+
+    def single(self) -> Own:
+        """In single precision."""
+        return Own([Labelled(r.array.astype(numpy.float32), r.labels) for r in self.rows], self.near)
+
+
+def _data(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:
+    _, source, _ = leaf
+    axes = tables.derivation.recursion.program[source].axes
+    return Labelled(inputs.arrays[source], (batch(1), *axes))
+
+
+def _joined(parts: Sequence[Labelled]) -> Labelled:
+    if batch(1) not in parts[0].labels:
+        return parts[0]
+    labels = (batch(1), *(x for x in parts[0].labels if x != batch(1)))
+    return Labelled(numpy.concatenate([numpy.ascontiguousarray(p.at(labels)) for p in parts]), labels)
+
+
+def alone(
+    derivation: KernelTables, exprs: tuple[Expr, ...], inputs: Inputs, constants: Mapping[Expr, float]
+) -> list[Labelled]:
+    """Quantities of one input each, by tapes that are remembered."""
+    known = _ALONE.setdefault(derivation, {})
+    key = (exprs, frozenset(inputs.sizes.items()), frozenset(constants.items()))
+    if key not in known:
+        tables = Tables(derivation, (inputs, inputs), constants, tape=Tape())
+        assert tables.tape is not None
+        known[key] = tables, tables.tape.schedule([tables.frame(1, 1).value(on_first(e)) for e in exprs])
+    tables, schedule = known[key]
+    return schedule.run(partial(_data, tables, inputs))
+
+
+def plan_for(
+    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
+) -> Plan:
+    """The plan of a recursion for these sizes and constants, remembered."""
+    known = _PLANS.setdefault(derivation, {})
+    key = (frozenset(one.sizes.items()), frozenset(other.sizes.items()), frozenset(constants.items()), kernels)
+    if key not in known:
+        known[key] = _made(derivation, one, other, constants, kernels)
+    return known[key]
+
+
+def _made(
+    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
+) -> Plan:
+    demand, kinked = derivation.demand, any(t.definition.has(*KINKED) for t in derivation.needed)
+    shared: dict[str, Any] = {"demand": demand, "gapped": kinked}
+
+    def alone(inputs: Inputs) -> Tables:
+        return Tables(derivation, (inputs, inputs), constants, tape=Tape(), **shared)
+
+    first = alone(one)
+    second = first if dict(one.sizes) == dict(other.sizes) else alone(other)
+    pair = Tape()
+    rows = Rows({1: first, 2: second}, pair)
+    both = Tables(derivation, (one, other), constants, tape=pair, rows=rows, **shared)
+    exprs = [getattr(demand, k) for k in kernels]
+    results = [both.frame(1, 2).mean(e) for e in exprs]
+    mine = [first.frame(1, 1).mean(e) for e in exprs]
+    rows.outputs[1] += mine
+    if second is first:
+        rows.outputs[2] = rows.outputs[1]
+    schedule = pair.schedule([*results, *(w for w, _ in pair.watched)])
+    own: dict[int, Schedule] = {}
+    watched: dict[int, int] = {}
+    for side, tables in ((1, first), (2, second)):
+        assert tables.tape is not None
+        flags = [w for w, _ in tables.tape.watched]
+        own[side] = own[1] if side == 2 and second is first else tables.tape.schedule([*rows.outputs[side], *flags])
+        watched[side] = len(flags)
+    return Plan(
+        schedule,
+        len(kernels),
+        own,
+        {s: len(o) for s, o in rows.outputs.items()},
+        _largest(schedule, pair, both),
+        max(_largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
+        (both, first, second),
+        [p for _, p in pair.watched],
+        watched,
+        pair.labels,
+        _sizes(schedule, pair, both),
+        _entries(schedule, pair, both),
+    )
+
+
+def _largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
+    """Entries of the largest array for one pair, or one input."""
+    sizes = _sizes(schedule, tape, tables)
+    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps), default=1)
+
+
+def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
+    """Entries of all steps of one pair that compute something, a law for several."""
+    sizes, total = _sizes(schedule, tape, tables), 0
+    for number, step, _ in schedule.steps:
+        if step is not None and step.function not in (bare(renamed), bare(part_of), bare(spread_out)):
+            weight = _LAW if step.function is bare(evaluated) else 1
+            total += weight * math.prod(sizes.get(x, 1) for x in tape.labels[number])
+    return total
+
+
+def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
+    """Sizes of all labels but those of inputs."""
+    found: dict[str, int] = {}
+    for number, _, _ in schedule.steps:
+        for label in tape.labels[number]:
+            sizes = tables.sides[1 if SECOND in label else 0].sizes
+            if plain_axis(label) in sizes:
+                found[label] = sizes[plain_axis(label)]
+    return found
+
+
+def step_of(plan: Plan, block: int = _BLOCK) -> int:
+    """Inputs a side of a tile."""
+    return max(1, math.isqrt(block // min(block, plan.largest)))
+
+
+__all__ = ["Own", "Plan", "Rows", "Traced", "plan_for", "step_of"]
