@@ -36,8 +36,8 @@ def settings_of(program: Program, settings: Any) -> dict[str, Any]:
         refuse(where, "a_out is missing or no number", "it is the power of the output")
     if abs(settings["a_out"]) > _LARGEST:
         refuse(where, f"a_out is {settings['a_out']:g}", "it is the power of the output")
-    if not isinstance(settings.get("parametrization"), str):
-        refuse(where, "parametrization is missing or no text", "it is the name of a table")
+    if not isinstance(settings.get("parametrization", ""), str):
+        refuse(where, "parametrization is no text", "it is the name of a table")
     if "particles" in settings and not _is_number(settings["particles"]):
         refuse(where, "particles is no number", "so many samples the limit is trained on")
     if not isinstance(settings.get("constants", {}), dict):
