@@ -213,6 +213,16 @@ def test_axes_of_several_inputs_are_of_one_size():
         tp.watch(two, {"ξ": X, "ζ": X[:, :2]}, **HOW, widths=8)
 
 
+def test_indices_fit_the_sizes_that_are_given():
+    @tp.network
+    def looked_up(t: tp.Input.of("v"), E: tp.Vector["v"]):
+        return E.sel(v=t)
+
+    for more in ({}, {"probes": [0]}):
+        with pytest.raises(tp.EvaluationError, match="`X` holds 2; it takes indices of `v`, which has 2 entries"):
+            tp.watch(looked_up, np.arange(8) % 3, **HOW, widths=8, v=2, **more)
+
+
 def test_what_is_not_defined_at_the_start_is_no_matter_of_the_rate():
     @tp.network
     def root(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):

@@ -74,6 +74,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
     only = _names("only", how.only)
     refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
     bound, initial = _bound(net, data, given)
+    inputs_of(bound, X, "X")  # indices fit the sizes that are known now
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
     others = [w for w in bound.widths if w != "n"]
     found = width_ratios(bound.name, others, ratios, EvaluationError)
