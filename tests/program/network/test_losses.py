@@ -120,7 +120,7 @@ def test_facts_tell_losses_apart():
         (lambda: tp.cross_entropy("ab"), "whole numbers"),
         (lambda: tp.cross_entropy(np.array([1j, 0])), "whole numbers"),
         (lambda: tp.cross_entropy([10**400, 0]), "whole numbers"),
-        (lambda: tp.squared_error([1j, 0]), "real numbers"),
+        (lambda: tp.squared_error([1j, 0]), "of numbers"),
         (lambda: tp.cross_entropy([0, 1], smoothing=1), "from 0 on, below 1"),
         (lambda: tp.cross_entropy([0, 1], smoothing=-0.1), "from 0 on, below 1"),
         (lambda: tp.cross_entropy([0, 1], smoothing="a"), "finite number"),
