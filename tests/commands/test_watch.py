@@ -73,6 +73,15 @@ def test_recordings_are_viewed(capsys, folder):
     assert run(capsys, "view", "run.npz", "--no-page")[0] == 0 and not (folder / "run.html").exists()
 
 
+def test_a_page_does_not_take_the_place_of_its_recording(capsys, folder):
+    run(capsys, "watch", "user.py:shallow", *HOW, "--targets", "y.npy", "--out", "run.html")
+    before = (folder / "run.html").read_bytes()
+    for more in ((), ("--html", "./run.html")):
+        status, _, err = run(capsys, "view", "run.html", *more)
+        assert status == 2 and "the page would take the place of the recording" in err
+    assert (folder / "run.html").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -100,7 +109,7 @@ def test_what_makes_no_sense_is_told_in_one_line(capsys, folder, arguments, said
 
 def test_files_that_are_no_recordings_are_told_in_one_line(capsys, folder):
     (folder / "text.npz").write_text("text")
-    for name in ("x.npy", "text.npz", "nothing.npz"):
+    for name in ("x.npy", "text.npz", "nothing.npz", "/", "."):
         status, out, err = run(capsys, "view", name)
         assert status == 2 and out == "" and err.count("\n") == 1 and name in err
     assert not list(folder.glob("*.html"))

@@ -177,6 +177,16 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"executor": 3}, "executor=3"),
         ({"path": "no such folder/run.npz"}, "No such file"),
         ({"lr": 1e200, "optimizer": tp.SGD()}, "width 8, seed 0: .*(overflow|not finite)"),
+        ({"optimizer": "adam"}, "optimizer='adam': give an optimizer such as tp.Adam"),
+        ({"optimizer": tp.Adam}, "optimizer=.*Adam.*: give an optimizer such as tp.Adam"),
+        ({"parametrization": "mup"}, "parametrization='mup': give one such as tp.MUP"),
+        ({"only": 5}, "only=5: give a name"),
+        ({"record": 5}, "record=5: give a name"),
+        ({"labels": ["\ud800"] * 8}, "half a surrogate pair"),
+        (
+            {"error": tp.squared_error(np.arange(8.0), weights=[1, *[0] * 7]), "batches": tp.batches(1)},
+            "all inputs of a batch have the weight 0",
+        ),
         ({"lr": 1e20, "optimizer": tp.SGD()}, "width 8, seed 0: .*(overflow|not finite|beyond 1e38)"),
     ],
 )
@@ -192,6 +202,34 @@ def test_widths_of_ratios_are_whole():
 
     with pytest.raises(tp.EvaluationError, match=r"at width 9 the width `m` is 4.5, 0.5 times as much"):
         tp.watch(two, X, **HOW, widths=(8, 9), ratios={"m": 0.5})
+
+
+def test_axes_of_several_inputs_are_of_one_size():
+    @tp.network
+    def two(ξ: tp.Input["d"], ζ: tp.Input["d"], v: tp.Vector["d"]):
+        return tp.sum(v * (ξ - ζ), over="d")
+
+    with pytest.raises(tp.EvaluationError, match=r"X has 2 entries along `d`; another input has 3"):
+        tp.watch(two, {"ξ": X, "ζ": X[:, :2]}, **HOW, widths=8)
+
+
+def test_indices_fit_the_sizes_that_are_given():
+    @tp.network
+    def looked_up(t: tp.Input.of("v"), E: tp.Vector["v"]):
+        return E.sel(v=t)
+
+    for more in ({}, {"probes": [0]}):
+        with pytest.raises(tp.EvaluationError, match="`X` holds 2; it takes indices of `v`, which has 2 entries"):
+            tp.watch(looked_up, np.arange(8) % 3, **HOW, widths=8, v=2, **more)
+
+
+def test_what_is_not_defined_at_the_start_is_no_matter_of_the_rate():
+    @tp.network
+    def root(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.sqrt(tp.sum(U * ξ, over="d"))
+
+    with pytest.raises(tp.EvaluationError, match="at step 0; a value overflows, or is not defined on these inputs"):
+        tp.watch(root, X, **HOW, widths=8)
 
 
 def test_programs_that_are_no_networks_are_refused():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from tplimits.commands.output import writable
 from tplimits.commands.viewing import show_recording, write_page
@@ -21,10 +22,12 @@ def view(
     page: Annotated[bool, typer.Option(help="write the page, and open it where this is a terminal")] = True,
 ) -> None:
     """Show a recording of networks in training: a table, and a page that plays it in a browser, offline."""
+    found = load_recording(recording)
     target = html or recording.with_suffix(".html")
     if page:
         writable(target)
-    found = load_recording(recording)
+        if target.resolve() == recording.resolve():
+            raise TyperException(f"{recording}: the page would take the place of the recording; give --html FILE.")
     show_recording(found)
     if page:
         write_page(found, target)

@@ -25,7 +25,8 @@ def show_recording(recording: Recording) -> None:
         frames = "-".join(dict.fromkeys(str(n) for n in (min(r.frames for r in runs), max(r.frames for r in runs))))
         curves = (_ends(runs, name) for name in named)
         rows.append(("limit" if runs[0].is_limit else f"{width:g}", str(len(runs)), frames, *curves))
-    show(f"{recording.program.name} in training, {recording.steps[-1]} steps, {recording.settings['parametrization']}")
+    how = (f"{recording.program.name} in training", f"{recording.steps[-1]} steps")
+    show(", ".join((*how, *filter(None, (recording.settings.get("parametrization"),)))))
     table(("width", "seeds", "frames", *named), rows)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]
+#: powers of a width that are none
+_LARGEST = 16
 
 
 def settings_of(program: Program, settings: Any) -> dict[str, Any]:
@@ -32,6 +34,14 @@ def settings_of(program: Program, settings: Any) -> dict[str, Any]:
         refuse(where, "they are no object", "give names and values")
     if not _is_number(settings.get("a_out")):
         refuse(where, "a_out is missing or no number", "it is the power of the output")
+    if abs(settings["a_out"]) > _LARGEST:
+        refuse(where, f"a_out is {settings['a_out']:g}", "it is the power of the output")
+    if not isinstance(settings.get("parametrization", ""), str):
+        refuse(where, "parametrization is no text", "it is the name of a table")
+    if "particles" in settings and not _is_number(settings["particles"]):
+        refuse(where, "particles is no number", "so many samples the limit is trained on")
+    if not isinstance(settings.get("constants", {}), dict):
+        refuse(where, "constants are no object", "give names and values")
     ratios = settings.get("ratios", {})
     if not isinstance(ratios, dict) or not all(_is_number(r) and r > 0 for r in ratios.values()):
         refuse(where, "ratios are no positive numbers by name", "give the widths relative to n")

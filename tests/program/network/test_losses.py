@@ -69,6 +69,16 @@ def test_accuracy():
     assert tp.squared_error(np.arange(100.0)).accuracy(np.arange(100.0)) is None, "a regression"
 
 
+def test_classes_are_those_of_all_inputs():
+    """One input that is held out is not right because there is no other of them."""
+    loss = tp.squared_error([1.0, -1.0, 1.0, NAN, 1.0], train=[0, 1, 2, 4])
+    assert loss.held_out is None and loss.batch([0, 2]).accuracy([-1.0, 1.0]) == 0.5
+    held = tp.squared_error([1.0, -1.0, 1.0], train=[0, 1]).held_out
+    assert held.accuracy([0.0, 0.0, -3.0]) == 0 and held.accuracy([0.0, 0.0, 0.1]) == 1
+    many = tp.squared_error(np.arange(80.0), train=range(40))
+    assert many.accuracy(np.arange(80.0)) is None and many.held_out.accuracy(np.arange(80.0)) is None
+
+
 def test_batches_of_a_loss_are_means_over_the_batch():
     labels, f = np.array([0, 1, 2, 1]), np.random.default_rng(4).standard_normal((4, 3))
     loss = tp.cross_entropy(labels, weights=[1, 2, 3, 4])
@@ -108,6 +118,9 @@ def test_facts_tell_losses_apart():
         (lambda: tp.cross_entropy([0, NAN]), "a training label is nan"),
         (lambda: tp.cross_entropy([]), "one label for each input"),
         (lambda: tp.cross_entropy("ab"), "whole numbers"),
+        (lambda: tp.cross_entropy(np.array([1j, 0])), "whole numbers"),
+        (lambda: tp.cross_entropy([10**400, 0]), "whole numbers"),
+        (lambda: tp.squared_error([1j, 0]), "of numbers"),
         (lambda: tp.cross_entropy([0, 1], smoothing=1), "from 0 on, below 1"),
         (lambda: tp.cross_entropy([0, 1], smoothing=-0.1), "from 0 on, below 1"),
         (lambda: tp.cross_entropy([0, 1], smoothing="a"), "finite number"),

@@ -118,9 +118,16 @@ def test_a_colour_for_every_probe(short, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_seeds_that_are_not_there_are_refused(short, tmp_path):
+@pytest.mark.parametrize("seeds", [[7], 0, -1, "a", None, 1.5])
+def test_seeds_that_are_not_there_are_refused(short, tmp_path, seeds):
     with pytest.raises(tp.EvaluationError, match="no run with frames of these seeds"):
-        short.page(tmp_path / "run.html", seeds=[7])
+        short.page(tmp_path / "run.html", seeds=seeds)
+
+
+@pytest.mark.parametrize("size", [0, float("nan"), "many"])
+def test_a_page_has_some_size(short, tmp_path, size):
+    with pytest.raises(tp.EvaluationError, match="give a positive, finite number"):
+        short.page(tmp_path / "run.html", size=size)
 
 
 def test_small_runs_keep_their_frames_when_large_ones_lose_some():

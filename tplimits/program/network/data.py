@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import sympy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
@@ -32,7 +33,7 @@ def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:
             f"{name} has {', '.join(map(str, X)) or 'nothing'}; `{network.name}` takes {', '.join(names)}."
         )
     found = {key: real_array(f"{name}[{key}]" if len(names) > 1 else name, X[key]) for key in names}
-    counts = set()
+    counts, lengths = set(), {axis: network.size(axis) for axis in network.all_axes}
     for position in network.inputs:
         s, array = network[position], found[network[position].name]
         if array.ndim != 1 + len(s.axes):
@@ -41,9 +42,11 @@ def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:
                 f"{name} has shape {array.shape}; `{s.name}` takes ({expected}), one row for each input."
             )
         for axis, length in zip(s.axes, array.shape[1:], strict=True):
-            size = network.size(axis)
+            size = lengths[axis]
             if size is not None and size != length:
-                raise EvaluationError(f"{name} has {length} entries along `{axis}`; `{network.name}` has {size}.")
+                known = f"`{network.name}`" if network.size(axis) is not None else "another input"
+                raise EvaluationError(f"{name} has {length} entries along `{axis}`; {known} has {size}.")
+            lengths[axis] = sympy.Integer(length)
         if isinstance(s, InitialScalar) and s.of is not None:
             index_array(name if len(names) == 1 else f"{name}[{s.name}]", array, s.of, network.size(s.of))
         counts.add(array.shape[0])

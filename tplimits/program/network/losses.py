@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.program.language.tracing import exact
-from tplimits.program.nodes.given import finite_number, real_array
+from tplimits.program.network.labelled import classes_of, fixed, mask_of, numbers, weights_of
+from tplimits.program.nodes.given import finite_number
 
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
 
 Array = NDArray[numpy.float64]
 Mask = NDArray[numpy.bool_]
-#: different targets above which a squared loss is that of a regression, which has no accuracy
-_MOST_CLASSES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +145,12 @@ class Loss(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SquaredError(Loss):
-    """Σ (f − y)²/2B over the B training inputs; made by `squared_error`."""
+    """Σ (f − y)²/2B over the B training inputs; made by `squared_error`.
+
+    `classes` are the different targets of all inputs, (classes, entries); none where there are too many to be classes.
+    """
+
+    classes: Array
 
     def fitting(self, f: Any) -> NDArray[Any]:
         outputs = numpy.asarray(f)
@@ -164,12 +168,11 @@ class SquaredError(Loss):
         return f - y
 
     def hits(self, f: Array, y: Array) -> Mask | None:
-        """The class of an output is the nearest of the different targets."""
-        classes, own = numpy.unique(y.reshape(len(y), -1), axis=0, return_inverse=True)
-        if len(classes) > _MOST_CLASSES:
+        """The class of an output is the nearest of the different targets, whichever inputs they are targets of."""
+        if not len(self.classes):
             return None
-        distance = ((f.reshape(len(f), 1, -1) - classes) ** 2).sum(axis=-1)
-        found: Mask = distance.argmin(axis=1) == own.ravel()
+        f, y = (((x.reshape(len(x), 1, -1) - self.classes) ** 2).sum(axis=-1).argmin(axis=1) for x in (f, y))
+        found: Mask = f == y
         return found
 
     def exact_signal(self, f: numpy.ndarray, y: Any) -> numpy.ndarray:
@@ -237,19 +240,19 @@ def squared_error(y: Any, train: Any = None, weights: Any = None) -> SquaredErro
     Raises EvaluationError for targets that are no numbers or not finite where they are needed, for a mask that does
     not fit or selects nothing, and for weights that are negative or all zero.
     """
-    try:
-        targets = numpy.array(y, dtype=numpy.float64)
-    except (TypeError, ValueError):
-        raise EvaluationError(f"squared_error(y): y is of type {type(y).__name__}; give an array of numbers.") from None
+    targets = numbers(y)
+    if targets is None:
+        raise EvaluationError(f"squared_error(y): y is of type {type(y).__name__}; give an array of numbers.")
     if targets.ndim == 0 or not len(targets):
         raise EvaluationError("squared_error(y): give one target for each input.")
-    mask = _mask("squared_error", train, len(targets))
+    mask = mask_of("squared_error", train, len(targets))
     if not numpy.isfinite(targets[mask]).all():
         wrong = int(numpy.flatnonzero(mask & ~numpy.isfinite(targets.reshape(len(targets), -1)).all(axis=1))[0])
         raise EvaluationError(
             f"squared_error(y): the target of training input {wrong} is NaN or infinite; leave it out by train=."
         )
-    found = SquaredError(_fixed(targets), mask, _weights("squared_error", weights, (len(targets),)))
+    weighed = weights_of("squared_error", weights, (len(targets),))
+    found = SquaredError(fixed(targets), mask, weighed, fixed(classes_of(targets)))
     return found._with_weight("squared_error(weights=…)")
 
 
@@ -267,13 +270,12 @@ def cross_entropy(labels: Any, train: Any = None, smoothing: Any = 0, weights: A
     Raises EvaluationError for labels that are no classes, for a mask that does not fit or selects nothing, and for
     weights that are negative or all zero.
     """
-    try:
-        found = numpy.array(labels, dtype=numpy.float64)
-    except (TypeError, ValueError):
-        raise EvaluationError("cross_entropy(labels): it takes whole numbers, one for each input.") from None
+    found = numbers(labels)
+    if found is None:
+        raise EvaluationError("cross_entropy(labels): it takes whole numbers, one for each input.")
     if found.ndim == 0 or not found.size:
         raise EvaluationError("cross_entropy(labels): give one label for each input.")
-    mask = _mask("cross_entropy", train, len(found))
+    mask = mask_of("cross_entropy", train, len(found))
     whole = numpy.isfinite(found) & (found == numpy.floor(found)) & (found >= 0)
     if not whole[mask].all():
         wrong = found[mask][~whole[mask]][0]
@@ -282,48 +284,5 @@ def cross_entropy(labels: Any, train: Any = None, smoothing: Any = 0, weights: A
     ε = finite_number("smoothing", smoothing, EvaluationError)
     if not 0 <= ε < 1:
         raise EvaluationError(f"cross_entropy(smoothing={smoothing!r}): give a number from 0 on, below 1.")
-    weighed = _weights("cross_entropy", weights, found.shape)
-    return CrossEntropy(_fixed(found), mask, weighed, ε)._with_weight("cross_entropy(weights=…)")
-
-
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
-    array.setflags(write=False)
-    return array
-
-
-def _weights(call: str, weights: Any, shape: tuple[int, ...]) -> Array:
-    """One weight for each target; one for each input is that of all its targets."""
-    if weights is None:
-        return _fixed(numpy.ones(shape))
-    found = real_array(f"{call}(weights=…)", weights)
-    if found.shape not in (shape, shape[:1]):
-        raise EvaluationError(f"{call}(weights=…) has shape {found.shape}; give {shape}, one for each target.")
-    if (found < 0).any():
-        raise EvaluationError(f"{call}(weights=…) holds {found.min():g}; weights are not negative.")
-    return _fixed(numpy.array(numpy.broadcast_to(found.reshape(found.shape + (1,) * (len(shape) - found.ndim)), shape)))
-
-
-def _mask(call: str, train: Any, inputs: int) -> Mask:
-    """Which inputs are trained on, from a mask or from their numbers."""
-    if train is None:
-        return _fixed(numpy.ones(inputs, dtype=bool))
-    try:
-        given = numpy.asarray(train)
-    except ValueError:
-        given = numpy.empty((0, 0))
-    mask = numpy.zeros(inputs, dtype=bool)
-    if given.dtype == bool and given.shape == (inputs,):
-        mask |= given
-    elif given.ndim == 1 and (given.dtype.kind in "iu" or not given.size) and _in_range(given, inputs):
-        mask[given.astype(numpy.int64)] = True
-    else:
-        raise EvaluationError(
-            f"{call}(train={train!r:.60}): give True or False for each of the {inputs} inputs, or numbers of inputs."
-        )
-    if not mask.any():
-        raise EvaluationError(f"{call}(train=…): the mask selects no input; there is nothing to train on.")
-    return _fixed(mask)
-
-
-def _in_range(numbers: NDArray[Any], inputs: int) -> bool:
-    return bool(((numbers >= -inputs) & (numbers < inputs)).all())
+    weighed = weights_of("cross_entropy", weights, found.shape)
+    return CrossEntropy(fixed(found), mask, weighed, ε)._with_weight("cross_entropy(weights=…)")

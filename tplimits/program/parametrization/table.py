@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.errors import ProgramError
+from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents, exponent
 from tplimits.program.parametrization.roles import KINDS, roles
 
@@ -91,6 +92,10 @@ class Parametrization:
         kinds, found = roles(network).kinds, {}
         for name, e in self.of(network).items():
             chosen = optimizer.get(name) if isinstance(optimizer, Mapping) else optimizer
+            if chosen is not None and not isinstance(chosen, Optimizer):
+                raise EvaluationError(
+                    f"optimizer={chosen!r:.60}: give an optimizer such as tp.Adam(), or one by parameter."
+                )
             power = chosen.extra_power(kinds[name], e) if chosen is not None else sympy.S.Zero
             found[name] = Exponents(e.a, e.b, e.c - power, e.d)
         return self.with_names(found)

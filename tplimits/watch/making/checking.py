@@ -18,14 +18,13 @@ from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program
-from tplimits.program.parametrization.table import MUP
+from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
 from tplimits.watch.making.asked import Asked, Detail, Pair
 from tplimits.watch.making.signal import refuse_no_batches
 from tplimits.watch.recording import Recording
 
 if TYPE_CHECKING:
-    from tplimits.program.parametrization.table import Parametrization
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]
@@ -70,8 +69,12 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         raise ProgramError("tp.watch takes a network made by @tp.network.")
     data = inputs_of(net, X, "X")
     error_signal(how.error)
+    if not isinstance(how.parametrization, Parametrization | None):
+        raise EvaluationError(f"parametrization={how.parametrization!r:.60}: give one such as tp.MUP or tp.NTP.")
+    only = _names("only", how.only)
     refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
     bound, initial = _bound(net, data, given)
+    inputs_of(bound, X, "X")  # indices fit the sizes that are known now
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
     others = [w for w in bound.widths if w != "n"]
     found = width_ratios(bound.name, others, ratios, EvaluationError)
@@ -80,7 +83,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         data,
         how.error,
         how.batches,
-        recipe(bound, table, how.optimizer, how.lr, how.weight_decay, how.only),
+        recipe(bound, table, how.optimizer, how.lr, how.weight_decay, only),
         _frames(whole_from("steps", how.steps, 0, EvaluationError), looked.every),
         probes,
         labels,
@@ -95,8 +98,8 @@ def _detail(net: Program, looked: Looked) -> Detail:
     for name, p in net.names.items():  # the first name of each; those of the tracer are numbers
         if not isinstance(net[p], InitialMatrix) and p not in net.inputs and not re.fullmatch(r"_\d+", name):
             taken.setdefault(p, name)
-    asked_for = (looked.record,) if isinstance(looked.record, str) else looked.record
-    names = tuple(taken[p] for p in sorted(taken)) if asked_for is None else tuple(asked_for)
+    asked_for = _names("record", looked.record)
+    names = tuple(taken[p] for p in sorted(taken)) if asked_for is None else asked_for
     for name in names:
         if isinstance(net[net.position(name)], InitialMatrix):
             raise EvaluationError(f"record={name!r}: it is a matrix, which has no samples; record vectors and scalars.")
@@ -110,6 +113,16 @@ def _detail(net: Program, looked: Looked) -> Detail:
         bool(looked.sharpness),
         names,
     )
+
+
+def _names(what: str, given: Any) -> tuple[str, ...] | None:
+    """One name or several; None where nothing is said."""
+    if given is None:
+        return None
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
+        raise EvaluationError(f"{what}={given!r:.60}: give a name, or several.")
+    return names
 
 
 def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
@@ -178,6 +191,8 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
     labels, count = numpy.asarray(looked.labels), len(next(iter(probes.values())))
     if labels.shape != (count,) or labels.dtype.kind not in "biufU":
         raise EvaluationError(f"labels=…: give one number or text for each of the {count} probes.")
+    if any(0xD800 <= ord(c) < 0xE000 for label in labels for c in str(label)):
+        raise EvaluationError("labels=…: they hold half a surrogate pair, which is no text.")
     return probes, labels
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.program.loops.form import CONSTANT, DATA, PARAMETER
+from tplimits.program.nodes.given import positive_number, whole_number
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.version import VERSION
 from tplimits.watch.page.packing import Pack
@@ -44,17 +45,18 @@ class Room:
 
 def room(recording: Recording, seeds: Any, size: float) -> Room:
     """The runs of some seeds: by number, or how many; those of other seeds are on the page as curves alone."""
-    wanted = set(range(seeds)) if isinstance(seeds, int) else set(seeds)
+    many_of_each = whole_number(seeds)
+    wanted = tuple(seeds) if many_of_each is None and isinstance(seeds, Iterable) else ()
     by_width: dict[float, list[Run]] = {}
     for run in recording.runs:
         by_width.setdefault(run.width, []).append(run)
-    if isinstance(seeds, int):
-        chosen = [run for many in by_width.values() for run in many[:seeds]]
+    if many_of_each is not None:
+        chosen = [run for many in by_width.values() for run in many[: max(0, many_of_each)]]
     else:
         chosen = [run for run in recording.runs if run.seed in wanted]
     if not chosen or not any(run.frames for run in chosen):
         raise EvaluationError(f"seeds={seeds!r}: the recording has no run with frames of these seeds.")
-    return Room(_strides(chosen, size))
+    return Room(_strides(chosen, max(1.0, positive_number("size", size, EvaluationError))))
 
 
 def _strides(runs: list[Run], size: float) -> dict[Run, int]:

@@ -11,6 +11,7 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
+from tplimits.errors import EvaluationError
 from tplimits.numbers.loops.training import Kernel, Training, data_of
 from tplimits.program.loops.form import GRADIENT, PARAMETER, Loops
 from tplimits.program.loops.lowering import forward, training
@@ -105,7 +106,13 @@ class Plan:
         if not isinstance(self.loss, Loss):
             return numpy.ones(len(rows))
         each = (self.loss.weights.reshape(len(self.loss.train), -1).sum(axis=1)) * self.loss.train
-        found: Array = 1 / each[rows].sum(axis=1)
+        total = each[rows].sum(axis=1)
+        if not (total > 0).all():
+            raise EvaluationError(
+                "batches=…: all inputs of a batch have the weight 0; there is nothing to average. Give larger batches, "
+                "or leave these inputs out by train=."
+            )
+        found: Array = 1 / total
         return found
 
     def scalars(self, updates: Updates, t: int, rows: NDArray[numpy.int64]) -> Array:

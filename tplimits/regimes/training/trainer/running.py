@@ -178,7 +178,8 @@ class Running:
 
     def _overflow(self, what: str, step: int) -> str:
         where = "in the limit" if self.is_limit else f"at width {self._widths['n']}"
-        return f"`{self.trainer.recipe.net.name}` {where}: {what} at step {step}; give a smaller lr."
+        why = "give a smaller lr" if step else "a value overflows, or is not defined on these inputs"
+        return f"`{self.trainer.recipe.net.name}` {where}: {what} at step {step}; {why}."
 
     # -- states -------------------------------------------------------------------------------
 
