@@ -52,11 +52,9 @@ class Sliding:
 
 def sliding(what: str, rank: int, stride: Any, padding: Any, dilation: Any = 1) -> Sliding:
     """Windows over a grid with `rank` directions, as a user asks for them; ProgramError for what is none."""
-    if padding not in PADDINGS:
+    if not isinstance(padding, str) or padding not in PADDINGS:
         fail(f"{what}(padding={padding!r})", "paddings are " + ", ".join(map(repr, PADDINGS)))
-    return Sliding(
-        what, whole(what, "stride", stride, rank), padding, whole(what, "dilation", dilation, rank)
-    )
+    return Sliding(what, whole(what, "stride", stride, rank), padding, whole(what, "dilation", dilation, rank))
 
 
 def whole(what: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
@@ -83,7 +81,7 @@ def grids(what: str, name: str, given: Any, x: Value, rank: int) -> Grids:
             size = int(known)
         own = len(size) if isinstance(size, (tuple, list)) else 1
         found[axis] = whole(what, f"{name}[{axis!r}]", size, own)
-    if directions(found) != rank:
+    if not found or directions(found) != rank:
         shown = ", ".join(f"`{a}` of {' × '.join(map(str, g))}" for a, g in found.items())
         fail(f"{what} with {name} {shown or 'nothing'}", f"name {rank} direction{'s' if rank > 1 else ''} in all")
     return found
