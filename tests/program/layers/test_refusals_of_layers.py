@@ -30,6 +30,10 @@ def conv(**how):
     return lambda a: L.conv1d(a["x"], a["W"], **{"over": AT, "taps": TAP, **how})
 
 
+def attended(a, mask):
+    return L.attention(a["x"], a["x"], a["x"], over="at", mask=mask)
+
+
 MISTAKES = {
     "channels": (lambda a: L.conv1d(a["η"], a["U"], over=AT, taps=TAP), "share no channels.*channel"),
     "dense channels": (lambda a: L.linear(a["η"], a["U"]), "linear of .* share no channels"),
@@ -65,7 +69,10 @@ MISTAKES = {
     "a norm of data": (lambda a: L.layer_norm(a["ξ"]), "layer_norm of a scalar.*over neurons"),
     "attention of data": (lambda a: L.attention(a["ξ"], a["ξ"], a["ξ"], over="at"), "attention of a scalar"),
     "no tokens": (lambda a: L.attention(a["x"], a["x"], a["x"]), "along `token`"),
-    "a mask of a vector": (lambda a: L.attention(a["x"], a["x"], a["x"], over="at", mask=a["x"]), "with the mask"),
+    "a mask of a vector": (lambda a: attended(a, a["x"]), "with the mask"),
+    "a mask that is added": (lambda a: attended(a, np.triu(np.full((8, 8), -1e9), 1)), "no table of weights"),
+    "a mask of one row": (lambda a: attended(a, [1, 0]), "no table of weights"),
+    "a mask that hides all": (lambda a: attended(a, np.tril(np.ones((8, 8)), -1)), "hides all keys of query 0"),
     "embedding of numbers": (lambda a: L.embedding(a["ξ"], a["U"]), "embedding of a scalar.*\\.of"),
     "a table without the axis": (lambda a: L.embedding(a["t"], a["U"]), "along `vocab`"),
     "indices as numbers": (lambda a: L.linear(a["t"], a["U"]), "linear of indices of `vocab`"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from tplimits.program.language.axes import need_axis
 from tplimits.program.language.operations import avg, constant, exp, softmax, sum
 from tplimits.program.language.signatures import stated
@@ -15,9 +17,9 @@ from tplimits.program.layers.windows import value
 
 @stated("tp.layers.attention")
 def attention(
-    queries: Value,
-    keys: Value,
-    values: Value,
+    queries: Any,
+    keys: Any,
+    values: Any,
     *,
     over: str = "token",
     key: str = "key",
@@ -62,7 +64,12 @@ def _renamed(name: str, x: Any, over: str, key: str) -> Value:
 def _seen(mask: Any, over: str, key: str) -> Value:
     """A mask along keys."""
     if not isinstance(mask, Value):
-        return constant(mask, axes=(over, key))
+        weights = numpy.asarray(mask)
+        if weights.ndim != 2 or weights.dtype.kind not in "biuf" or (weights < 0).any():
+            fail("attention with a mask that is no table of weights", "give a row of 1 and 0 for each query")
+        if not weights.any(axis=1).all():
+            fail(f"attention with a mask that hides all keys of query {int(weights.any(axis=1).argmin())}", "show one")
+        return constant(weights, axes=(over, key))
     if value("attention with a mask", mask).width is not None or not {over, key} & set(mask.axes):
         fail(f"attention with the mask {mask.describe()}", f"a mask is numbers with the axis `{over}`, `{key}` or both")
     return mask if key in mask.axes else mask.rename(**{over: key})

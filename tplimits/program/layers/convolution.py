@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.program.language.signatures import stated
-from tplimits.program.language.values import Value
 from tplimits.program.layers.dense import times
 from tplimits.program.layers.windows import grids, positions, read, sliding
+
+if TYPE_CHECKING:
+    from tplimits.program.language.values import Value
 
 
 @stated("tp.layers.conv1d")
 def conv1d(
-    x: Value,
+    x: Any,
     weights: Any,
     *,
     over: Any,
@@ -45,7 +47,7 @@ def conv1d(
 
 @stated("tp.layers.conv2d")
 def conv2d(
-    x: Value,
+    x: Any,
     weights: Any,
     *,
     over: Any,
@@ -71,7 +73,7 @@ def conv2d(
     return _convolution("conv2d", x, weights, {"over": over, "taps": taps}, (2, stride, padding, dilation), to)
 
 
-def _convolution(what: str, x: Value, weights: Any, axes: dict[str, Any], moves: tuple[Any, ...], to: Any) -> Value:
+def _convolution(what: str, x: Any, weights: Any, axes: dict[str, Any], moves: tuple[Any, ...], to: Any) -> Value:
     rank, stride, padding, dilation = moves
     at = positions(what, x, axes["over"], rank)
     windows = grids(what, "taps", axes["taps"], x, rank)

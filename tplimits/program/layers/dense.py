@@ -15,7 +15,7 @@ from tplimits.program.layers.windows import value
 
 
 @stated("tp.layers.linear")
-def linear(x: Value, weights: Any, bias: Value | None = None) -> Value:
+def linear(x: Any, weights: Any, bias: Any = None) -> Value:
     """W x + b of a vector x with weights W: tp.Matrix; Σ_d U_d ξ_d + b of numbers ξ with weights U: tp.Vector["d"].
 
     Axes that ξ and U share are summed; those of a vector and a matrix (heads, groups) are matched entry by entry.
@@ -34,7 +34,7 @@ def linear(x: Value, weights: Any, bias: Value | None = None) -> Value:
 
 
 @stated("tp.layers.embedding")
-def embedding(x: IndexValue, table: Value) -> Value:
+def embedding(x: Any, table: Any) -> Value:
     """The rows of a table that data pick: E[x_t] for x: tp.Input["token"].of("vocab") and E with the axis `vocab`.
 
     >>> import tplimits as tp

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.program.language.operations import avg, sqrt
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import fail
-from tplimits.program.language.values import Value
 from tplimits.program.layers.windows import value
+
+if TYPE_CHECKING:
+    from tplimits.program.language.values import Value
 
 
 @stated("tp.layers.layer_norm")
-def layer_norm(x: Value, gain: Any = None, bias: Any = None, eps: Any = 0) -> Value:
+def layer_norm(x: Any, gain: Any = None, bias: Any = None, eps: Any = 0) -> Value:
     """g (x − m)/√(v + ε) + b, m and v the mean and the variance over neurons, of each position and token by itself.
 
     gain, bias: vectors, as a rule `g: tp.Vector = 1` and `b: tp.Vector = 0`, or nothing.
@@ -30,7 +32,7 @@ def layer_norm(x: Value, gain: Any = None, bias: Any = None, eps: Any = 0) -> Va
 
 
 @stated("tp.layers.rms_norm")
-def rms_norm(x: Value, gain: Any = None, bias: Any = None, eps: Any = 0) -> Value:
+def rms_norm(x: Any, gain: Any = None, bias: Any = None, eps: Any = 0) -> Value:
     """g x/√(mean of x² over neurons + ε) + b.
 
     >>> import tplimits as tp

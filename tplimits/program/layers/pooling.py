@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.program.language.operations import mean, sum
 from tplimits.program.language.signatures import stated
-from tplimits.program.language.values import Value
 from tplimits.program.layers.windows import Grids, directions, flat, named, positions, read, resized, sliding, whole
+
+if TYPE_CHECKING:
+    from tplimits.program.language.values import Value
 
 
 @stated("tp.layers.sum_pool")
-def sum_pool(x: Value, *, over: Any, window: Any, stride: Any = None, padding: str = "VALID", to: Any = None) -> Value:
+def sum_pool(x: Any, *, over: Any, window: Any, stride: Any = None, padding: str = "VALID", to: Any = None) -> Value:
     """y_i = Σ_τ x_{s i + τ − p}: the sum of each window, side by side where no stride is given.
 
     over: as in conv1d and conv2d, {"at": 32}, {"at": (32, 32)} or {"row": 32, "column": 32}; window, stride: a number,
@@ -32,7 +34,7 @@ def sum_pool(x: Value, *, over: Any, window: Any, stride: Any = None, padding: s
 
 
 @stated("tp.layers.avg_pool")
-def avg_pool(x: Value, *, over: Any, window: Any, stride: Any = None, padding: str = "VALID", to: Any = None) -> Value:
+def avg_pool(x: Any, *, over: Any, window: Any, stride: Any = None, padding: str = "VALID", to: Any = None) -> Value:
     """The mean of each window, zeros outside counted: sum_pool divided by the places of a window.
 
     >>> import tplimits as tp
@@ -47,7 +49,7 @@ def avg_pool(x: Value, *, over: Any, window: Any, stride: Any = None, padding: s
     return total / many
 
 
-def _pooled(what: str, x: Value, over: Any, moves: tuple[Any, Any, Any], to: Any) -> tuple[Value, int]:
+def _pooled(what: str, x: Any, over: Any, moves: tuple[Any, Any, Any], to: Any) -> tuple[Value, int]:
     """The sums of windows, and how many places one has."""
     at = positions(what, x, over)
     rank = directions(at)
@@ -62,7 +64,7 @@ def _pooled(what: str, x: Value, over: Any, moves: tuple[Any, Any, Any], to: Any
 
 
 @stated("tp.layers.global_pool")
-def global_pool(x: Value, *, over: Any) -> Value:
+def global_pool(x: Any, *, over: Any) -> Value:
     """The mean over all positions, over one axis or several.
 
     >>> import tplimits as tp
@@ -77,7 +79,7 @@ def global_pool(x: Value, *, over: Any) -> Value:
 
 
 @stated("tp.layers.upsample")
-def upsample(x: Value, *, over: Any, factor: Any, to: Any = None) -> Value:
+def upsample(x: Any, *, over: Any, factor: Any, to: Any = None) -> Value:
     """Every position `factor` times along each direction: y_i = x_{⌊i/factor⌋}.
 
     >>> import tplimits as tp
