@@ -87,6 +87,27 @@ def test_strides_and_dilation_at_finite_width():
     assert not tp.check(limit, claims={"nngp": wrong.nngp, "ntk": wrong.ntk}, **networks).accepted
 
 
+def unet(skip):
+    @tp.network
+    def net(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector["at"]):
+        x = tp.relu(L.conv1d(ξ, U, over={"at": 4}, taps={"tap": 3}) / tp.sqrt(3 * tp.size("d")))
+        y = tp.relu(L.conv1d(L.avg_pool(x, over="at", window=2), W, over="at_2", taps="tap") / tp.sqrt(3))
+        y = L.upsample(y, over="at_2", factor=2)
+        return tp.sum(v * (x + y if skip else y), over="at") / 2
+
+    return net
+
+
+@pytest.mark.sampling
+def test_a_pool_and_its_inverse_at_finite_width():
+    limit, twin = (tp.derive(unet(skip), tp.Kernels()) for skip in (True, False))
+    X = data(4)[:2]
+    networks = {"X1": X, "widths": (32, 64, 128), "draws": (800, 600, 400), "seed": 0}
+    assert tp.check(limit, **networks).accepted
+    wrong = twin.evaluate(X)
+    assert not tp.check(limit, claims={"nngp": wrong.nngp, "ntk": wrong.ntk}, **networks).accepted
+
+
 def test_a_transformer_of_layers_has_the_kernels_of_the_zoo():
     @tp.network
     def block(

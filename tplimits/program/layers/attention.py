@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.program.language.axes import need_axis
 from tplimits.program.language.operations import avg, constant, exp, softmax, sum
+from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import fail
-from tplimits.program.language.values import Value
 from tplimits.program.layers.norms import neurons
 from tplimits.program.layers.windows import value
+
+if TYPE_CHECKING:
+    from tplimits.program.language.values import Value
 
 
 @stated("tp.layers.attention")
@@ -43,6 +46,8 @@ def attention(
     [2.0, 3.0]
     """
     need_axis(over, neurons("attention", queries).axes, "attention", f"queries, {queries.describe()}")
+    if key in queries.axes:
+        fail(f"attention of queries with the axis `{key}` of the keys", 'call that of the keys otherwise: key="source"')
     keys, values = (_renamed(name, v, over, key) for name, v in (("keys", keys), ("values", values)))
     logits = scale * avg(queries * keys)
     if mask is None:
@@ -62,14 +67,15 @@ def _renamed(name: str, x: Any, over: str, key: str) -> Value:
 
 
 def _seen(mask: Any, over: str, key: str) -> Value:
-    """A mask along keys."""
-    if not isinstance(mask, Value):
-        weights = numpy.asarray(mask)
-        if weights.ndim != 2 or weights.dtype.kind not in "biuf" or (weights < 0).any():
-            fail("attention with a mask that is no table of weights", "give a row of 1 and 0 for each query")
-        if not weights.any(axis=1).all():
-            fail(f"attention with a mask that hides all keys of query {int(weights.any(axis=1).argmin())}", "show one")
-        return constant(weights, axes=(over, key))
-    if value("attention with a mask", mask).width is not None or not {over, key} & set(mask.axes):
-        fail(f"attention with the mask {mask.describe()}", f"a mask is numbers with the axis `{over}`, `{key}` or both")
-    return mask if key in mask.axes else mask.rename(**{over: key})
+    """A mask along keys, from a table of numbers or a value."""
+    if isinstance(mask, Refusals):
+        seen = value("attention with a mask", mask)
+        if seen.width is not None or not {over, key} & set(seen.axes):
+            fail(f"attention with the mask {seen.describe()}", f"a mask is numbers along `{over}`, `{key}` or both")
+        return seen if key in seen.axes else seen.rename(**{over: key})
+    weights, numbers = constant(mask, axes=(over, key)), numpy.asarray(mask)
+    if (numbers < 0).any():
+        fail("attention with a negative weight in the mask", "logits are masked by 1 and 0, and nothing is added")
+    if not numbers.any(axis=1).all():
+        fail(f"attention with a mask that hides all keys of query {int(numbers.any(axis=1).argmin())}", "show one")
+    return weights

@@ -62,7 +62,8 @@ def whole(what: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
     found = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
     right = all(isinstance(v, (int, numpy.integer)) and not isinstance(v, bool) and v > 0 for v in found)
     if not right or len(found) != rank:
-        fail(f"{what}({name}={value!r})", f"give a whole number from 1, or {rank} of them, one for each direction")
+        several = f", or {rank} of them, one for each direction" if rank > 1 else ""
+        fail(f"{what}({name}={value!r})", f"give a whole number from 1{several}")
     return tuple(map(int, found))
 
 
