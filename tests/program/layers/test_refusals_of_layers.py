@@ -59,7 +59,7 @@ MISTAKES = {
     "open size": (conv(over="at"), r"the size of `at` is open; give it: over=\{'at': …\}"),
     "open taps": (conv(taps="tap"), r"the size of `tap` is open; give it: taps=\{'tap': …\}"),
     "an axis that is not there": (conv(over={"row": 8}), "along `row`.*axes are \\(at\\)"),
-    "directions": (conv(over={"at": (2, 4)}), "conv1d with over `at` of 2 × 4; name 1 direction in all"),
+    "directions": (conv(over={"at": (2, 4)}), "conv1d with over `at` of 2 × 4; name one direction"),
     "no directions": (conv(over={}), "conv1d with over nothing"),
     "names of results": (conv(to=("a", "b")), r"to=\('a', 'b'\)"),
     "a pool of nothing": (lambda a: L.avg_pool(a["x"], over={}, window=2), "avg_pool with over nothing"),

@@ -67,10 +67,11 @@ def whole(what: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
     return tuple(map(int, found))
 
 
-def grids(what: str, name: str, given: Any, x: Value, rank: int) -> Grids:
+def grids(what: str, name: str, given: Any, x: Value, rank: int | None) -> Grids:
     """Axes with the sizes of their grids: {"at": 32}, {"at": (32, 32)}, {"row": 32, "column": 32}, or names alone.
 
-    A name alone stands for an axis whose size the trace of `x` knows, on which positions are one line.
+    A name alone stands for an axis whose size the trace of `x` knows, on which positions are one line.  `rank` is how
+    many directions are asked for, None: any number.
     """
     sizes = dict(given) if isinstance(given, Mapping) else dict.fromkeys(axis_names(given, f"{what}({name}=…)"))
     found: Grids = {}
@@ -82,18 +83,15 @@ def grids(what: str, name: str, given: Any, x: Value, rank: int) -> Grids:
             size = int(known)
         own = len(size) if isinstance(size, (tuple, list)) else 1
         found[axis] = whole(what, f"{name}[{axis!r}]", size, own)
-    if not found or directions(found) != rank:
+    if not found or rank not in (None, directions(found)):
         shown = ", ".join(f"`{a}` of {' × '.join(map(str, g))}" for a, g in found.items())
-        fail(f"{what} with {name} {shown or 'nothing'}", f"name {rank} direction{'s' if rank > 1 else ''} in all")
+        fail(f"{what} with {name} {shown or 'nothing'}", f"name {'two directions' if rank == 2 else 'one direction'}")
     return found
 
 
 def positions(what: str, x: Any, over: Any, rank: int | None = None) -> Grids:
-    """The grids of positions of a value, checked; a `rank` of None takes as many directions as are named."""
+    """The grids of positions of a value, checked."""
     value(what, x)
-    if rank is None:
-        named = over.values() if isinstance(over, Mapping) else [1] * len(axis_names(over, f"{what}(over=…)"))
-        rank = sum(len(g) if isinstance(g, (tuple, list)) else 1 for g in named)
     found = grids(what, "over", over, x, rank)
     for axis, grid in found.items():
         need_axis(axis, x.axes, what, x.describe())
