@@ -23,6 +23,7 @@ from tplimits.errors import EvaluationError as EvaluationError
 from tplimits.errors import NoLimitError as NoLimitError
 from tplimits.errors import ProgramError as ProgramError
 from tplimits.errors import TplimitsError as TplimitsError
+from tplimits.program import layers as layers
 from tplimits.program.files.serial import from_json as from_json
 from tplimits.program.files.serial import to_json as to_json
 from tplimits.program.language.annotations import Input as Input

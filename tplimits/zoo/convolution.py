@@ -12,21 +12,14 @@ h is the first convolution; p and q are positions.
 Reference: Garriga-Alonso, Rasmussen & Aitchison 2019; Novak et al. 2019, both ICLR
 """
 
-import numpy
-
 from tplimits.program.language.annotations import Matrix, Vector
-from tplimits.program.language.operations import relu, sum
+from tplimits.program.language.operations import relu
 from tplimits.program.language.trace import program
-
-#: for each tap (rows) and position (columns) the position that is read
-TAPS = numpy.array([[3, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 0]])
+from tplimits.program.layers.convolution import conv1d
 
 
 @program
 def convolution(W: Matrix["n", "n", "tap"], U: Matrix["n", "n", "tap"], x: Vector["position"]):
-    h = sum(W @ x.take(position=TAPS, axes=("tap", "at")), over="tap")
+    h = conv1d(x, W, over={"position": 4}, taps={"tap": 3}, padding="CIRCULAR", to="at")
     y = relu(h)
-    return sum(U @ y.take(at=TAPS, axes=("tap", "out")), over="tap")
-
-
-convolution = convolution.bind(position=4)
+    return conv1d(y, U, over="at", taps="tap", padding="CIRCULAR", to="out")

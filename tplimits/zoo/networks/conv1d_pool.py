@@ -9,22 +9,16 @@ Reference: Novak et al. 2019, ICLR; Arora et al. 2019, On exact computation with
 NeurIPS
 """
 
-import numpy
-
 from tplimits.program.language.annotations import Input, Matrix, Vector
-from tplimits.program.language.operations import mean, relu, size, sqrt, sum
+from tplimits.program.language.operations import relu, size, sqrt
+from tplimits.program.layers.convolution import conv1d
+from tplimits.program.layers.pooling import global_pool
 from tplimits.program.network.network import network
-
-#: the position that each tap (rows) reads at each place (columns); −1 is outside
-TAPS = numpy.array([[-1, 0, 1, 2, 3], [0, 1, 2, 3, 4], [1, 2, 3, 4, -1]])
 
 
 @network
 def conv1d_pool(ξ: Input["d", "at"], U: Vector["d", "tap"], W: Matrix["n", "n", "tap"], v: Vector):
-    seen = sum(U * ξ.take(at=TAPS, axes=("tap", "at")), over=("d", "tap"))
+    seen = conv1d(ξ, U, over={"at": 5}, taps={"tap": 3})
     x = relu(seen / sqrt(3 * size("d")))
-    y = relu(sum(W @ x.take(at=TAPS, axes=("tap", "at")), over="tap") / sqrt(3))
-    return v * mean(y, over="at")
-
-
-conv1d_pool = conv1d_pool.bind(at=5)
+    y = relu(conv1d(x, W, over="at", taps="tap") / sqrt(3))
+    return v * global_pool(y, over="at")

@@ -10,23 +10,15 @@ Reference: Novak et al. 2019, ICLR; Arora et al. 2019, On exact computation with
 NeurIPS
 """
 
-import numpy
-
 from tplimits.program.language.annotations import Input, Matrix, Vector
 from tplimits.program.language.operations import relu, size, sqrt, sum
+from tplimits.program.layers.convolution import conv2d
 from tplimits.program.network.network import network
-
-#: the position that each tap (rows) reads at each place (columns); −1 is outside
-_PADDED = numpy.pad(numpy.arange(9).reshape(3, 3), 1, constant_values=-1)
-TAPS = numpy.array([_PADDED[i : i + 3, j : j + 3].ravel() for i in range(3) for j in range(3)])
 
 
 @network
 def conv2d_flatten(ξ: Input["d", "at"], U: Vector["d", "tap"], W: Matrix["n", "n", "tap"], v: Vector["at"]):
-    seen = sum(U * ξ.take(at=TAPS, axes=("tap", "at")), over=("d", "tap"))
+    seen = conv2d(ξ, U, over={"at": (3, 3)}, taps={"tap": (3, 3)})
     x = relu(seen / (3 * sqrt(size("d"))))
-    y = relu(sum(W @ x.take(at=TAPS, axes=("tap", "at")), over="tap") / 3)
+    y = relu(conv2d(x, W, over={"at": (3, 3)}, taps={"tap": (3, 3)}) / 3)
     return sum(v * y, over="at") / sqrt(size("at"))
-
-
-conv2d_flatten = conv2d_flatten.bind(at=9)

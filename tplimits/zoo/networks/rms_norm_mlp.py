@@ -9,12 +9,13 @@ Reference: Zhang & Sennrich 2019, Root mean square layer normalization, NeurIPS
 """
 
 from tplimits.program.language.annotations import Input, Vector
-from tplimits.program.language.operations import avg, relu, size, sqrt, sum
+from tplimits.program.language.operations import relu, size, sqrt, sum
+from tplimits.program.layers.norms import rms_norm
 from tplimits.program.network.network import network
 
 
 @network
 def rms_norm_mlp(ξ: Input["d"], U: Vector["d"], v: Vector, g: Vector = 1):
     x = relu(sum(U * ξ, over="d") / sqrt(size("d")))
-    y = g * x / sqrt(avg(x**2))
+    y = rms_norm(x, g)
     return v * y

@@ -11,13 +11,8 @@ Reference: Vaswani et al. 2017, NIPS; Xiong et al. 2020, ICML; Hron et al. 2020,
 
 from tplimits.program.language.annotations import Input, Matrix, Vector
 from tplimits.program.language.operations import avg, gelu, mean, size, softmax, sqrt, sum
+from tplimits.program.layers.norms import layer_norm
 from tplimits.program.network.network import network
-
-
-def _normalised(x):
-    """LayerNorm over neurons."""
-    centred = x - avg(x)
-    return centred / sqrt(avg(centred**2))
 
 
 @network
@@ -32,11 +27,11 @@ def transformer_block(
     v: Vector,
 ):
     x = sum(U * ξ, over="d") / sqrt(size("d"))
-    y = _normalised(x)
+    y = layer_norm(x)
     q, values = WQ @ y, (WV @ y).rename(token="key")
     A = softmax(avg(q * q.rename(token="key")), over="key")
     x = x + WO @ sum(A * values, over="key")
-    x = x + V @ gelu(W @ _normalised(x))
+    x = x + V @ gelu(W @ layer_norm(x))
     return v * mean(x, over="token")
 
 
