@@ -17,6 +17,9 @@ from tplimits.regimes.kernels.derivation.leaves import Data, TableEntry
 from tplimits.regimes.kernels.report import latex
 from tplimits.regimes.kernels.report.labels import Title
 from tplimits.regimes.kernels.report.outline import Layers
+from tplimits.zoo.networks.conv2d_flatten import conv2d_flatten
+from tplimits.zoo.networks.gated_mlp import gated_mlp
+from tplimits.zoo.networks.mlp import mlp
 
 NAMES = ("mlp", "tied", "attention", "transformer", "chain")
 
@@ -165,3 +168,17 @@ def test_every_formula_is_set_by_another_reader_of_latex(name):
     for row in latex.formulas(kernel_networks.limit(name).outline):
         whole = re.sub(r"\\begin\{pmatrix\}.*?\\end\{pmatrix\}", "C", str(row))
         parser.parse(f"${whole}$")  # raises for a double superscript, an unknown command, a brace too many
+
+
+@tp.network
+def twice_linear(ξ: tp.Input["d"], U: tp.Vector["d"], A: tp.Matrix, v: tp.Vector):
+    return v * (A @ tp.sum(U * ξ, over="d"))
+
+
+@pytest.mark.parametrize("net", [twice_linear, mlp, conv2d_flatten, gated_mlp], ids=lambda net: net.name)
+def test_every_table_that_a_formula_names_is_defined(net):
+    """The NNGP may be a table itself, which Θ reads too."""
+    text = repr(tp.derive(net, tp.Kernels()))
+    named = set(re.findall(r"K_(?:\{[^}]*\}|[\w′]+)", text))
+    defined = set(re.findall(r"^ *(K_(?:\{[^}]*\}|[\w′]+))[(\[][^=\n]*= ", text, re.MULTILINE))
+    assert named - defined == set()

@@ -118,8 +118,13 @@ class Outline:
 
     def _written_last(self, layers: dict[int, Run]) -> set[int]:
         """Tables that are one of the two kernels and nothing else."""
-        used = [e.table for t in self.derivation.needed for e in t.definition.atoms(TableEntry)]
-        ends = {k.table for k in (self.derivation.nngp, self.derivation.ntk) if isinstance(k, TableEntry)}
+        kernels = (self.derivation.nngp, self.derivation.ntk)
+        ends = {k.table for k in kernels if isinstance(k, TableEntry)}
+        readers = [
+            *(t.definition for t in self.derivation.needed),
+            *(k for k in kernels if not isinstance(k, TableEntry)),
+        ]
+        used = [e.table for reader in readers for e in reader.atoms(TableEntry)]
         both = self.derivation.nngp == self.derivation.ntk
         return set() if both else {t for t in ends if t not in used and t not in layers}
 
