@@ -1,0 +1,1 @@
+"""PyTorch modules as programs: export, axes, exactness."""

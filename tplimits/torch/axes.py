@@ -1,0 +1,248 @@
+"""Axes of a graph: which dimensions are one width, and into which pieces operations cut it.
+
+A width dimension of k·n entries has a piece g and an inner size m.  Its position is (o, i, j): o counts pieces of g·n
+consecutive entries, j the m entries that stay together, and i runs over the width itself, its *atom*, of g·n/m
+entries.  Fused weights and heads that grow are pieces, heads of a fixed size and flattened images are inner entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import lcm, prod
+from typing import Any
+
+from tplimits.errors import ProgramError
+from tplimits.torch.graph import Graph, Node, Ref, refuse
+from tplimits.torch.sizes import Size, Wide, gcd, sizes
+
+#: a dimension of a result: node, number of the result where there are several, dimension
+Place = tuple[int, int, int]
+
+
+@dataclass
+class WidthClass:
+    """Dimensions that are one axis: their growth k, the piece g and the inner size m."""
+
+    factor: Fraction
+    piece: Fraction
+    inner: int = 1
+
+    @property
+    def outer(self) -> int:
+        """How many pieces there are."""
+        return int(self.factor / self.piece)
+
+    @property
+    def atom(self) -> Fraction:
+        """Entries of the width itself, in multiples of n."""
+        return self.piece / self.inner
+
+
+@dataclass
+class Axes:
+    """The axes of a graph under analysis; rules of operations call `same`, `view`, `part` and `grid`."""
+
+    graph: Graph
+    dims: dict[int, Any] = field(init=False)
+    parents: dict[Place, Place] = field(default_factory=dict)
+    links: list[Callable[[], bool]] = field(default_factory=list)
+    classes: dict[Place, WidthClass] = field(default_factory=dict)
+    atoms: dict[Place, Place] = field(default_factory=dict)
+    linked: list[tuple[Place, Place]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dims = sizes(self.graph)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def of(self, number: int, result: int = 0) -> tuple[Size, ...]:
+        """The dimensions of a result."""
+        node = self.graph[number]
+        return self.dims[number][result] if node.many else self.dims[number]
+
+    def wide(self, number: int) -> bool:
+        """Whether a node has a width dimension."""
+        node = self.graph[number]
+        parts = self.dims[number] if node.many else (self.dims[number],)
+        return any(isinstance(d, Wide) for part in parts for d in part)
+
+    def root(self, place: Place) -> Place:
+        """The place that stands for all dimensions that are the same axis."""
+        while (parent := self.parents.get(place, place)) != place:
+            place = parent
+        return place
+
+    def at(self, number: int, dim: int, result: int = 0) -> WidthClass:
+        """The class of a width dimension."""
+        return self._class(self.root((number, result, dim)))
+
+    def atom(self, number: int, dim: int, result: int = 0) -> Place:
+        """What stands for the width of a dimension."""
+        place = self.root((number, result, dim))
+        while (parent := self.atoms.get(place, place)) != place:
+            place = parent
+        return place
+
+    def _class(self, place: Place) -> WidthClass:
+        if place not in self.classes:
+            size = self.of(place[0], place[1])[place[2]]
+            assert isinstance(size, Wide)
+            self.classes[place] = WidthClass(size.factor, size.factor)
+        return self.classes[place]
+
+    # -- what rules of operations say -----------------------------------------------------------
+
+    def same(self, node: Node, a: Place, b: Place) -> None:
+        """Two dimensions are one axis."""
+        left, right = (self.of(p[0], p[1])[p[2]] for p in (a, b))
+        if not isinstance(left, Wide) and not isinstance(right, Wide):
+            return
+        if left != right:
+            refuse(node, f"it matches a dimension of {shown(left)} entries with one of {shown(right)}")
+        first, second = self.root(a), self.root(b)
+        if first != second:
+            self.parents[second] = first
+
+    def broadcast(self, node: Node, operand: int, result: int = 0, of_result: int = 0) -> None:
+        """An operand of an entrywise operation: dimensions are matched from the right, but those of one entry."""
+        mine, out = self.of(operand, result), self.of(node.number, of_result)
+        for back in range(1, len(mine) + 1):
+            if mine[-back] != 1 or out[-back] == 1:
+                self.same(node, (node.number, of_result, len(out) - back), (operand, result, len(mine) - back))
+
+    def view(self, node: Node, operand: int) -> None:
+        """A reshape: groups of dimensions with the same number of entries."""
+        for left, right in grouped(node, self.of(operand), self.of(node.number)):
+            self._product(node, operand, left, right)
+
+    def _product(self, node: Node, operand: int, left: list[int], right: list[int]) -> None:
+        mine, out = self.of(operand), self.of(node.number)
+        wide = [[d for d in dims if isinstance(size[d], Wide)] for dims, size in ((left, mine), (right, out))]
+        if max(map(len, wide)) > 1:
+            refuse(node, "it merges two widths into one dimension, or takes one apart into two", "a program has vectors over one width")
+        if not wide[0]:
+            return
+        (a,), (b,) = wide
+        behind = [prod(int(size[d]) for d in dims if d > w) for dims, size, w in ((left, mine, a), (right, out, b))]
+        self.product((operand, 0, a), behind[0], (node.number, 0, b), behind[1])
+
+    def product(self, a: Place, h: int, b: Place, l: int) -> None:
+        """Two width dimensions with h and l finite entries behind them hold the same entries in the same order."""
+
+        def spread() -> bool:
+            left, right = self._class(self.root(a)), self._class(self.root(b))
+            piece = gcd(left.piece * h, right.piece * l)
+            inner = lcm(left.inner * h, right.inner * l)
+            return _refine(left, piece / h, inner // h) | _refine(right, piece / l, inner // l)
+
+        self.links.append(spread)
+        self.linked.append((a, b))
+
+    def part(self, a: Place, b: Place, borders: Iterable[Fraction]) -> None:
+        """The second dimension is a part of the first, which is cut at these multiples of n."""
+        borders = tuple(f for f in borders if f)
+
+        def spread() -> bool:
+            whole, piece = self._class(self.root(a)), self._class(self.root(b))
+            g, m = gcd(whole.piece, piece.piece, *borders), lcm(whole.inner, piece.inner)
+            return _refine(whole, g, m) | _refine(piece, g, m)
+
+        self.links.append(spread)
+        self.linked.append((a, b))
+
+    def grid(self, a: Place, pieces: int) -> None:
+        """A dimension is cut into equal pieces."""
+
+        def spread() -> bool:
+            whole = self._class(self.root(a))
+            return _refine(whole, gcd(whole.piece, whole.factor / pieces), whole.inner)
+
+        self.links.append(spread)
+
+    # -- the fixpoint ---------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Pieces and inner sizes until nothing changes; then what is linked has one atom."""
+        for place in {self.root((n.number, r, d)) for n, r, d in self._places()}:
+            self._class(place)
+        for _ in range(200):
+            if not any([link() for link in self.links]):
+                break
+        else:
+            raise ProgramError("the axes of this model do not settle: its reshapes cut a width ever finer.")
+        for a, b in self.linked:
+            first, second = self.atom(a[0], a[2], a[1]), self.atom(b[0], b[2], b[1])
+            if first != second:
+                self.atoms[second] = first
+        for node, result, dim in self._places():
+            found = self.at(node.number, dim, result)
+            for n in self.graph.widths:
+                if (found.atom * n).denominator != 1 or (found.factor / found.piece).denominator != 1:
+                    refuse(node, f"pieces of {found.piece}·n entries with {found.inner} inside are not whole at width {n}", "choose other widths=")
+
+    def _places(self) -> Iterable[tuple[Node, int, int]]:
+        for node in self.graph:
+            parts = self.dims[node.number] if node.many else (self.dims[node.number],)
+            for result, dims in enumerate(parts):
+                for dim, size in enumerate(dims):
+                    if isinstance(size, Wide):
+                        yield node, result, dim
+
+
+def _refine(found: WidthClass, piece: Fraction, inner: int) -> bool:
+    changed = (found.piece, found.inner) != (piece, inner)
+    found.piece, found.inner = piece, inner
+    return changed
+
+
+def shown(size: Size) -> str:
+    """A size for messages."""
+    return str(size) if not isinstance(size, Wide) else "n" if size.factor == 1 else f"{size.factor}·n"
+
+
+def grouped(node: Node, left: tuple[Size, ...], right: tuple[Size, ...]) -> list[tuple[list[int], list[int]]]:
+    """Dimensions of two shapes in groups with as many entries, from the left; those of one entry are dropped."""
+    a = [i for i, s in enumerate(left) if s != 1]
+    b = [i for i, s in enumerate(right) if s != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    while a or b:
+        one, two = ([a.pop(0)] if a else []), ([b.pop(0)] if b else [])
+        while (p := _entries(left, one)) != (q := _entries(right, two)):
+            if _less(p, q) and a:
+                one.append(a.pop(0))
+            elif b:
+                two.append(b.pop(0))
+            elif a:
+                one.append(a.pop(0))
+            else:
+                refuse(node, f"it reshapes ({', '.join(map(shown, left))}) to ({', '.join(map(shown, right))})")
+        groups.append((one, two))
+    return groups
+
+
+def _entries(sizes: tuple[Size, ...], chosen: list[int]) -> tuple[Fraction, int]:
+    """The number of entries: a factor, and the power of n."""
+    found = [sizes[i] for i in chosen]
+    factor = prod((s.factor if isinstance(s, Wide) else Fraction(s) for s in found), start=Fraction(1))
+    return factor, sum(isinstance(s, Wide) for s in found)
+
+
+def _less(p: tuple[Fraction, int], q: tuple[Fraction, int]) -> bool:
+    """Whether p has fewer entries than q at all large widths."""
+    return (p[1], p[0]) < (q[1], q[0])
+
+
+def dimension(dim: int, rank: int) -> int:
+    """A dimension counted from the left.
+
+    >>> dimension(-1, 3)
+    2
+    """
+    return dim % max(rank, 1)
+
+
+def places(node: Node, value: Any) -> list[int]:
+    """The nodes of an argument that is a list of tensors."""
+    return [v.node for v in value if isinstance(v, Ref)]

@@ -1,0 +1,309 @@
+"""The graph of a module at several widths: one list of nodes, each with its shapes and arguments at every width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import torch
+
+from tplimits.errors import ProgramError
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An argument that is the result of an earlier node."""
+
+    node: int
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operation: its ATen name, its arguments by the names of its schema, and what it returns, at each width.
+
+    kind: "parameter", "buffer", "input", "constant", "call" or "item" (one of several results of a node).
+    shapes: the shape at each width, of each result where there are several (`many`).
+    """
+
+    number: int
+    name: str
+    kind: str
+    op: str
+    arguments: tuple[Mapping[str, Any], ...]
+    shapes: tuple[Any, ...]
+    dtype: Any
+    many: bool
+    module: str
+    target: Any = None
+    tensor: str = ""
+
+    @property
+    def place(self) -> str:
+        """How messages call it: the module it stands in and the operation."""
+        at = f"`{self.module}`" if self.module else "the model itself"
+        return f"{at}, operation {self.op or self.kind} ({self.name})"
+
+    @property
+    def refs(self) -> list[int]:
+        """The nodes it reads, in order, each once."""
+        return list(dict.fromkeys(r.node for r in references(self.arguments[0])))
+
+    def __getitem__(self, name: str) -> Any:
+        """An argument that is the same at all widths."""
+        first, *others = (a.get(name) for a in self.arguments)
+        if any(other != first for other in others):
+            refuse(self, f"its argument {name} differs between widths: {[a.get(name) for a in self.arguments]}")
+        return first
+
+    def get(self, name: str) -> tuple[Any, ...]:
+        """An argument at each width."""
+        return tuple(a.get(name) for a in self.arguments)
+
+    def ref(self, name: str) -> int | None:
+        """The node that an argument is, or None where it is no tensor of the graph."""
+        found = self.arguments[0].get(name)
+        return found.node if isinstance(found, Ref) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A module at several widths, as one list of nodes.
+
+    outputs: the nodes it returns.  parameters: {node: name in the state dict}, tied names once, `aliases` all of them.
+    """
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    widths: tuple[int, ...]
+    tensors: tuple[Mapping[str, Any], ...]
+    aliases: Mapping[str, tuple[str, ...]]
+    modules: tuple[Any, ...]
+    readers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __getitem__(self, number: int) -> Node:
+        return self.nodes[number]
+
+
+def refuse(node: Node, found: str, repair: str = "") -> NoReturn:
+    """ProgramError that names the module and the operation."""
+    raise ProgramError(f"{node.place}: {found}" + (f"; {repair}" if repair else "") + ".")
+
+
+def references(value: Any) -> list[Ref]:
+    """All references inside nested arguments."""
+    if isinstance(value, Ref):
+        return [value]
+    if isinstance(value, Mapping):
+        return [r for v in value.values() for r in references(v)]
+    if isinstance(value, (list, tuple)):
+        return [r for v in value for r in references(v)]
+    return []
+
+
+# -- exporting --------------------------------------------------------------------------------
+
+
+def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
+    """The graph of make(n) at each width, checked to be one graph."""
+    modules = tuple(_module(make, n) for n in widths)
+    programs = tuple(_exported(m, example, n) for m, n in zip(modules, widths, strict=True))
+    if any(_writes_in_place(p) for p in programs):
+        programs = tuple(p.run_decompositions({}) for p in programs)
+        for p, n in zip(programs, widths, strict=True):
+            _refuse_mutation(p, n)
+    return _joined(programs, modules, widths)
+
+
+def _module(make: Callable[[int], Any], n: int) -> Any:
+    try:
+        module = make(n)
+    except Exception as error:  # whatever a user's code raises is told with the width that it was asked for
+        raise ProgramError(f"make({n}) raises {type(error).__name__}: {error}.") from error
+    if not isinstance(module, torch.nn.Module):
+        raise ProgramError(f"make({n}) returns {type(module).__name__}; it builds a torch.nn.Module of width n.")
+    for name, p in (*module.named_parameters(), *module.named_buffers()):
+        if p.is_complex():
+            raise ProgramError(f"`{name}` is complex; programs are real.")
+        if p.is_quantized or p.layout != torch.strided:
+            raise ProgramError(f"`{name}` is quantised or sparse; import the dense model in floating point.")
+    if getattr(module, "_forward_hooks", None) is None:
+        raise ProgramError(f"make({n}) returns a module whose __init__ did not call super().__init__().")
+    return module.eval()
+
+
+def _exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, example, strict=False)
+    except Exception as error:  # torch.export raises what it meets; the first lines say what and where
+        said = " ".join(str(error).split())[:400]
+        raise ProgramError(
+            f"torch.export cannot follow the model at width {n}: {type(error).__name__}: {said}. Control flow that "
+            "depends on values of tensors has to be written with torch.where, or taken out of the model."
+        ) from error
+
+
+def _writes_in_place(program: Any) -> bool:
+    """Whether an in-place operation cannot be read as the ordinary one: its operand is seen by others, or a view."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not is_in_place(node.target):
+            continue
+        operand = node.args[0]
+        if operand.op != "call_function" or _is_view(operand.target):
+            return True
+        order = {other: i for i, other in enumerate(program.graph.nodes)}
+        if any(order[user] > order[node] for user in operand.users):
+            return True
+    return False
+
+
+def is_in_place(target: Any) -> bool:
+    """Whether an operation changes its first operand."""
+    schema = getattr(target, "_schema", None)
+    return bool(schema and schema.arguments and (i := schema.arguments[0].alias_info) and i.is_write)
+
+
+def _is_view(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return bool(schema and schema.arguments and schema.arguments[0].alias_info and not is_in_place(target))
+
+
+def _refuse_mutation(program: Any, n: int) -> None:
+    for spec in program.graph_signature.output_specs:
+        if "MUTATION" in spec.kind.name:
+            raise ProgramError(
+                f"forward changes the buffer or input `{spec.target or spec.arg.name}` in place (width {n}); a program "
+                "has no state: compute it anew, or fix it before importing."
+            )
+
+
+# -- one list of nodes ------------------------------------------------------------------------
+
+
+def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
+    lists = [list(p.graph.nodes) for p in programs]
+    for other, n in zip(lists[1:], widths[1:], strict=True):
+        _refuse_other_graph(lists[0], other, (widths[0], n))
+    placeholders = _placeholders(programs[0])
+    places = {node: i for i, node in enumerate(lists[0])}
+    tables = [{node: i for i, node in enumerate(nodes)} for nodes in lists]
+    found: list[Node] = []
+    outputs: tuple[int, ...] = ()
+    for many in zip(*lists, strict=True):
+        first = many[0]
+        if first.op == "output":
+            outputs = tuple(r.node for r in references(_arguments(first, tables[0])))
+            break
+        kind, tensor = placeholders.get(first.name, ("call", ""))
+        values = [node.meta.get("val") for node in many]
+        several = isinstance(values[0], (list, tuple))
+        found.append(
+            Node(
+                places[first],
+                first.name,
+                "item" if first.op == "call_function" and _is_getitem(first.target) else kind,
+                _op_name(first.target) if first.op == "call_function" else "",
+                tuple(_arguments(node, table) for node, table in zip(many, tables, strict=True)),
+                tuple(tuple(_shape(v) for v in value) if several else _shape(value) for value in values),
+                getattr(values[0], "dtype", None),
+                several,
+                _path(first),
+                first.target if first.op == "call_function" else None,
+                tensor,
+            )
+        )
+    readers: dict[int, list[int]] = {}
+    for node in found:
+        for r in node.refs:
+            readers.setdefault(r, []).append(node.number)
+    state = tuple(_tensors(p) for p in programs)
+    return Graph(tuple(found), outputs, widths, state, _aliases(programs[0]), modules, readers)
+
+
+def _refuse_other_graph(first: list[Any], other: list[Any], widths: tuple[int, int]) -> None:
+    for a, b in zip(first, other, strict=False):
+        if a.op != b.op or (a.op == "call_function" and a.target != b.target):
+            raise ProgramError(
+                f"the graph depends on the width: {_path(a) or 'the model'} does {_op_name(a.target)} at width {widths[0]} "
+                f"and {_op_name(b.target)} at {widths[1]}; the number of layers and operations has to be the same at all widths."
+            )
+    if len(first) != len(other):
+        raise ProgramError(
+            f"the graph depends on the width: {len(first)} operations at width {widths[0]}, {len(other)} at {widths[1]}; "
+            "the number of layers has to be the same at all widths."
+        )
+
+
+def _placeholders(program: Any) -> dict[str, tuple[str, str]]:
+    """What the placeholders stand for: their kind, and the name of their tensor."""
+    kinds = {"PARAMETER": "parameter", "BUFFER": "buffer", "USER_INPUT": "input", "CONSTANT_TENSOR": "constant"}
+    return {
+        s.arg.name: (kinds.get(s.kind.name, s.kind.name), s.target or "") for s in program.graph_signature.input_specs
+    }
+
+
+def _tensors(program: Any) -> dict[str, Any]:
+    """Parameters, buffers and constants by name."""
+    return {**program.constants, **program.state_dict}
+
+
+def _aliases(program: Any) -> dict[str, tuple[str, ...]]:
+    """All names of each parameter: tied ones are one tensor, whatever the signature says."""
+    groups: dict[int, list[str]] = {}
+    for name, tensor in program.state_dict.items():
+        groups.setdefault((tensor.data_ptr() or id(tensor)), []).append(name)
+    return {name: tuple(group) for group in groups.values() for name in group}
+
+
+def _arguments(node: Any, places: Mapping[Any, int]) -> dict[str, Any]:
+    """The arguments of an FX node by the names of its schema, with references in place of nodes."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            return Ref(places[value])
+        if isinstance(value, (list, tuple)):
+            return [read(v) for v in value]
+        return value
+
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return {str(i): read(a) for i, a in enumerate(node.args)}
+    found = {}
+    for i, argument in enumerate(schema.arguments):
+        if i < len(node.args):
+            found[argument.name] = read(node.args[i])
+        elif argument.name in node.kwargs:
+            found[argument.name] = read(node.kwargs[argument.name])
+        else:
+            found[argument.name] = argument.default_value if argument.has_default_value() else None
+    return found
+
+
+def _is_getitem(target: Any) -> bool:
+    return getattr(target, "__name__", "") == "getitem" and not hasattr(target, "_schema")
+
+
+def _op_name(target: Any) -> str:
+    """The name of an ATen operation without its overload; an in-place one is the ordinary one."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return getattr(target, "__name__", str(target))
+    name = schema.name.split("::")[1]
+    return name[:-1] if name.endswith("_") and is_in_place(target) else name
+
+
+def _shape(value: Any) -> Shape:
+    return tuple(int(s) for s in getattr(value, "shape", ()))
+
+
+def _path(node: Any) -> str:
+    """The innermost module that a node comes from, as the module tree names it."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = next(reversed(stack.values()))[0] if stack else ""
+    return path.removeprefix("L__self__").removeprefix(".").split("@")[0]
