@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from tplimits.errors import ProgramError
+from tplimits.torch.recurrent import unrolled
 
 Shape = tuple[int, ...]
 
@@ -112,7 +113,7 @@ def references(value: Any) -> list[Ref]:
 def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
     """The graph of make(n) at each width, checked to be one graph."""
     modules = tuple(_module(make, n) for n in widths)
-    programs = tuple(_exported(m, example, n) for m, n in zip(modules, widths, strict=True))
+    programs = tuple(unrolled(_exported(m, example, n)) for m, n in zip(modules, widths, strict=True))
     if any(_writes_in_place(p) for p in programs):
         programs = tuple(p.run_decompositions({}) for p in programs)
         for p, n in zip(programs, widths, strict=True):

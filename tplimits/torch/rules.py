@@ -32,7 +32,7 @@ leaky_relu hardtanh hardswish hardsigmoid mish selu celu clamp clamp_min clamp_m
 erf sign maximum minimum where masked_fill threshold log_sigmoid log_sigmoid_forward atan tan sinh cosh softsign
 hardshrink softshrink tanhshrink addcmul addcdiv lerp multiply divide subtract absolute negative
 dropout feature_dropout alpha_dropout contiguous clone detach alias lift_fresh_copy to _to_copy type_as float double
-expand expand_as broadcast_to _assert_tensor_metadata prelu glu_jvp native_dropout
+expand expand_as broadcast_to prelu glu_jvp native_dropout
 """.split()
 
 
@@ -44,6 +44,11 @@ def entrywise(axes: Axes, node: Node) -> None:
                 axes.same(node, (node.number, 0, 1), (r, 0, 0))
             else:
                 axes.broadcast(node, r)
+
+
+@rule("_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_size", "sym_constrain_range_for_size")
+def nothing(axes: Axes, node: Node) -> None:
+    """What torch.export notes beside the computation."""
 
 
 # -- moving entries ---------------------------------------------------------------------------
