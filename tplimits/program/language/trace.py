@@ -7,7 +7,8 @@ import inspect
 import linecache
 import numbers
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -96,30 +97,56 @@ def traced(
     with trace.recording():
         positional, keywords = _arguments(trace, function)
         result = _call(trace, function, positional, keywords)
-        named = (parts or returned_values)(result)
-        returned = _returned(trace, list(named.values()), function)
-        labels = {name: v.uid for name, v in zip(named, returned, strict=True)}
         arguments = (*positional, *keywords.values())
-        instructions, names, where = instructions_of(trace, labels)
-        open_sizes = Program(
-            name=trace.name,
-            instructions=instructions,
-            returns=tuple(where[v.uid] for v in returned),
-            names=names,
-            widths=tuple(trace.widths),
-            constants=dict(trace.constants),
-            sizes=dict(trace.sizes),
-            size_of=dict(trace.size_of),
-            arrays=tuple(trace.arrays),
-            tables=tuple(trace.tables),
-            arguments=tuple(where[v.uid] for v in arguments if not isinstance(v, Quantity)),
-            returns_tuple=isinstance(result, (tuple, list)),
-            state=_state(function, arguments, where),
-            inputs=tuple(where[v.uid] for v in arguments if _is_data(v)),
-        )
+        open_sizes = _recorded(trace, (parts or returned_values)(result), arguments, definition(function))
+        open_sizes = replace(open_sizes, returns_tuple=isinstance(result, (tuple, list)))
     if refuse is not None:
         refuse(open_sizes)
     return bind(open_sizes, {})  # sizes known by now become numbers in the bodies; the result is verified
+
+
+def _recorded(trace: Trace, named: dict[str, Any], arguments: tuple[Any, ...], place: str) -> Program:
+    """The Program of a trace in progress that returns these values; sizes of axes are open."""
+    returned = _returned(trace, list(named.values()), place)
+    labels = {name: v.uid for name, v in zip(named, returned, strict=True)}
+    instructions, names, where = instructions_of(trace, labels)
+    return Program(
+        name=trace.name,
+        instructions=instructions,
+        returns=tuple(where[v.uid] for v in returned),
+        names=names,
+        widths=tuple(trace.widths),
+        constants=dict(trace.constants),
+        sizes=dict(trace.sizes),
+        size_of=dict(trace.size_of),
+        arrays=tuple(trace.arrays),
+        tables=tuple(trace.tables),
+        arguments=tuple(where[v.uid] for v in arguments if not isinstance(v, Quantity)),
+        state=_state(place, arguments, where),
+        inputs=tuple(where[v.uid] for v in arguments if _is_data(v)),
+    )
+
+
+def written(
+    name: str,
+    widths: Iterable[str],
+    kinds: Mapping[str, Kind],
+    body: Callable[[Trace, dict[str, Any]], dict[str, Any]],
+) -> Program:
+    """The Program that a function of a trace and its arguments writes; arguments have any printable names.
+
+    Other front ends than Python functions come in here.  `body` returns values by name.
+    """
+    trace = Trace(name)
+    with trace.recording():
+        for width in widths:
+            trace.widths.setdefault(width)
+        arguments = {key: argument(trace, key, kind, None) for key, kind in kinds.items()}
+        for key, value in arguments.items():
+            if isinstance(value, Value):
+                trace.bind(key, value.uid)
+        found = _recorded(trace, body(trace, arguments), tuple(arguments.values()), f"`{name}`")
+    return bind(found, {})
 
 
 def returned_values(result: Any) -> dict[str, Any]:
@@ -133,11 +160,11 @@ def _is_data(argument: Any) -> bool:
     return isinstance(argument, IndexValue) or (isinstance(argument, Value) and argument.role == "input")
 
 
-def _state(function: Callable[..., Any], arguments: tuple[Any, ...], where: dict[int, int]) -> int | None:
+def _state(place: str, arguments: tuple[Any, ...], where: dict[int, int]) -> int | None:
     """The instruction of the argument annotated tp.State, if there is one."""
     states = [v for v in arguments if isinstance(v, Value) and v.role == "state"]
     if len(states) > 1:
-        raise ProgramError(f"{definition(function)} takes {len(states)} states; a block takes one.")
+        raise ProgramError(f"{place} takes {len(states)} states; a block takes one.")
     return where[states[0].uid] if states else None
 
 
@@ -250,8 +277,7 @@ def _raised(error: Exception, function: Callable[..., Any], first: bool = False)
     return line
 
 
-def _returned(trace: Trace, results: list[Any], function: Callable[..., Any]) -> list[Value]:
-    place = definition(function)
+def _returned(trace: Trace, results: list[Any], place: str) -> list[Value]:
     if not results:
         raise ProgramError(f"{place} returns nothing; return a vector or a scalar of the program.")
     for i, value in enumerate(results):

@@ -1,0 +1,213 @@
+"""A program from a graph whose axes are known: its arguments, and the body that the operations write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from tplimits.errors import ProgramError
+from tplimits.program.language.annotations import Kind
+from tplimits.program.language.trace import written
+from tplimits.program.language.tracing import Trace
+from tplimits.program.language.values import Value
+from tplimits.program.nodes.program import Program
+from tplimits.torch import reductions, sliding  # noqa: F401 - they register how operations are written
+from tplimits.torch.analysis import Analysed
+from tplimits.torch.data import evaluated, from_inputs
+from tplimits.torch.graph import refuse
+from tplimits.torch.lowering import Lowering, Total, dims_of, sided, SIDES
+from tplimits.torch.operations import OPERATIONS
+from tplimits.torch.tensors import Dim, Writer
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A program, and where its arguments come from.
+
+    atoms: the sizes of widths in multiples of n.  weights: {argument: node of a parameter or buffer}.
+    inputs: {argument: node of the data}.  trained: the arguments that are trained.
+    """
+
+    program: Program
+    found: Analysed
+    atoms: Mapping[str, Fraction]
+    weights: Mapping[str, int]
+    inputs: Mapping[str, int]
+    names: Mapping[Any, str]
+    is_readout: bool
+
+
+def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction]]:
+    """Names of the widths: n for the one that most dimensions have, and their sizes in multiples of n."""
+    axes = found.axes
+    many = Counter(axes.atom(node.number, d, r) for node, r, d in axes._places())
+    sizes = {atom: axes.at(atom[0], atom[2], atom[1]).atom for atom in many}
+    order = sorted(many, key=lambda a: (sizes[a] != 1, -many[a], a))
+    names = {atom: "n" if i == 0 else f"n{i}" for i, atom in enumerate(order)}
+    return names, {names[a]: sizes[a] for a in order}
+
+
+def built(found: Analysed, example: tuple[Any, ...], name: str) -> Built:
+    """The program of a graph."""
+    names, atoms = widths_of(found)
+    data = evaluated(found, example)
+    graph = found.graph
+    reads = {r for node in graph if node.number not in found.data for r in node.refs} | set(graph.outputs)
+    kinds: dict[str, Kind] = {}
+    weights: dict[str, int] = {}
+    for node in graph:
+        if node.number in reads and (node.kind == "parameter" or (node.kind == "buffer" and node.number not in found.data)):
+            kinds[node.tensor] = _kind(found, names, node.number)
+            weights[node.tensor] = node.number
+    moving = from_inputs(found)
+    inputs: dict[str, int] = {}
+    lookups: dict[tuple[int, int], str] = {}
+    for node in graph:
+        if node.op == "embedding" and node.number not in found.data and node.ref("indices") in moving:
+            at, table = node.ref("indices"), node.ref("weight")
+            kind = _data_kind(found, at, index_of=_rows(found, table))
+            key = _input_name(graph[at].name, kind, kinds)
+            kinds[key], inputs[key], lookups[at, table] = kind, at, key
+    floats: dict[int, str] = {}
+    for number in sorted(reads & moving):
+        if any(_as_number(found, reader, number) for reader in graph.readers.get(number, ()) if reader not in found.data):
+            kind = _data_kind(found, number)
+            key = _input_name(graph[number].name, kind, kinds)
+            kinds[key], inputs[key], floats[number] = kind, number, key
+    readout: list[bool] = []
+
+    def body(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
+        scaled = {w: int(a * graph.widths[0]) for w, a in atoms.items()}
+        every = {**scaled, **{w + s: z for w, z in scaled.items() for s in SIDES}}
+        for key, number in {**weights, **inputs}.items():
+            _set_sizes(trace, arguments[key], found, names, number)
+        values = {number: arguments[key] for key, number in weights.items()}
+        values |= {number: arguments[key] for number, key in floats.items()}
+        constants = {k: v for k, v in data.items()}
+        indices = {at: arguments[key] for at, key in lookups.items()}
+        low = Lowering(found, Writer(trace, every), names, values, constants, indices)
+        _run(low)
+        parts, is_readout = _returned(low)
+        readout.append(is_readout)
+        return parts
+
+    program = written(name, list(atoms), kinds, body)
+    return Built(program, found, atoms, weights, inputs, names, readout[0])
+
+
+def _as_number(found: Analysed, reader: int, number: int) -> bool:
+    node = found.graph[reader]
+    return not (node.op == "embedding" and node.ref("indices") == number)
+
+
+def _run(low: Lowering) -> None:
+    graph, data = low.found.graph, low.found.data
+    for node in graph:
+        if node.number in data or node.kind in ("parameter", "buffer", "input", "constant"):
+            continue
+        if node.op == "getitem":
+            low.tensors[node.number, 0] = low.tensors[node.arguments[0]["0"].node, node.arguments[0]["1"]]
+            continue
+        if node.op.startswith("_assert") or node.op.startswith("sym_"):
+            continue
+        if node.op not in OPERATIONS:
+            refuse(node, "this operation is not known to the import")
+        try:
+            result = OPERATIONS[node.op](low, node)
+        except ProgramError as error:
+            if str(error).startswith("`") and "operation" in str(error)[:200]:
+                raise
+            refuse(node, str(error).split(": ", 1)[-1].rstrip("."))
+        many = result if isinstance(result, list) else [result]
+        for at, tensor in enumerate(many):
+            low.tensors[node.number, at] = tensor
+            _name(low, node, tensor)
+
+
+def _name(low: Lowering, node: Any, tensor: Any) -> None:
+    """Values bear the path of the module that ends with them."""
+    if isinstance(tensor.value, Value) and node.module:
+        following = [low.found.graph[r].module for r in low.found.graph.readers.get(node.number, ())]
+        if node.module not in following and node.module not in low.writer.trace.forced.values():
+            low.writer.trace.bind(node.module, tensor.value.uid)
+
+
+def _returned(low: Lowering) -> tuple[dict[str, Any], bool]:
+    graph = low.found.graph
+    tensors = [low.tensor(o) for o in graph.outputs if o not in low.found.data]
+    if not tensors:
+        raise ProgramError("the model returns nothing that depends on its parameters.")
+    tensor = tensors[0]
+    names = low.writer.names(tensor.dims, [tensor])
+    if isinstance(tensor.value, Total):
+        value = tensor.value
+        parts = {}
+        for key, part in (("return", value.vector), ("shift", value.shift)):
+            if part is not None:
+                parts[key] = low.writer.written(low.part(tensor, part), names)
+        return parts, True
+    return {"return": low.value(tensor, names)}, False
+
+
+# -- arguments --------------------------------------------------------------------------------
+
+
+def _kind(found: Analysed, names: Mapping[Any, str], number: int) -> Kind:
+    """What a parameter is: a matrix over two widths, a vector over one, numbers over none."""
+    dims = dims_of(found, names, number)
+    widths = [d.width for d in dims if d.width is not None]
+    axes = _axes(found, number, dims)
+    if len(widths) > 2:
+        refuse(found.graph[number], "it has three dimensions that grow with n", "a matrix has two")
+    what = ("Scalar", "Vector", "Matrix")[len(widths)]
+    return Kind(what, (*map(str, widths), *axes))
+
+
+def _axes(found: Analysed, number: int, dims: tuple[Dim, ...]) -> tuple[str, ...]:
+    table = any(
+        found.graph[r].op == "embedding" and found.graph[r].ref("weight") == number
+        for r in found.graph.readers.get(number, ())
+    )
+    sizes = [s for d in dims for s in d.finite if s > 1]
+    taken: Counter[int] = Counter()
+    axes = []
+    for i, s in enumerate(sizes):
+        if table and i == 0:
+            axes.append(f"row{s}")
+            continue
+        taken[s] += 1
+        axes.append(f"d{s}" if taken[s] == 1 else f"d{s}_{taken[s]}")
+    return tuple(axes)
+
+
+def _rows(found: Analysed, table: int) -> str:
+    size = found.axes.of(table)[0]
+    if size == 1:
+        refuse(found.graph[table], "it is a table with one row", "use the row itself")
+    return f"row{size}"
+
+
+def _data_kind(found: Analysed, number: int, index_of: str | None = None) -> Kind:
+    dims = tuple(Dim(int(s)) for s in found.axes.of(number))
+    return Kind("Input", _axes(found, number, dims), index_of)
+
+
+def _input_name(name: str, kind: Kind, kinds: Mapping[str, Kind]) -> str:
+    key = name
+    while key in kinds and kinds[key] != kind:
+        key += "_"
+    return key
+
+
+def _set_sizes(trace: Trace, value: Any, found: Analysed, names: Mapping[Any, str], number: int) -> None:
+    sizes = [s for d in dims_of(found, names, number) for s in d.finite if s > 1]
+    for axis, size in zip(value.axes, sizes, strict=True):
+        trace.set_size(axis, size)
+    index_of = getattr(value, "of", None)
+    if index_of is not None:
+        trace.declare(index_of)

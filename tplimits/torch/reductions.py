@@ -1,0 +1,221 @@
+"""How sums, norms, softmax and attention are written in the language."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from tplimits.program.language import entrywise as heads
+from tplimits.torch.axes import dimension
+from tplimits.torch.graph import Node, refuse
+from tplimits.torch.lowering import Lowering
+from tplimits.torch.operations import operation, plus, product
+from tplimits.torch.rules import reduced
+from tplimits.torch.tensors import ONE, Dim, Tensor, spread
+
+
+@operation("sum", "mean", "var", "std", "linalg_vector_norm", "norm", "amax", "amin", "max", "min", "logsumexp", "prod",
+           "var_mean", "std_mean")  # fmt: skip
+def reduction(low: Lowering, node: Node) -> Any:
+    if node.ref("other") is not None:
+        head = heads.maximum if node.op == "max" else heads.minimum
+        return low.entrywise(head, [low.operand(node, "self"), low.operand(node, "other")], low.dims(node.number))
+    x = low.operand(node, "self")
+    taken, keep = reduced(node, len(x.dims)), bool(node.arguments[0].get("keepdim"))
+    if node.op == "sum":
+        return low.reduce(x, taken, keep)
+    if node.op == "mean":
+        return low.mean(x, taken, keep)
+    if node.op in ("var", "std", "var_mean", "std_mean"):
+        spread_ = variance(low, x, taken, keep, correction(node))
+        if node.op.startswith("std"):
+            spread_ = low.entrywise(heads.sqrt, [spread_], spread_.dims)
+        return [spread_, low.mean(x, taken, keep)] if node.op.endswith("_mean") else spread_
+    if node.op in ("linalg_vector_norm", "norm"):
+        order = node.arguments[0].get("ord", node.arguments[0].get("p", 2))
+        if order not in (2, 2.0, None, 1, 1.0):
+            refuse(node, f"it is a norm of order {order}", "norms of order 1 and 2 are sums")
+        power = 2 if order in (2, 2.0, None) else 1
+        total = low.reduce(low.entrywise(lambda v: heads.abs(v) ** power if power == 1 else v**2, [x], x.dims), taken, keep)
+        return low.entrywise(heads.sqrt, [total], total.dims) if power == 2 else total
+    if node.op == "logsumexp":
+        total = low.reduce(low.entrywise(heads.exp, [x], x.dims), taken, keep)
+        return low.entrywise(heads.log, [total], total.dims)
+    found = folded(low, node, x, taken, keep)
+    return [found] if node.many else found
+
+
+def correction(node: Node) -> Any:
+    """What is subtracted from the number of entries in a variance."""
+    given = node.arguments[0]
+    if "correction" in given:
+        return 1 if given["correction"] is None else given["correction"]
+    return 1 if given.get("unbiased", True) else 0
+
+
+def variance(low: Lowering, x: Tensor, taken: Iterable[int], keep: bool = True, less: Any = 0) -> Tensor:
+    """The variance over dimensions, with `less` subtracted from the number of entries."""
+    taken = set(taken)
+    centred = low.entrywise(lambda v, m: v - m, [x, low.mean(x, taken)], x.dims)
+    total = low.reduce(low.entrywise(lambda v: v**2, [centred], x.dims), taken, keep)
+    return plus(low, [(1 / (low.count(x, taken) - less), total)], total.dims)
+
+
+def folded(low: Lowering, node: Node, x: Tensor, taken: set[int], keep: bool) -> Tensor:
+    """max, min or a product over finite dimensions, entry after entry."""
+    head = {"amax": heads.maximum, "max": heads.maximum, "amin": heads.minimum, "min": heads.minimum,
+            "prod": lambda a, b: a * b}[node.op]  # fmt: skip
+    shape = [d.outer for i, d in enumerate(x.dims) if i in taken]
+    found: Tensor | None = None
+    kept = tuple(d for i, d in enumerate(x.dims) if i not in taken)
+    for at in torch.cartesian_prod(*(torch.arange(s) for s in shape)).reshape(-1, len(shape)).tolist():
+
+        def one(code: Any, at: list[int] = at) -> Any:
+            for i, index in zip(sorted(taken, reverse=True), reversed(at), strict=True):
+                code = code.select(i, index)
+            return code
+
+        entry = low.move(node, x, kept, one)
+        found = entry if found is None else low.entrywise(head, [found, entry], kept)
+    assert found is not None
+    if not keep:
+        return found
+    return spread(found, [ONE if i in taken else d for i, d in enumerate(x.dims)], [i for i in range(len(x.dims)) if i not in taken])
+
+
+# -- softmax and attention ----------------------------------------------------------------------
+
+
+@operation("softmax", "_softmax", "log_softmax", "_log_softmax")
+def softmax_(low: Lowering, node: Node) -> Tensor:
+    x = low.operand(node, "self")
+    dim = dimension(node["dim"], len(x.dims))
+    if "log" not in node.op:
+        return softmax(low, x, dim)
+    total = low.reduce(low.entrywise(heads.exp, [x], x.dims), {dim}, True)
+    return low.entrywise(lambda v, t: v - heads.log(t), [x, total], x.dims)
+
+
+def softmax(low: Lowering, x: Tensor, dim: int) -> Tensor:
+    """exp(x)/Σ exp(x); hidden entries get no weight."""
+    weights = low.entrywise(heads.exp, [replace(x, hidden=None)], x.dims)
+    if x.hidden is not None:
+        weights = low.entrywise(lambda w, s: w * s, [weights, x.hidden], x.dims)
+    total = low.reduce(weights, {dim}, True)
+    return low.entrywise(lambda w, t: w / t, [weights, total], x.dims)
+
+
+@operation("scaled_dot_product_attention")
+def attention(low: Lowering, node: Node) -> Tensor:
+    q, k, v = (low.operand(node, name) for name in ("query", "key", "value"))
+    if node.arguments[0].get("dropout_p"):
+        refuse(node, "it drops weights", "call .eval() on the module")
+    if node.arguments[0].get("enable_gqa"):
+        k, v = (_shared(low, node, q, x) for x in (k, v))
+    rank = len(q.dims)
+    turned = spread(k, [*k.dims[:-2], k.dims[-1], k.dims[-2]], [*range(rank - 2), rank - 1, rank - 2])
+    logits = product(low, q, turned)
+    given = low.literal(node, "scale")
+    scale = 1 / _root(low.count(q, [rank - 1])) if given is None else given
+    logits = plus(low, [(scale, logits)], logits.dims)
+    if node.arguments[0].get("is_causal"):
+        rows, columns = (d.outer for d in logits.dims[-2:])
+        seen = low.fixed(torch.ones(rows, columns).tril())
+        logits = replace(logits, hidden=low.broadcast(seen, logits.dims))
+    mask = node.ref("attn_mask")
+    if mask is not None:
+        m = low.tensor(mask)
+        if low.found.graph[mask].dtype == torch.bool:
+            logits = replace(logits, hidden=low.broadcast(m, logits.dims))
+        else:
+            logits = plus(low, [(1, logits), (1, m)], logits.dims)
+    found = product(low, softmax(low, logits, rank - 1), v)
+    return replace(found, dims=low.dims(node.number))
+
+
+def _root(count: Any) -> Any:
+    return heads.sqrt(count) if not isinstance(count, int) else math.sqrt(count)
+
+
+def _shared(low: Lowering, node: Node, q: Tensor, x: Tensor) -> Tensor:
+    """Keys or values that several heads share, once for each head."""
+    heads_of = q.dims[-3]
+    times = heads_of.size(low.writer.atoms) // x.dims[-3].size(low.writer.atoms)
+    dims = (*x.dims[:-3], heads_of, *x.dims[-2:])
+    return low.move(node, x, dims, lambda code: code.repeat_interleave(times, -3))
+
+
+# -- norms --------------------------------------------------------------------------------------
+
+
+def normalised(low: Lowering, x: Tensor, taken: set[int], eps: Any, centred: bool = True) -> Tensor:
+    """(x − mean)/√(variance + ε), or x/√(mean of squares + ε)."""
+    if not centred:
+        square = low.mean(low.entrywise(lambda v: v**2, [x], x.dims), taken)
+        return low.entrywise(lambda v, s: v / heads.sqrt(s + eps), [x, square], x.dims)
+    middle = low.entrywise(lambda v, m: v - m, [x, low.mean(x, taken)], x.dims)
+    spread_ = low.mean(low.entrywise(lambda v: v**2, [middle], x.dims), taken)
+    return low.entrywise(lambda v, s: v / heads.sqrt(s + eps), [middle, spread_], x.dims)
+
+
+def scaled(low: Lowering, node: Node, x: Tensor, at: int | None = None) -> Tensor:
+    """The gain and the bias of a norm: along one dimension, or the last ones."""
+    for name, body in (("weight", lambda v, w: v * w), ("bias", lambda v, b: v + b)):
+        if node.ref(name) is not None:
+            w = low.operand(node, name)
+            w = low.broadcast(w, x.dims) if at is None else spread(w, x.dims, [at])
+            x = low.entrywise(body, [x, w], x.dims)
+    return x
+
+
+@operation("layer_norm", "rms_norm", "native_layer_norm", "_fused_rms_norm")
+def layer_norm(low: Lowering, node: Node) -> Any:
+    x = low.operand(node, "input")
+    rank = len(node.arguments[0]["normalized_shape"])
+    eps = node.arguments[0].get("eps")
+    if eps is None:
+        eps = float(torch.finfo(node.dtype or torch.float32).eps)
+    taken = set(range(len(x.dims) - rank, len(x.dims)))
+    found = scaled(low, node, normalised(low, x, taken, eps, "rms" not in node.op))
+    return [found] if node.many else found
+
+
+@operation("group_norm", "native_group_norm", "instance_norm")
+def group_norm(low: Lowering, node: Node) -> Any:
+    x = low.operand(node, "input")
+    if node.op == "instance_norm":
+        if node.ref("running_mean") is not None and not node.arguments[0].get("use_input_stats"):
+            return batch_norm(low, node)
+        found = normalised(low, x, set(range(2, len(x.dims))), node["eps"])
+        return scaled(low, node, found, 1)
+    groups = node["num_groups" if node.op == "group_norm" else "group"]
+    channels = x.dims[1]
+    if channels.outer % groups and channels.width is not None:
+        refuse(node, f"{groups} groups do not divide {channels.outer} pieces of a width")
+    if channels.width is None:
+        parts = (Dim(groups), Dim(channels.outer // groups))
+    else:
+        parts = (Dim(groups), replace(channels, outer=channels.outer // groups))
+    dims = (x.dims[0], *parts, *x.dims[2:])
+    atoms = low.writer.atoms
+    cut = low.move(node, x, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
+    found = normalised(low, cut, set(range(2, len(dims))), node["eps"])
+    back = low.move(node, found, x.dims, lambda code: code.reshape([d.size(atoms) for d in x.dims]))
+    found = scaled(low, node, back, 1)
+    return [found] if node.many else found
+
+
+@operation("batch_norm", "_native_batch_norm_legit_no_training", "_batch_norm_no_update", "native_batch_norm")
+def batch_norm(low: Lowering, node: Node) -> Any:
+    if node.arguments[0].get("training"):
+        refuse(node, "it is a batch norm in training mode, which mixes inputs", "call .eval() on the module")
+    x = low.operand(node, "input")
+    m, v = (spread(low.operand(node, k), x.dims, [1]) for k in ("running_mean", "running_var"))
+    eps = node["eps"]
+    found = low.entrywise(lambda x_, m_, v_: (x_ - m_) / heads.sqrt(v_ + eps), [x, m, v], x.dims)
+    found = scaled(low, node, found, 1)
+    return [found] if node.many else found

@@ -1,0 +1,290 @@
+"""Tensors of a graph as values of a program: which entry of which value stands at each position.
+
+A tensor has one position for each of its finite indices; along a width it has the entries of a vector.  What operations
+that only move entries do is kept in tables, one for each finite axis of the value, and is written into the program where
+arithmetic needs it: reshapes, transposes, slices and broadcasts emit nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+from sympy import Integer
+
+from tplimits.program.language.matrices import MatrixValue
+from tplimits.program.language.tracing import Trace
+from tplimits.program.language.values import Value
+from tplimits.program.nodes.entries import Lookup, axis_symbol
+from tplimits.program.nodes.stated import IndexTable
+
+Indices = NDArray[numpy.int64]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension: `outer` finite entries, or outer pieces of a width with `inner` entries that stay together."""
+
+    outer: int = 1
+    width: str | None = None
+    inner: int = 1
+
+    @property
+    def finite(self) -> list[int]:
+        """The sizes of its finite axes: pieces and inner entries."""
+        return [self.outer] if self.width is None else [self.outer, self.inner]
+
+    def size(self, atoms: Mapping[str, int]) -> int:
+        """Its number of entries."""
+        return self.outer * self.inner * (1 if self.width is None else atoms[self.width])
+
+
+ONE = Dim()
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor: a value (or a matrix, or a number), its dimensions, and where the value's axes are read.
+
+    tables: {axis of the value: its index at each position}, arrays of the positions' shape in which what does not
+    depend on a position has one entry; −1 stands for an entry that is 0.
+    hidden: where a logit is −∞, a tensor of ones and zeros (0: hidden), else None.
+    """
+
+    value: Any
+    dims: tuple[Dim, ...]
+    tables: Mapping[str, Indices]
+    hidden: Tensor | None = None
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The shape of its finite indices, two for a width."""
+        return tuple(s for d in self.dims for s in d.finite)
+
+    @property
+    def widths(self) -> tuple[str, ...]:
+        """The widths that its dimensions run over."""
+        return tuple(d.width for d in self.dims if d.width is not None)
+
+
+def places(dims: Sequence[Dim]) -> list[list[int]]:
+    """The finite indices of each dimension.
+
+    >>> places([Dim(3), Dim(2, "n", 1)])
+    [[0], [1, 2]]
+    """
+    found, at = [], 0
+    for d in dims:
+        found.append(list(range(at, at + len(d.finite))))
+        at += len(d.finite)
+    return found
+
+
+# -- moving -----------------------------------------------------------------------------------
+
+
+def codes(dims: Sequence[Dim], atoms: Mapping[str, int]) -> Indices:
+    """A number for each entry: position · N + neuron, N the entries of all widths together."""
+    shape = [s for d in dims for s in d.finite]
+    neurons = [atoms[d.width] for d in dims if d.width is not None]
+    every = prod(neurons)
+    code = numpy.arange(prod(shape), dtype=numpy.int64).reshape(shape) * every
+    # neurons of a width stand between its pieces and its inner entries
+    at, step = 0, every
+    for d in dims:
+        at += 1
+        if d.width is not None:
+            step //= atoms[d.width]
+            own = numpy.arange(atoms[d.width], dtype=numpy.int64) * step
+            code = numpy.expand_dims(code, at) + own.reshape(-1, *(1,) * (code.ndim - at))
+            at += 2
+    return code.reshape([d.size(atoms) for d in dims])
+
+
+def decoded(code: Indices, before: Sequence[Dim], after: Sequence[Dim], atoms: Mapping[str, int]) -> Indices | None:
+    """The position that each position of a moved tensor comes from, −1 for none; None where neurons changed places."""
+    order = [d.width for d in before if d.width is not None]
+    every = prod(atoms[w] for w in order)
+    shape, neuron_dims = [], []
+    for d in after:
+        shape.append(d.outer)
+        if d.width is not None:
+            neuron_dims.append(len(shape))
+            shape += [atoms[d.width], d.inner]
+    code = numpy.moveaxis(code.reshape(shape), neuron_dims, range(-len(neuron_dims), 0))
+    source = numpy.where(code < 0, -1, code // every)
+    kept = [d.width for d in after if d.width is not None]
+    if neuron_dims:
+        steps = {w: every // prod(atoms[o] for o in order[: i + 1]) for i, w in enumerate(order)}
+        if sorted(kept) != sorted(order):
+            return None
+        expected = numpy.zeros([atoms[w] for w in kept], dtype=numpy.int64)
+        for i, w in enumerate(kept):
+            own = numpy.arange(atoms[w]) * steps[w]
+            expected = expected + own.reshape([-1 if k == i else 1 for k in range(len(kept))])
+        if not ((code % every == expected) | (code < 0)).all():
+            return None
+        index = (slice(None),) * (code.ndim - len(kept))
+        first = source[(*index, *(0,) * len(kept))]
+        if not (source == first[(*index, *(None,) * len(kept))]).all():
+            return None
+        source = first
+    return source
+
+
+def moved(tensor: Tensor, source: Indices, dims: Sequence[Dim]) -> Tensor:
+    """The tensor whose positions are read from those of another one."""
+    own = prod(tensor.positions)
+    flat = source.reshape([s for d in dims for s in d.finite])
+    outside = flat < 0
+    where = numpy.where(outside, 0, flat)
+    tables: dict[str, Indices] = {}
+    for axis, table in tensor.tables.items():
+        full = numpy.broadcast_to(table, tensor.positions).reshape(own)
+        tables[axis] = _slim(full[where])
+    if outside.any():
+        tables = _with_holes(tensor, tables, outside)
+    return Tensor(tensor.value, tuple(dims), tables, tensor.hidden and moved(tensor.hidden, source, dims))
+
+
+class NoAxisToHide(Exception):
+    """A value without a finite axis cannot be 0 at some positions."""
+
+
+def _with_holes(tensor: Tensor, tables: dict[str, Indices], outside: NDArray[Any]) -> dict[str, Indices]:
+    if not tables:
+        raise NoAxisToHide
+    axis = next(iter(tables))
+    return {**tables, axis: _slim(numpy.where(outside, -1, numpy.broadcast_to(tables[axis], outside.shape)))}
+
+
+def _slim(table: Indices) -> Indices:
+    """A table with one entry along each index that it does not depend on."""
+    for at in range(table.ndim):
+        if table.shape[at] > 1 and (table == table.take([0], axis=at)).all():
+            table = table.take([0], axis=at)
+    return table
+
+
+def spread(tensor: Tensor, dims: Sequence[Dim], to: Sequence[int]) -> Tensor:
+    """A tensor along the dimensions of a larger one: its dimension i becomes to[i], others broadcast."""
+    groups, target = places(tensor.dims), places(dims)
+    total = sum(len(d.finite) for d in dims)
+
+    def along(table: Indices) -> Indices:
+        shape = [1] * total
+        table = table.reshape(table.shape)  # its indices stay in order: `to` increases, or is permuted first
+        order: list[tuple[int, int]] = []
+        for mine, at in zip(groups, to, strict=True):
+            own = mine
+            goal = target[at]
+            if len(own) != len(goal):  # a dimension of one entry beside a width
+                own, goal = own[:1], goal[:1]
+            order += list(zip(own, goal, strict=True))
+        order.sort(key=lambda pair: pair[1])
+        used = [a for a, _ in order]
+        rest = [a for a in range(table.ndim) if a not in used]
+        table = table.transpose([*used, *rest])
+        for (_, b), size in zip(order, table.shape, strict=False):
+            shape[b] = size
+        return table.reshape(shape)
+
+    tables = {axis: along(table) for axis, table in tensor.tables.items()}
+    hidden = None if tensor.hidden is None else spread(tensor.hidden, dims, to)
+    return Tensor(tensor.value, tuple(dims), tables, hidden)
+
+
+# -- writing into the program -------------------------------------------------------------------
+
+
+@dataclass
+class Writer:
+    """Writes tensors into the program being traced; knows the names of axes."""
+
+    trace: Trace
+    atoms: Mapping[str, int]
+    count: int = 0
+
+    def fresh(self, size: int, taken: Iterable[str]) -> str:
+        """A new axis of a size; one that is not in use here is used again."""
+        taken = set(taken)
+        number = 0
+        while True:
+            name = f"d{size}" if not number else f"d{size}_{number + 1}"
+            if name not in taken and name not in self.trace.widths:
+                self.trace.set_size(self.trace.declare(name), size)
+                return name
+            number += 1
+
+    def names(self, dims: Sequence[Dim], tensors: Iterable[Tensor]) -> list[str | None]:
+        """Names for the finite indices of dimensions: those of values that run along them, as far as they go."""
+        sizes = [s for d in dims for s in d.finite]
+        found: list[str | None] = [None] * len(sizes)
+        used: set[str] = set()
+        for tensor in tensors:
+            for axis, table in tensor.tables.items():
+                at = _running(table)
+                if at is not None and found[at] is None and axis not in used and table.size == sizes[at]:
+                    if self.trace.size(axis) == sizes[at]:
+                        found[at] = axis
+                        used.add(axis)
+        for at, size in enumerate(sizes):
+            if found[at] is None and size > 1:
+                found[at] = self.fresh(size, used)
+                used.add(found[at])  # type: ignore[arg-type]
+        return found
+
+    def written(self, tensor: Tensor, names: Sequence[str | None]) -> Any:
+        """The value of a tensor with its finite indices under these names."""
+        if not isinstance(tensor.value, Value):
+            return tensor.value
+        swap, axes = {}, []
+        for axis, table in tensor.tables.items():
+            index, own = self.index(table, names, axis)
+            swap[axis_symbol(axis)] = index
+            axes += own
+        if all(isinstance(i, type(k)) and i == k for k, i in swap.items()):
+            return tensor.value
+        return tensor.value.derived(tensor.value.entry().xreplace(swap), axes=tuple(dict.fromkeys(axes)))
+
+    def index(self, table: Indices, names: Sequence[str | None], axis: str) -> tuple[Any, list[str]]:
+        """A table as an index of a value, and the axes that it runs over."""
+        if table.size == 1 and int(table.reshape(-1)[0]) >= 0:
+            return Integer(int(table.reshape(-1)[0])), []
+        at = _running(table)
+        if at is not None and table.size == self.trace.size(axis):
+            return axis_symbol(str(names[at])), [str(names[at])]
+        along = [i for i, s in enumerate(table.shape) if s > 1]
+        axes = tuple(str(names[i]) for i in along)
+        if not axes:  # an entry that is 0 everywhere
+            axes = tuple(n for n in names if n is not None)[:1]
+            size = int(self.trace.size(axes[0]) or 1)
+            number = self.trace.add_table(IndexTable(numpy.full(size, -1, dtype=numpy.int64), axes))
+        else:
+            values = table.reshape([table.shape[i] for i in along]).astype(numpy.int64)
+            number = self.trace.add_table(IndexTable(values, axes))
+        return Lookup(Integer(number), *self.trace.indices(axes)), list(axes)
+
+    def tensor(self, value: Any, dims: Sequence[Dim], names: Sequence[str | None]) -> Tensor:
+        """A value whose axes are positions of these names, as a tensor."""
+        if not isinstance(value, (Value, MatrixValue)):
+            return Tensor(value, tuple(dims), {})
+        total = len(names)
+        tables = {}
+        for axis in value.axes:
+            at = list(names).index(axis)
+            size = int(self.trace.size(axis) or 1)
+            tables[axis] = numpy.arange(size, dtype=numpy.int64).reshape([size if i == at else 1 for i in range(total)])
+        return Tensor(value, tuple(dims), tables)
+
+
+def _running(table: Indices) -> int | None:
+    """The index along which a table counts 0, 1, 2, …, if it does nothing else."""
+    along = [i for i, s in enumerate(table.shape) if s > 1]
+    if len(along) != 1:
+        return None
+    return along[0] if (table.reshape(-1) == numpy.arange(table.size)).all() else None
