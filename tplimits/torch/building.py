@@ -12,6 +12,7 @@ import torch
 
 from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Kind
+from tplimits.program.language.operations import n
 from tplimits.program.language.trace import written
 from tplimits.program.language.tracing import Trace
 from tplimits.program.language.values import Value
@@ -151,7 +152,13 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool]:
             if part is not None:
                 parts[key] = low.writer.written(low.part(tensor, part), names)
         return parts, True
-    return {"return": low.value(tensor, names)}, False
+    value = low.value(tensor, names)
+    if tensor.widths:
+        return {"return": value}, False
+    # a scalar of the program as the sum of n equal entries
+    trace = low.writer.trace
+    share = Value(trace, trace.constant(1 / n), "n", ())
+    return {"return": share * value}, True
 
 
 # -- arguments --------------------------------------------------------------------------------
