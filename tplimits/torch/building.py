@@ -41,6 +41,7 @@ class Built:
     inputs: Mapping[str, int]
     names: Mapping[Any, str]
     is_readout: bool
+    output_order: tuple[int, ...]
 
 
 def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction]]:
@@ -80,7 +81,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str) -> Built:
             kind = _data_kind(found, number)
             key = _input_name(graph[number].name, kind, kinds)
             kinds[key], inputs[key], floats[number] = kind, number, key
-    readout: list[bool] = []
+    returned: list[tuple[bool, tuple[int, ...]]] = []
 
     def body(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
         scaled = {w: int(a * graph.widths[0]) for w, a in atoms.items()}
@@ -93,12 +94,13 @@ def built(found: Analysed, example: tuple[Any, ...], name: str) -> Built:
         indices = {at: arguments[key] for at, key in lookups.items()}
         low = Lowering(found, Writer(trace, every), names, values, constants, indices)
         _run(low)
-        parts, is_readout = _returned(low)
-        readout.append(is_readout)
+        parts, is_readout, names_ = _returned(low)
+        kept = [a for a in names_ if a is not None]
+        returned.append((is_readout, tuple(kept.index(a) for a in trace.ordered(kept))))
         return parts
 
     program = written(name, list(atoms), kinds, body)
-    return Built(program, found, atoms, weights, inputs, names, readout[0])
+    return Built(program, found, atoms, weights, inputs, names, *returned[0])
 
 
 def _as_number(found: Analysed, reader: int, number: int) -> bool:
@@ -138,7 +140,7 @@ def _name(low: Lowering, node: Any, tensor: Any) -> None:
             low.writer.trace.bind(node.module, tensor.value.uid)
 
 
-def _returned(low: Lowering) -> tuple[dict[str, Any], bool]:
+def _returned(low: Lowering) -> tuple[dict[str, Any], bool, list[str | None]]:
     graph = low.found.graph
     tensors = [low.tensor(o) for o in graph.outputs if o not in low.found.data]
     if not tensors:
@@ -151,14 +153,14 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool]:
         for key, part in (("return", value.vector), ("shift", value.shift)):
             if part is not None:
                 parts[key] = low.writer.written(low.part(tensor, part), names)
-        return parts, True
+        return parts, True, names
     value = low.value(tensor, names)
     if tensor.widths:
-        return {"return": value}, False
+        return {"return": value}, False, names
     # a scalar of the program as the sum of n equal entries
     trace = low.writer.trace
     share = Value(trace, trace.constant(1 / n), "n", ())
-    return {"return": share * value}, True
+    return {"return": share * value}, True, names
 
 
 # -- arguments --------------------------------------------------------------------------------

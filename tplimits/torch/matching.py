@@ -2,60 +2,158 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
 
+from tplimits.errors import EvaluationError
+from tplimits.program.optimizers.linear import SGD
+from tplimits.program.parametrization.table import SP
+from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.torch.building import Built
 from tplimits.torch.data import evaluated
 from tplimits.torch.lowering import dims_of
+from tplimits.torch.rows import first_output
+
+if TYPE_CHECKING:
+    from tplimits.torch.importing import TorchProgram
 
 
-def arrays_of(built: Built, tensors: dict[str, Any], n: int) -> dict[str, numpy.ndarray]:
+@dataclass(frozen=True)
+class Match:
+    """How far a program with a module's weights is from the module, relative to the largest entries.
+
+    output: of the outputs.  gradients: of the gradient of Σ f χ for random χ, by parameter.  promised: 1e-10, or 1e-6
+    where the module casts to single precision (`casts`, the modules that do).
+    """
+
+    output: float
+    gradients: Mapping[str, float]
+    promised: float
+    casts: tuple[str, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether everything is within what was promised."""
+        return max([self.output, *self.gradients.values()]) <= self.promised
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    def __str__(self) -> str:
+        worst = max(self.gradients, key=lambda k: self.gradients[k], default="")
+        lines = [f"outputs differ by {self.output:.1e} of the largest"]
+        if worst:
+            lines.append(f"gradients by {self.gradients[worst]:.1e} at most, that of {worst}")
+        if self.casts:
+            lines.append(f"{', '.join(self.casts)} cast to single precision: {self.promised:.0e} is what can be asked")
+        return "; ".join(lines) + (": the program is the model" if self else ": the program is NOT the model")
+
+
+def arrays_of(built: Built, tensors: Mapping[str, Any]) -> dict[str, numpy.ndarray]:
     """The parameters of a module as arrays of the program: finite axes first, widths last."""
     found = {}
     for name, number in built.weights.items():
-        dims = dims_of(built.found, built.names, number)
+        if name not in tensors:
+            raise EvaluationError(f"the module has no parameter `{name}`; it is another model than the imported one.")
+        tensor = tensors[name]
         shape, finite, wide = [], [], []
-        for d in dims:
+        for d, size in zip(dims_of(built.found, built.names, number), tensor.shape, strict=True):
             finite.append(len(shape))
             shape.append(d.outer)
             if d.width is not None:
                 wide.append(len(shape))
-                shape.append(int(built.atoms[d.width] * n))
+                shape.append(size // (d.outer * d.inner))
                 finite.append(len(shape))
                 shape.append(d.inner)
-        array = tensors[name].detach().double().numpy().reshape(shape)
+        if numpy.prod(shape) != tensor.numel():
+            raise EvaluationError(f"`{name}` has the shape {tuple(tensor.shape)}; it is another model than the imported one.")
+        array = tensor.detach().double().numpy().reshape(shape)
         kept = [i for i in finite if shape[i] > 1]
         gone = [i for i in finite if shape[i] == 1]
-        array = array.transpose([*gone, *kept, *wide]).reshape([shape[i] for i in (*kept, *wide)])
-        found[name] = array
+        found[name] = array.transpose([*gone, *kept, *wide]).reshape([shape[i] for i in (*kept, *wide)])
     return found
 
 
-def data_of(built: Built, example: tuple[Any, ...], at: int = 0) -> dict[str, numpy.ndarray]:
-    """The data of the program on an example."""
-    known = evaluated(built.found, example, at)
-    found = {}
-    for name, number in built.inputs.items():
-        array = known[number].detach()
-        array = array.numpy() if not array.is_floating_point() else array.double().numpy()
-        found[name] = array.reshape([s for s in array.shape if s > 1])
-    return found
+def width_of(built: Built, arrays: Mapping[str, numpy.ndarray]) -> int:
+    """n of a module, from its parameters."""
+    for name, number in built.weights.items():
+        widths = [d.width for d in dims_of(built.found, built.names, number) if d.width is not None]
+        if widths:
+            return round(arrays[name].shape[-1] / float(built.atoms[str(widths[-1])]) * float(built.atoms["n"]))
+    raise EvaluationError("no parameter has a width.")
 
 
-def run(built: Built, tensors: dict[str, Any], example: tuple[Any, ...], at: int = 0) -> numpy.ndarray:
-    """The program's output with given weights, in the shape of the module's."""
-    n = built.found.graph.widths[at]
-    given = {**arrays_of(built, tensors, n), **data_of(built, example, at)}
-    base = built.atoms["n"]
-    ratios = {w: float(a / base) for w, a in built.atoms.items() if w != "n"}
-    result = built.program.run(n=int(base * n), ratios=ratios, constants=given)
-    total = result["return"]
-    if built.is_readout:
-        total = total.sum(axis=-1)
-        if len(built.program.returns) > 1:
-            total = total + result["shift"]
-    return numpy.asarray(total)
+def data_of(built: Built, inputs: tuple[Any, ...], by_row: bool) -> dict[str, numpy.ndarray]:
+    """What the program takes, with one row for each input."""
+    rows = len(next(x for x in inputs if torch.is_tensor(x))) if by_row else 1
+    many: dict[str, list[numpy.ndarray]] = {name: [] for name in built.inputs}
+    for i in range(rows):
+        row = tuple(x[i : i + 1] if torch.is_tensor(x) else x for x in inputs) if by_row else inputs
+        known = evaluated(built.found, row)
+        for name, number in built.inputs.items():
+            array = known[number].detach()
+            array = array.double().numpy() if array.is_floating_point() else array.numpy()
+            many[name].append(array.reshape([s for s in array.shape if s > 1]))
+    return {name: numpy.stack(arrays) for name, arrays in many.items()}
+
+
+def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
+    """Outputs and gradients of a module beside those of the program."""
+    built = net.built
+    module = module.double().eval()
+    given = tuple(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs)
+    y = first_output(module(*given))
+    tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
+    arrays = arrays_of(built, tensors)
+    data = data_of(built, given, net.by_row)
+    χ = torch.randn(y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    names = [n for n in built.weights if tensors[n].requires_grad]
+    gradients = torch.autograd.grad((y * χ).sum(), [tensors[n] for n in names], allow_unused=True)
+    χ_rows = _in_program(net, χ)
+    trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP)
+    run = trainer.start(data, width=width_of(built, arrays), parameters=arrays, ratios=net.ratios)
+    f, mine = run.outputs(), run.gradients()
+    expected = _in_program(net, y.detach())
+    truth = arrays_of_gradients(built, names, tensors, gradients)
+    apart = {n: _apart(mine[n], truth[n]) for n in names if n in mine}
+    casts = casting(built)
+    return Match(_apart(f.reshape(expected.shape), expected), apart, 1e-6 if casts else 1e-10, casts)
+
+
+def arrays_of_gradients(built: Built, names: list[str], tensors: Mapping[str, Any], gradients: Any) -> dict[str, Any]:
+    """Gradients as arrays of the program."""
+    every = {n: torch.zeros_like(t) for n, t in tensors.items()}
+    for n, g in zip(names, gradients, strict=True):
+        if g is not None:
+            every[n] = g
+    return arrays_of(built, every)
+
+
+def _apart(mine: numpy.ndarray, truth: numpy.ndarray) -> float:
+    scale = float(numpy.abs(truth).max()) if truth.size else 0.0
+    worst = float(numpy.abs(numpy.asarray(mine).reshape(truth.shape) - truth).max()) if truth.size else 0.0
+    return worst / scale if scale else worst
+
+
+def _in_program(net: TorchProgram, y: Any) -> numpy.ndarray:
+    """An output of the module in the order of the program's axes, rows first."""
+    array = y.numpy()
+    array = array if net.by_row else array[None]
+    kept = array.reshape([array.shape[0], *(s for s in array.shape[1:] if s > 1)])
+    order = net.built.output_order
+    return kept.transpose([0, *(1 + i for i in order)])
+
+
+def casting(built: Built) -> tuple[str, ...]:
+    """The modules that cast to single precision."""
+    found = []
+    for node in built.found.graph:
+        if node.op in ("to", "_to_copy") and node.number not in built.found.data:
+            kinds = [v for v in node.arguments[0].values() if isinstance(v, torch.dtype)]
+            if torch.float32 in kinds:
+                found.append(node.module or "the model")
+    return tuple(dict.fromkeys(found))

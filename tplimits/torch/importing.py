@@ -1,0 +1,100 @@
+"""A PyTorch model as a program: `tp.from_torch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+import numpy
+import torch
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.nodes.program import Program
+from tplimits.torch.analysis import analysed
+from tplimits.torch.building import Built, built
+from tplimits.torch.graph import export
+from tplimits.torch.matching import Match, arrays_of, data_of, matched
+from tplimits.torch.permutation import permutation_error
+from tplimits.torch.rows import one_row
+
+#: how much outputs may change when neurons are permuted, relative to their size: casts to float32 cost 1e-6
+PERMUTED = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class TorchProgram(Program):
+    """A network program that was imported; see `from_torch`."""
+
+    built: Built = field(default=None, repr=False)  # type: ignore[assignment]
+    permutation_error: float = 0.0
+    by_row: bool = False
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """The sizes of widths other than n in multiples of n, as `run` and `check` take them."""
+        base = self.built.atoms["n"]
+        return {w: float(a / base) for w, a in self.built.atoms.items() if w != "n"}
+
+    def weights(self, module: Any) -> dict[str, numpy.ndarray]:
+        """The parameters of a module of any width as arrays of this program, {name: (*axes, n)}."""
+        return arrays_of(self.built, _state(module))
+
+    def data(self, *inputs: Any) -> dict[str, numpy.ndarray]:
+        """What the program takes for some inputs of the module, with a row for each."""
+        return data_of(self.built, inputs, self.by_row)
+
+    def matches(self, module: Any, *inputs: Any) -> Match:
+        """The outputs and gradients of a module beside those of the program with the module's weights.
+
+        inputs: what the module is called with; random numbers like the example where nothing is given.
+        """
+        return matched(self, module, inputs)
+
+
+def from_torch(
+    make: Callable[[int], Any],
+    example: Any,
+    widths: Sequence[int] = (64, 128, 256),
+    name: str | None = None,
+) -> TorchProgram:
+    """The network program of PyTorch models of all widths, exactly.
+
+    make(n) builds the module of width n; example is what it is called with, a tensor or a tuple.  The graphs of three
+    widths say which dimensions grow.  Where rows of the example do not see each other the program is that of one row.
+
+    Raises ProgramError with the path of the module and the operation for what is no program.
+    """
+    args = example if isinstance(example, tuple) else (example,)
+    sizes = _widths(widths)
+    _refuse_no_example(args)
+    row, by_row = one_row(make, args, sizes[0])
+    graph = export(make, row, sizes)
+    found = analysed(graph)
+    error = permutation_error(found, row)
+    if not error <= PERMUTED:
+        raise ProgramError(
+            f"the outputs change by {error:.1g} of their size when neurons are permuted: the model depends on the order of "
+            "its neurons in a way that no operation of the graph shows."
+        )
+    title = name or getattr(make, "__name__", type(make).__name__)
+    made = built(found, row, title if title.isidentifier() else "model")
+    values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
+    return TorchProgram(**values, built=made, permutation_error=error, by_row=by_row)
+
+
+def _widths(widths: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(widths) if isinstance(widths, (tuple, list)) else ()
+    if len(found) < 3 or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in found) or len(set(found)) != len(found):
+        raise EvaluationError(f"widths={widths!r}: give three different widths at least, such as (64, 128, 256).")
+    return found
+
+
+def _refuse_no_example(example: tuple[Any, ...]) -> None:
+    if not any(torch.is_tensor(x) for x in example):
+        raise EvaluationError(f"example={example!r:.60}: give a tensor that the model is called with, or a tuple of them.")
+
+
+def _state(module: Any) -> dict[str, Any]:
+    return {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
