@@ -17,8 +17,9 @@ from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, env
 from tplimits.report.latex_names import name
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.entries import Kron
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
-    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Kron, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Of, TableEntry
     from tplimits.regimes.kernels.report.labels import Title
 
 _SIGNS = {
