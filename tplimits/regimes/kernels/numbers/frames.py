@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, free_indices
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -21,11 +21,9 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Datum,
     DrawMean,
     Given,
-    Kron,
     Moment,
     Of,
     TableEntry,
-    free_indices,
     on_first,
     plain_axis,
 )

@@ -17,7 +17,8 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
+from tplimits.program.nodes.entries import free_indices
+from tplimits.regimes.kernels.derivation.leaves import SECOND, on_first, plain_axis
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.gaps import spread
