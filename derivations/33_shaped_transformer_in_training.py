@@ -34,7 +34,7 @@ from tplimits.watch.forward import Forward
 pictures, work = Pictures(__doc__), Worked(__doc__)
 LAYERS, VOCAB, HALF, N = 6, 8, 8, 48
 STEPS, WARM, BATCH, SEQUENCES, EVERY = 800, 100, 16, 2048, 40
-RATES, SEEDS, γ0 = (0.001, 0.003, 0.01, 0.03), (0, 1), 0.2
+RATES, SEEDS, γ0 = (0.001, 0.005, 0.025), (0,), 0.2
 KINDS = ("Shape", "Recover", "Learn", "Pre-LN")
 SHAPED = ("γ1", "γ2", "slope")
 study = Study("shaped_transformer", pictures.full)
