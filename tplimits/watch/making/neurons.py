@@ -78,7 +78,7 @@ class Neurons:
         if self.asked.detail.gradients:
             gradients = self._looked()[1]
             for name, p in self._speeds.items():
-                found[f"gradient {name}"] = math.sqrt(p) * float(numpy.linalg.norm(gradients[name]))
+                found[f"gradient {name}"] = math.sqrt(p * float(numpy.vdot(gradients[name], gradients[name])))
         return found | ({"sharpness": self._sharpness()} if self.asked.detail.sharpness else {})
 
     @cached_property

@@ -125,10 +125,9 @@ def _frame(asked: Asked, run: Engine, step: int) -> Frame:
 
 
 def _single(arrays: Mapping[str, Array], step: int) -> dict[str, Array]:
-    found = {}
-    for name, array in arrays.items():
-        with numpy.errstate(over="ignore"):
-            found[name] = numpy.asarray(array).astype(numpy.float32)
+    with numpy.errstate(over="ignore"):
+        found = {name: numpy.asarray(array).astype(numpy.float32) for name, array in arrays.items()}
+    for name in found:
         if not numpy.isfinite(found[name]).all():
             what = f"`{name}`" if name else "the output on the probes"
             raise EvaluationError(f"{what} is not finite, or beyond 1e38, at step {step}; give a smaller lr.")
