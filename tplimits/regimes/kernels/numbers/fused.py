@@ -237,7 +237,7 @@ import math
 
 import numba
 
-from tplimits.regimes.kernels.numbers.angle import atan2
+from tplimits.numbers.moments.angles import atan2
 
 angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
 
