@@ -250,10 +250,10 @@ for ratio in (0.25, 2 / 3, 3.0):
     work.matrices(f"NNGP, {ratio:.2f} n neurons appended", one.nngp, other.nngp)
     work.matrices(f"NTK, {ratio:.2f} n neurons appended", one.ntk, other.ntk)
 X = 1.5 * X[:1]
-stated = {name: getattr(added.evaluate(X, α=1 / 2), name) for name in ("nngp", "ntk")}
-work.networks(appended, "As many neurons appended as there are: α = 1/2.", X, stated, **FEW)
-halves = {name: getattr(added.evaluate(X, α=2 / 3), name) for name in ("nngp", "ntk")}
-work.networks(appended, "The wrong twin: α = 2/3.", X, halves, accepted=False, **FEW)
+few = {"ratios": {"m": 0.25}}
+right, wrong = (dict(zip(("nngp", "ntk"), added.evaluate(X, α=α), strict=True)) for α in (0.8, 0.2))
+work.networks(appended, "n/4 neurons appended to n: α = 4/5.", X, right, **FEW, **few)
+work.networks(appended, "The wrong twin: α = 1/5, the share of the encodings.", X, wrong, accepted=False, **FEW, **few)
 
 
 # -- strings of unequal length ------------------------------------------------------------------------
