@@ -25,12 +25,16 @@ class Places:
 
     def through(self, reads: Reads, factor: float) -> Places:
         """factor · Σ W_label x_place with fresh trained weights: only equal labels meet."""
-        K, T = (self._met(A, reads, lambda one, other: one == other) * factor**2 for A in (self.K, self.T))
-        return Places(K, K + T)
+        seen = self.only_equal(reads, factor)
+        return Places(seen.K, seen.K + seen.T)
+
+    def only_equal(self, reads: Reads, factor: float) -> Places:
+        """The same with weights that are not trained."""
+        return Places(*(_met(A, reads, lambda one, other: one == other) * factor**2 for A in (self.K, self.T)))
 
     def summed(self, reads: Reads, factor: float = 1.0) -> Places:
         """factor · Σ x_place, weights apart: every place meets every other."""
-        return Places(*(self._met(A, reads, lambda one, other: True) * factor**2 for A in (self.K, self.T)))
+        return Places(*(_met(A, reads, lambda one, other: True) * factor**2 for A in (self.K, self.T)))
 
     def relu(self) -> Places:
         """relu(x): arc-cosine kernels (Cho and Saul 2009), pair by pair."""
@@ -59,17 +63,17 @@ class Places:
         K, T = (np.einsum("ip,ipjq,jq->ij", weights, A, weights) for A in (self.K, self.T))
         return K, K + T
 
-    @staticmethod
-    def _met(A: np.ndarray, reads: Reads, meet: Callable[[object, object], bool]) -> np.ndarray:
-        many = len(A)
-        out = np.zeros((many, len(reads), many, len(reads)))
-        for p, of_p in enumerate(reads):
-            for q, of_q in enumerate(reads):
-                for one, r in of_p:
-                    for other, s in of_q:
-                        if meet(one, other):
-                            out[:, p, :, q] += A[:, r, :, s]
-        return out
+
+def _met(A: np.ndarray, reads: Reads, meet: Callable[[object, object], bool]) -> np.ndarray:
+    many = len(A)
+    out = np.zeros((many, len(reads), many, len(reads)))
+    for p, of_p in enumerate(reads):
+        for q, of_q in enumerate(reads):
+            for one, r in of_p:
+                for other, s in of_q:
+                    if meet(one, other):
+                        out[:, p, :, q] += A[:, r, :, s]
+    return out
 
 
 def data(X: np.ndarray) -> Places:

@@ -113,19 +113,18 @@ def pooled() -> Case:
     """Means of 2 × 2 places of a 4 × 4 image; the twin forgets that different places of a window are correlated."""
 
     @tp.network
-    def net(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector["at_4"]):
-        x = tp.relu(L.conv2d(ξ, U, over={"at": (4, 4)}, taps={"tap": (3, 3)}) / 3)
+    def net(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector):
+        x = tp.relu(L.conv2d(ξ, U, over={"at": (4, 4)}, taps={"tap": (2, 2)}) / 2)
         x = L.avg_pool(x, over={"at": (4, 4)}, window=2)
-        y = tp.relu(L.conv2d(x, W, over={"at_4": (2, 2)}, taps={"tap": (3, 3)}) / 3)
-        return tp.sum(v * y, over="at_4") / 2
+        y = tp.relu(L.conv2d(x, W, over={"at_4": (2, 2)}, taps={"tap": (2, 2)}, padding="VALID", to="end") / 2)
+        return v * tp.sum(y, over="end")
 
     def kernels(correlated: bool) -> Callable[[], Kernels]:
         def found() -> Kernels:
-            x = by_hand.data(inputs(16)).through(square(taps(4, 4, before=1), 4), 1 / 3).relu()
+            x = by_hand.data(inputs(16)).through(square(taps(4, 4, window=2), 4), 1 / 2).relu()
             windows = square(taps(4, 2, window=2, stride=2), 4)
-            own = by_hand.Places(*(x._met(A, windows, lambda t, u: t == u) / 16 for A in (x.K, x.T)))
-            x = x.summed(windows, 1 / 4) if correlated else own
-            return x.through(square(taps(2, 2, before=1), 2), 1 / 3).relu().read_out(1 / 2)
+            x = x.summed(windows, 1 / 4) if correlated else x.only_equal(windows, 1 / 4)
+            return x.through(square(taps(2, 1, window=2), 2), 1 / 2).relu().read_out(1.0)
 
         return found
 
@@ -187,21 +186,21 @@ def grouped() -> Case:
         W: tp.Matrix["n", "n", "tap", "group"],
         v: tp.Vector["at"],
     ):
-        x = tp.relu(L.conv1d(ξ, U, over={"at": 8}, taps={"tap": 3}))
+        x = tp.relu(L.conv1d(ξ, U, over={"at": 5}, taps={"tap": 3}))
         y = tp.relu(L.conv1d(x, W, over="at", taps="tap"))
         return tp.sum(v * tp.sum(y, over="group"), over="at") / 4
 
     def kernels(apart: bool) -> Callable[[], Kernels]:
         def found() -> Kernels:
-            one = taps(8, 8, before=1)
+            one = taps(5, 5, before=1)
             first = [[((g, t), s) for t, s in of] for g in range(2) for of in one]
-            second = [[((g if apart else 0, t), 8 * g + s) for t, s in of] for g in range(2) for of in one]
-            x = by_hand.data(inputs(8)).through(first, 1.0).relu().through(second, 1.0).relu()
-            return x.summed([[("y", a), ("z", 8 + a)] for a in range(8)]).read_out(1 / 4)
+            second = [[((g if apart else 0, t), 5 * g + s) for t, s in of] for g in range(2) for of in one]
+            x = by_hand.data(inputs(5)).through(first, 1.0).relu().through(second, 1.0).relu()
+            return x.summed([[("y", a), ("z", 5 + a)] for a in range(5)]).read_out(1 / 4)
 
         return found
 
-    return Case(net.bind(group=2), inputs(8), kernels(True), kernels(False))
+    return Case(net.bind(group=2), inputs(5), kernels(True), kernels(False))
 
 
 def shared() -> Case:
@@ -209,28 +208,28 @@ def shared() -> Case:
 
     @tp.network
     def net(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector["at"]):
-        x = tp.relu(L.conv1d(ξ, U, over={"at": 8}, taps={"tap": 3}))
+        x = tp.relu(L.conv1d(ξ, U, over={"at": 5}, taps={"tap": 3}))
         y = tp.relu(L.conv1d(x, W, over="at", taps="tap"))
         z = tp.relu(L.conv1d(y, W, over="at", taps="tap"))
         return tp.sum(v * (y + z), over="at") / 4
 
     def kernels(one_matrix: bool) -> Callable[[], Kernels]:
         def found() -> Kernels:
-            reads = taps(8, 8, before=1)
-            x = by_hand.data(inputs(8)).through(reads, 1.0)
+            reads = taps(5, 5, before=1)
+            x = by_hand.data(inputs(5)).through(reads, 1.0)
             both = by_hand.beside(x, x.relu().through(reads, 1.0)).relu()  # x and y
-            later = [[((k if not one_matrix else 0, t), 8 * k + s) for t, s in of] for k in range(2) for of in reads]
+            later = [[((k if not one_matrix else 0, t), 5 * k + s) for t, s in of] for k in range(2) for of in reads]
             y = both.through(later, 1.0).relu()  # y and z
-            return y.summed([[("y", a), ("z", 8 + a)] for a in range(8)]).read_out(1 / 4)
+            return y.summed([[("y", a), ("z", 5 + a)] for a in range(5)]).read_out(1 / 4)
 
         return found
 
-    return Case(net, inputs(8), kernels(True), kernels(False))
+    return Case(net, inputs(5), kernels(True), kernels(False))
 
 
 def masked_heads() -> Case:
     """Two heads of attention over unequal lengths, one matrix for queries and keys; the twin sees the padding."""
-    seen = np.array([[1, 1, 1, 1.0], [1, 1, 0, 0]])
+    seen = np.array([[1, 1, 1.0], [1, 1, 0]])
 
     @tp.network
     def net(
@@ -249,12 +248,12 @@ def masked_heads() -> Case:
 
     def kernels(mask: np.ndarray) -> Callable[[], Kernels]:
         def found() -> Kernels:
-            x = by_hand.data(inputs(4)).through([[(0, t)] for t in range(4)], 1.0).relu()
+            x = by_hand.data(inputs(3)).through([[(0, t)] for t in range(3)], 1.0).relu()
             return x.attended(mask).read_out_sum(seen / seen.sum(axis=1, keepdims=True))
 
         return found
 
-    return Case(net.bind(head=2), {"ξ": inputs(4), "m": seen}, kernels(seen), kernels(np.ones((2, 4))))
+    return Case(net.bind(head=2), {"ξ": inputs(3), "m": seen}, kernels(seen), kernels(np.ones((2, 3))))
 
 
 CASES = {
