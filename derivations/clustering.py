@@ -133,14 +133,15 @@ class State:
 
 
 def outcome(setting: Setting, rec: tp.Recording, epochs: Sequence[int] | Array) -> dict[str, list[Any]]:
-    """Of every seed: accuracy at the end, and the epochs at which it left the first plateau and first succeeded."""
+    """Of every seed: accuracy and loss at the end, the epochs at which it left the plateau and first succeeded."""
     (width,) = rec.widths
     chance = np.log(setting.task.modulus)
     left = [measures.first_success(-loss, -0.9 * chance) for loss in rec.loss[width]]
     accuracies = rec.curves("held-out accuracy")[width]
     found = [measures.first_success(curve) for curve in accuracies]
     when = ([None if i is None else int(epochs[i]) for i in indices] for indices in (left, found))
-    return {"accuracy": accuracies[:, -1].tolist(), **dict(zip(("left", "succeeded"), when, strict=True))}
+    ends = {"accuracy": accuracies[:, -1].tolist(), "loss": rec.loss[width][:, -1].tolist()}
+    return {**ends, **dict(zip(("left", "succeeded"), when, strict=True))}
 
 
 class Measured:

@@ -49,6 +49,14 @@ class Study:
             self.rows[key] = row
         return self.rows.get(key)
 
+    def again(self, make: Callable[[], Mapping[str, Any]], **run: Any) -> float:
+        """The largest difference between a row and the same made now, relative where numbers are above 1."""
+        row = self.row(make, **run)
+        if row is None:
+            return float("nan")
+        pairs = ((np.array(row[name], float), np.array(value, float)) for name, value in make().items())
+        return float(max((np.abs(a - b) / np.maximum(1, np.abs(a))).max() for a, b in pairs))
+
     def having(self, **run: Any) -> list[Row]:
         """All rows of runs with these settings."""
         return [row for row in self.rows.values() if all(row["run"].get(k) == v for k, v in run.items())]
