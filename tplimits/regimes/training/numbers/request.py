@@ -12,8 +12,7 @@ from tplimits.program.language.render import number_text
 from tplimits.program.network.data import with_sizes
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.program.nodes.laws import NORMAL
-from tplimits.regimes.training.numbers.requirements import need_numbers
-from tplimits.regimes.training.numbers.settings import Settings, checked
+from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
 if TYPE_CHECKING:
     from tplimits.program.network.run_asked import RunAsked
