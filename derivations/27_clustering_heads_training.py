@@ -62,7 +62,7 @@ figure, axes = pictures.figure(
 )
 ones = task.counts(setting.test)[:, 1]
 shown = setting.probes[task.labels(setting.probes) == 1]
-for pair, (kind, s) in zip(axes.reshape(-1, 2), found.items(), strict=True):
+for pair, (kind, s) in zip(axes.reshape(2, -1).T, found.items(), strict=True):
     pair[0].scatter(*rec.value("ξ", -1, seed=s, X=setting.test).T, c=ones, cmap="viridis", s=3)
     pair[0].set_title(f"{kind}: seed {s}, {states[s].clusters} clusters")
     pair[1].imshow(rec.value("s", -1, seed=s, X=shown), cmap="Blues", vmin=0, vmax=0.2, aspect="auto")

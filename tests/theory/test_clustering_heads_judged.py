@@ -1,4 +1,4 @@
-"""Finite widths judge the limit of clustering heads: the true one is accepted, wrong ones are rejected, in several sizes.
+"""Finite widths judge the limit of clustering heads: the true one is accepted, wrong ones rejected.
 
 Claims are the mean field by hand, `tests/support/clustering_heads.py`, on particles of its own.
 """
@@ -66,7 +66,7 @@ class Case:
         radius, m = (math.sqrt(self.d) if self.rms else 1.0), 32 / PARTICLES
         θ = {**self.scalars, **self.particles(PARTICLES)}
         found = []
-        for t in range(self.steps + 1):
+        for _ in range(self.steps + 1):
             run = by_hand.forward(θ, self.x, m, radius)
             found.append(run.ζ)
             G = (run.probabilities - np.eye(self.vocab)[self.y]) / len(self.x)
@@ -75,7 +75,7 @@ class Case:
                 flat = by_hand.backward({**θ, "w": 0 * θ["w"]}, run, G, m, radius)
                 g |= {name: flat[name] for name in ("E", "P", "q", "V")}
             # ε of neurons in units of the gradient that is multiplied by h/h₀
-            scale = {name: 1 / m * (eps if self.adam else 1.0) for name in by_hand.OF_NEURONS}
+            scale = dict.fromkeys(by_hand.OF_NEURONS, (eps if self.adam else 1.0) / m)
             optimizer.step(θ, {name: scale.get(name, 1.0) * value for name, value in g.items()})
         return np.array(found)
 
@@ -94,7 +94,7 @@ class Case:
 
     def judged(self, claim):
         """What finite widths say of logits."""
-        # with base width 32 networks are off their limit by powers of 32/h: from 64 on the fit of the first is too short
+        # networks are off their limit by powers of 32/h: the check fits the first, which is too little from 64 on
         how = {"widths": (128, 256, 512, 1024), "draws": (60, 40, 30, 20), "seed": 5, "progress": False}
         return tp.check(self.limit, X=self.x, claims={"f": claim}, **self.asked, **how)
 
