@@ -20,7 +20,7 @@ from tplimits.zoo.clustering_heads import measures, spikes
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS, EVERY = 600, 12, 10
+EPOCHS, SEEDS, EVERY = 500, 10, 10
 DIMENSIONS = (2, 3, 4, 8, 16, 32)
 LAYERS = {"embeddings": "EP", "attention": "qV", "perceptron": "wbuc"}
 ε = np.geomspace(1e-4, 1e1, 16)
