@@ -93,6 +93,21 @@ grids = dict(zip(sweeps, (BATCHES, RATES, DISCOUNTS, WIDTHS, WIDTHS), strict=Tru
 for name, found in sweeps.items():
     told(f"{name}: nested draws of several seeds", name.split(",")[0], grids[name], found)
 
+figure, axes = pictures.figure(
+    2 * len(sweeps), "Accuracy after 1000 epochs, and the epoch at which the first plateau ends", 2
+)
+for k, (name, found) in enumerate(sweeps.items()):
+    for at, one in zip(grids[name], found, strict=True):
+        if one is None:
+            continue
+        left = [EPOCHS if t is None else t for t in one["left"]]
+        for axis, values in ((axes[k], one["accuracy"]), (axes[len(sweeps) + k], left)):
+            axis.plot([at] * len(values), values, ".", color="C0", alpha=0.5)
+            axis.errorbar([at], [np.mean(values)], [np.std(values)], fmt="s", color="C3", capsize=3)
+            axis.set_xscale("log")
+            axis.set_title(name)
+pictures.save(figure, "clustering-heads-hyperparameters")
+
 print("\nThe dimension d of the embeddings with h = 64, in both parametrisations")
 for d in DIMENSIONS:
     for name, base in (("as published", 64), ("μP", WIDTH)):
