@@ -26,13 +26,13 @@ from tplimits.zoo.clustering_heads import measures
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS, EVERY = 1000, 6, 10
+EPOCHS, SEEDS, EVERY = 600, 5, 10
 setting = Setting(SparseModularAddition())
 study = Study("variations", pictures.full)
 
-BATCHES = (8, 16, 32, 64, 256, 2048)
-RATES = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
-DISCOUNTS = (0.01, 0.1, 0.3, 1, 3, 10, 100)
+BATCHES = (8, 32, 128, 512, 2048)
+RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+DISCOUNTS = (0.03, 0.1, 0.3, 1, 3, 10, 30)
 WIDTHS = (8, 32, 128)
 DIMENSIONS = (2, 8)
 FINE = tuple(float(f"{rate:.3g}") for rate in np.geomspace(0.02, 0.002, 11))
@@ -94,7 +94,7 @@ for name, found in sweeps.items():
     told(f"{name}: nested draws of several seeds", name.split(",")[0], grids[name], found)
 
 figure, axes = pictures.figure(
-    2 * len(sweeps), "Accuracy after 1000 epochs, and the epoch at which the first plateau ends", 2
+    2 * len(sweeps), f"Accuracy after {EPOCHS} epochs, and the epoch at which the first plateau ends", 2
 )
 for k, (name, found) in enumerate(sweeps.items()):
     for at, one in zip(grids[name], found, strict=True):
