@@ -344,5 +344,5 @@ def test_what_cannot_be_trained_is_refused():
     with pytest.raises(
         EvaluationError, match=r"targets have shape \(3,\), the outputs"
     ):  # before code reads their rows
-        Trainer(net, tp.squared_error([1.0, 2.0, 3.0]), tp.SGD(), 0.1).start(X, width=8)
+        Trainer(net, tp.squared_error(np.ones(3)), tp.SGD(), 0.1).start(X, width=8)
     assert signals.kind_of(lambda f: f) is None and signals.kind_of(loss) is not None
