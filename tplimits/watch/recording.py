@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]
+
+
+class Average(NamedTuple):
+    """Means over seeds, their standard errors, and the standard deviations of single seeds."""
+
+    mean: Array
+    error: Array
+    spread: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +143,31 @@ class Recording:
         if not run.parameters:
             raise EvaluationError(f"X=…: {run.title} is known on the probes alone; give other probes= to tp.watch.")
         return self._forward.outputs(self._held(run, at), self._inputs(X))
+
+    def average(self, frame: int = -1, width: Any = None, name: str | None = None, X: Any = None) -> Average:
+        """The mean over seeds at a width, or of the limit: of the outputs, or of a named value without neurons.
+
+        Networks of a seed start at the scalars of that seed, and so does the limit: its mean over seeds is that of the
+        law of training over draws, of which finite networks of the same seeds are perturbations.
+
+        Raises EvaluationError for fewer than two seeds, and for values with an entry for every neuron.
+        """
+        seeds = [run.seed for run in self.runs if run.width == self.run(width).width]
+        if len(seeds) < 2:
+            raise EvaluationError("average(…): a mean over seeds takes two of them, at least; give seeds= to tp.watch.")
+        if name is not None and self.program[self.program.position(name)].width is not None:
+            raise EvaluationError(
+                f"average(name={name!r:.60}): it has an entry for every neuron, and neurons of different seeds are not "
+                "the same."
+            )
+        found = numpy.array(
+            [
+                self.outputs(frame, width, seed, X) if name is None else self.value(name, frame, width, seed, X)
+                for seed in seeds
+            ]
+        )
+        spread = found.std(axis=0, ddof=1)
+        return Average(found.mean(axis=0), spread / math.sqrt(len(seeds)), spread)
 
     def _held(self, run: Run, at: int) -> dict[str, Array]:
         return {name: array[at] for name, array in run.parameters.items()}
