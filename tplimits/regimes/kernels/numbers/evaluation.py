@@ -159,8 +159,8 @@ class Planned:
     def __init__(self, asked: GramRequest, kernels: tuple[str, ...]) -> None:
         self.asked, self.kernels = asked, kernels
         self.plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
-        self.step = step_of(self.plan, _TILE)
         self.plan.expect(asked.one.many * asked.other.many)
+        self.step = step_of(self.plan, _TILE)
         self.owns: dict[int, Own] = {}
 
     def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
@@ -196,14 +196,17 @@ class Planned:
 
     def _own(self, part: GramRequest, own: Own) -> list[Array]:
         """Kernels of inputs with themselves."""
-        return [laid_out(part, m, own=True) for m in own.rows[-len(self.kernels) :]]
+        return [laid_out(part, own.row(k - len(self.kernels)), own=True) for k in range(len(self.kernels))]
 
 
 def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
     """Entries below the diagonal from those above, and on it the known kernels of inputs with themselves."""
     found = numpy.array(value)
-    lower = numpy.tril_indices(len(found), -1)
-    found[lower] = _transposed(found)[lower]
+    for i in range(0, len(found), _LEAST):
+        a, rest = slice(i, i + _LEAST), slice(i + _LEAST, None)
+        lower = numpy.tril_indices(len(found[a, a]), -1)
+        found[a, a][lower] = _transposed(found[a, a])[lower]
+        found[rest, a] = _transposed(found[a, rest])
     diagonal = numpy.flatnonzero(known)
     found[diagonal, diagonal] = own[diagonal]
     return found
@@ -239,7 +242,7 @@ def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPai
 
 def _fused(asked: GramRequest) -> KernelPair | None:
     """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
-    if asked.derivation.axes:
+    if asked.derivation.axes or any(t.left or t.right for t in asked.derivation.needed):
         return None
     try:
         with numpy.errstate(all="ignore"):
