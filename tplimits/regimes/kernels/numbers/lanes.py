@@ -25,6 +25,8 @@ from tplimits.regimes.kernels.numbers.shifts import moved
 WHOLE, POINTER = ir.IntType(64), ir.PointerType()
 #: taps up to which a sum of picked entries is written out
 _WRITTEN_OUT = 32
+#: places whose sums are taken together
+_AT_ONCE = 8
 #: what stands in the table of whole numbers before the strides: first and last row, columns, whether above the diagonal
 FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 
@@ -196,7 +198,8 @@ class Lanes:
         for k, key in enumerate(self.outer):
             self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
             self.strides[key] = tuple(self._number(numbers, HEAD + 2 * k + r) for r in (0, 1))
-        self.addresses, self.known_tables = addresses, {}
+        self.addresses = addresses
+        self.known_tables: dict[Any, Any] = {}
         first, last, columns, triangle = (self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE))
         self.formulas = Formulas(b, self.module, self.vector)
         before = b.block
@@ -217,7 +220,9 @@ class Lanes:
         start = b.add(b.mul(b.and_(row, WHOLE(-self.count)), WHOLE(places)), b.and_(row, WHOLE(self.count - 1)))
         target = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
         with self._loop(places) as place:
-            source = b.gep(self.bases["in", n], [b.add(start, b.mul(place, WHOLE(self.count)))], source_etype=self.element)
+            source = b.gep(
+                self.bases["in", n], [b.add(start, b.mul(place, WHOLE(self.count)))], source_etype=self.element
+            )
             one = b.load(source, typ=self.element, align=self.width)
             b.store(one, b.gep(target, [place], source_etype=self.element), align=self.width)
 
@@ -256,19 +261,17 @@ class Lanes:
         self._end(index, blocks, 1, WHOLE(count))
 
     @contextmanager
-    def _along(self, dim: int, size: int) -> Iterator[dict[Any, Any]]:
-        """A loop over the places of an axis: their number, and their cell."""
+    def _along(self, dim: int, size: int, most: int = 1) -> Iterator[list[dict[Any, Any]]]:
+        """A loop over the places of an axis, up to so many at once: their numbers, and their cells."""
         axis, b = self.axis(size), self.builder
-        if not axis.is_grid:
-            with self._loop(size) as index:
-                yield {dim: index, ("cell", dim): index}
-            return
-        rows, columns = axis.shape
+        rows, columns = axis.shape if axis.is_grid else (1, size)
+        at_once = max(k for k in range(1, most + 1) if columns % k == 0)
         with self._loop(rows) as y:
             place, cell = b.mul(y, WHOLE(columns)), b.mul(b.add(y, WHOLE(axis.border[0])), WHOLE(axis.width))
             cell = b.add(cell, WHOLE(axis.border[1]))
-            with self._loop(columns) as x:
-                yield {dim: b.add(place, x), ("cell", dim): b.add(cell, x)}
+            with self._loop(columns // at_once) as index:
+                xs = [b.add(b.mul(index, WHOLE(at_once)), WHOLE(k)) for k in range(at_once)]
+                yield [{dim: b.add(place, x), ("cell", dim): b.add(cell, x)} for x in xs]
 
     def _pass(self, one: Pass, row: Any, column: Any) -> None:
         front = len(self.passes.inputs)
@@ -282,23 +285,36 @@ class Lanes:
             self.builder.store(self.builder.load(cell, typ=self.vector), place, align=self.width)
 
     def _nest(self, one: Pass, indices: dict[Any, Any], sizes: list[int], seen: Mapping[int, Any]) -> None:
-        if sizes:
-            dim = len(self.passes.inputs) + len(one.sizes) - len(sizes)
-            with self._along(dim, sizes[0]) as found:
+        if len(sizes) > 1 or (sizes and not one.reductions):
+            with self._along(self._dim(one, sizes), sizes[0]) as (found,):
                 self._nest(one, {**indices, **found}, sizes[1:], seen)
-            return
-        b, names, offsets = self.builder, {}, {}
+        elif sizes:
+            with self._along(self._dim(one, sizes), sizes[0], _AT_ONCE) as several:
+                self._points(one, [{**indices, **found} for found in several], seen)
+        else:
+            self._points(one, [indices], seen)
+
+    def _dim(self, one: Pass, sizes: Sequence[int]) -> int:
+        return len(self.passes.inputs) + len(one.sizes) - len(sizes)
+
+    def _points(self, one: Pass, points: Sequence[dict[Any, Any]], seen: Mapping[int, Any]) -> None:
+        """Everything at some places: their sums together, as many chains of additions."""
+        sums = {name: self._reduced(one, reduction, points) for name, reduction in one.reductions.items()}
+        for k, indices in enumerate(points):
+            self._point(one, indices, {name: values[k] for name, values in sums.items()}, seen)
+
+    def _point(self, one: Pass, indices: dict[Any, Any], names: dict[str, Any], seen: Mapping[int, Any]) -> None:
+        b = self.builder
+        offsets: dict[Any, Any] = {}
         for (n, dims), name in one.reads.items():
             names[name] = self._read(n, dims, indices)
-        for name, reduction in one.reductions.items():
-            names[name] = self._reduced(one, reduction, indices)
         for name, gather in one.gathers.items():
             names[name] = self._gathered(gather, indices, one, offsets)
         for name, text in one.assignments:
             names[name] = self.formulas.value(text, names)
         everything = tuple(range(len(self.passes.inputs) + len(one.sizes)))
         for n, text in one.results:
-            value, dims = self.formulas.value(text, names), self.passes._front(n, everything)
+            value, dims = self.formulas.value(text, names), self.passes.front(n, everything)
             if n in self.kept:
                 b.store(value, self._kept_address(n, dims, indices), align=self.width * self.count)
             if n in self.passes.results:
@@ -400,9 +416,7 @@ class Lanes:
             return None
         return axis.distances(picks.places)
 
-    def _picked(
-        self, picks: Picks, stride: int, axis: Axis, indices: Mapping[Any, Any], one: Pass
-    ) -> tuple[Any, Any]:
+    def _picked(self, picks: Picks, stride: int, axis: Axis, indices: Mapping[Any, Any], one: Pass) -> tuple[Any, Any]:
         """A table of distances, taps of a place together, and where those of this place begin."""
         key = (picks.places.tobytes(), picks.places.shape, stride, axis)
         if key not in self.known_tables:
@@ -417,20 +431,23 @@ class Lanes:
             total = b.add(b.mul(total, WHOLE(one.sizes[dim - len(self.passes.inputs)])), indices[dim])
         return self.known_tables[key], b.mul(total, WHOLE(len(picks.places)))
 
-    def _reduced(self, one: Pass, reduction: Reduction, indices: Mapping[Any, Any]) -> Any:
-        b, cell = self.builder, self._cell()
+    def _reduced(self, one: Pass, reduction: Reduction, points: Sequence[Mapping[Any, Any]]) -> list[Any]:
+        """A sum at some places together."""
+        b, arithmetic = self.builder, self.formulas.arithmetic
+        cells = [self._cell() for _ in points]
 
-        def level(known: Mapping[Any, Any], sizes: Sequence[int]) -> None:
+        def level(known: Sequence[Mapping[Any, Any]], sizes: Sequence[int]) -> None:
             if sizes:
                 dim = len(self.passes.inputs) + len(one.sizes) + len(reduction.sizes) - len(sizes)
-                with self._along(dim, sizes[0]) as found:
-                    level({**known, **found}, sizes[1:])
+                with self._along(dim, sizes[0]) as (found,):
+                    level([{**k, **found} for k in known], sizes[1:])
                 return
-            values = [self._read(n, dims, known) for n, dims in reduction.factors]
-            product = values[0]
-            for value in values[1:]:
-                product = self.formulas.arithmetic.multiply(product, value)
-            b.store(self.formulas.arithmetic.add(b.load(cell, typ=self.vector), product), cell)
+            for cell, indices in zip(cells, known, strict=True):
+                values = [self._read(n, dims, indices) for n, dims in reduction.factors]
+                product = values[0]
+                for value in values[1:]:
+                    product = arithmetic.multiply(product, value)
+                b.store(arithmetic.add(b.load(cell, typ=self.vector), product), cell)
 
-        level(indices, reduction.sizes)
-        return b.load(cell, typ=self.vector)
+        level(points, reduction.sizes)
+        return [b.load(cell, typ=self.vector) for cell in cells]

@@ -169,7 +169,9 @@ class Nested:
             return Blocks(array, many[0], sizes, labels)
         return Labelled(array.transpose(1, 2, 0).reshape(*many, *sizes), labels)
 
-    def _flagged(self, arrays: Mapping[Any, Any], known: Mapping[int, Any], many: Sequence[int]) -> NDArray[numpy.bool_]:
+    def _flagged(
+        self, arrays: Mapping[Any, Any], known: Mapping[int, Any], many: Sequence[int]
+    ) -> NDArray[numpy.bool_]:
         """Where one of the flags is set at one of the places."""
         passes, inputs, total = self.passes, self.passes.inputs, numpy.zeros(many, dtype=bool)
         for (kind, _), array in arrays.items():

@@ -211,7 +211,9 @@ class Plan:
             near[numpy.ix_(i, j)] = self._near(found[self.kernels :], mine, theirs)
         return near
 
-    def _given(self, one: Inputs, other: Inputs, owns: Mapping[int, Own], blocks_: bool = False) -> Callable[[Any], Any]:
+    def _given(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], in_blocks: bool = False
+    ) -> Callable[[Any], Any]:
         """What the leaves of the tape of pairs are."""
 
         def given(leaf: Any) -> Any:
@@ -220,7 +222,7 @@ class Plan:
                 return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
             row = owns[side].rows[place]
-            if isinstance(row, Blocks) and blocks_:
+            if isinstance(row, Blocks) and in_blocks:
                 return Blocks(row.array, row.many, row.sizes, labels)
             return Labelled(owns[side].row(place).array, labels)
 
@@ -243,7 +245,7 @@ class Plan:
 class Own:
     """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
 
-    rows: list[Labelled | Blocks]
+    rows: Sequence[Labelled | Blocks]
     near: NDArray[numpy.bool_]
 
     def some(self, part: slice | NDArray[numpy.intp]) -> Own:
@@ -257,7 +259,7 @@ class Own:
 
     def laid_out(self, lanes: int, dtype: Any) -> Own:
         """In blocks of so many inputs."""
-        rows = []
+        rows: list[Labelled | Blocks] = []
         for row in self.rows:
             if isinstance(row, Labelled) and batch(1) not in row.labels:
                 rows.append(row)

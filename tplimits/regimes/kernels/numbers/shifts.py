@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from tplimits.regimes.kernels.numbers.labelled import Labelled, step
 
 Places = NDArray[numpy.intp]
+#: order of taps by column, rows and columns that they move by, width of the grid
+Moves = tuple[NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64], int]
 #: of one axis of a grid: where entries go, where they come from
 Cut = tuple[slice, slice]
 
@@ -98,13 +100,13 @@ def _affine(row: NDArray[numpy.int64], source: tuple[int, int], target: tuple[in
     return ((ys, from_y), (xs, from_x)) if (wanted == row.reshape(target)).all() else False
 
 
-def moved(places: NDArray[numpy.intp], source: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64], int] | None:
+def moved(places: NDArray[numpy.intp], source: int) -> Moves | None:
     """Taps in the order of their columns, the rows and columns that they move by, and the width of the grid."""
     return _moved(numpy.ascontiguousarray(places, dtype=numpy.int64).tobytes(), places.shape, source)
 
 
 @lru_cache(maxsize=256)
-def _moved(content: bytes, shape: tuple[int, int], source: int) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64], int] | None:
+def _moved(content: bytes, shape: tuple[int, int], source: int) -> Moves | None:
     places = numpy.frombuffer(content, dtype=numpy.int64).reshape(shape)
     found = grid(places, source) if shape[1] == source else None
     if found is None or found.source != found.target or None in found.taps:
