@@ -25,8 +25,8 @@ from tplimits.regimes.kernels.numbers.shifts import moved
 WHOLE, POINTER = ir.IntType(64), ir.PointerType()
 #: taps up to which a sum of picked entries is written out
 _WRITTEN_OUT = 32
-#: places whose sums are taken together
-_AT_ONCE = 8
+#: places along two axes whose sums are taken together, so that what is read serves several
+_AT_ONCE = 4, 2
 #: what stands in the table of whole numbers before the strides: first and last row, columns, whether above the diagonal
 FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 
@@ -113,8 +113,8 @@ class Kept:
 class Lanes:
     """The code of passes; `count` lanes of single or double precision.
 
-    Arrays that are given or asked for (`outer`, steps in order, results and flags last) go by address; of pairs with the
-    distances between places and between rows.
+    Arrays that are given or asked for (`outer`, steps in order, results and flags last) go by address; of pairs with
+    the distances between places and between rows.
     """
 
     passes: Passes
@@ -285,11 +285,19 @@ class Lanes:
             self.builder.store(self.builder.load(cell, typ=self.vector), place, align=self.width)
 
     def _nest(self, one: Pass, indices: dict[Any, Any], sizes: list[int], seen: Mapping[int, Any]) -> None:
-        if len(sizes) > 1 or (sizes and not one.reductions):
+        together = sizes if one.reductions and len(sizes) <= 2 else []
+        if sizes and not together:
             with self._along(self._dim(one, sizes), sizes[0]) as (found,):
                 self._nest(one, {**indices, **found}, sizes[1:], seen)
-        elif sizes:
-            with self._along(self._dim(one, sizes), sizes[0], _AT_ONCE) as several:
+        elif len(together) == 2:
+            first, second = _AT_ONCE
+            with (
+                self._along(self._dim(one, sizes), sizes[0], first) as rows,
+                self._along(self._dim(one, sizes[1:]), sizes[1], second) as columns,
+            ):
+                self._points(one, [{**indices, **r, **c} for r in rows for c in columns], seen)
+        elif together:
+            with self._along(self._dim(one, sizes), sizes[0], math.prod(_AT_ONCE)) as several:
                 self._points(one, [{**indices, **found} for found in several], seen)
         else:
             self._points(one, [indices], seen)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import numba
 import numpy
 from numpy.typing import NDArray
 
@@ -18,6 +20,8 @@ from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
 
 #: bytes of what one thread keeps between passes
 _MOST_ROOM = 1 << 26
+#: pairs times kept vectors from which on threads share the work
+_SHARED = 1 << 22
 #: inputs of the widest vector
 _WIDEST = 16
 
@@ -60,7 +64,9 @@ class Blocks:
             first, last, _ = part.indices(self.many)
             if first % lanes == 0:
                 return Blocks(self.array[first // lanes : -(-last // lanes)], last - first, self.sizes, self.labels)
-        return Labelled(self.plain.array[part], self.labels)
+            part = numpy.arange(first, last)
+        picked = self.array[part // lanes, :, part % lanes]
+        return Labelled(picked.reshape(len(part), *self.sizes), self.labels)
 
 
 @dataclass(eq=False)
@@ -114,12 +120,29 @@ class Nested:
         numbers = [0, many[0] if len(many) > 1 else 1, many[-1], int(triangle)]
         for key, a in arrays.items():
             numbers += [s // a.itemsize for s in a.strides[:2]] if self.of_pairs[key] else (0, 0)
-        table, counts = numpy.array(addresses, dtype=numpy.int64), numpy.array(numbers, dtype=numpy.int64)
-        if many[0]:
-            self.call(table.ctypes.data, counts.ctypes.data, self._room())
+        table = numpy.array(addresses, dtype=numpy.int64)
+        self._called(table, numbers)
         kernels = passes.kernels
         values = [self._result(w, arrays, known, many) for w in passes.schedule.wanted[:kernels]]
         return values, self._flagged(arrays, known, many)
+
+    def _called(self, table: NDArray[numpy.int64], numbers: Sequence[int]) -> None:
+        """The code on all rows, by several threads where there is much to do: each has rows of its own, far apart."""
+        _, rows, columns, *rest = numbers
+
+        def some(first: int, last: int) -> None:
+            counts = numpy.array([first, last, columns, *rest], dtype=numpy.int64)
+            self.call(table.ctypes.data, counts.ctypes.data, self._room())
+
+        threads = numba.get_num_threads()
+        if threads == 1 or rows == 1 or rows * columns * self.lanes.room < _SHARED:
+            some(0, rows)
+            return
+        step = -(-rows // (8 * threads))
+        with ThreadPoolExecutor(threads) as pool:
+            parts = [pool.submit(some, k, min(k + step, rows)) for k in range(0, rows, step)]
+        for part in parts:
+            part.result()
 
     def _array(self, key: tuple[str, int], known: Mapping[int, Any], many: Sequence[int], triangle: bool) -> Any:
         """A given array as the code reads it, or one for results."""

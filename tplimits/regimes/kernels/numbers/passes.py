@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from tplimits.regimes.kernels.numbers import frames, gaps, laws, singular, table
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed
 from tplimits.regimes.kernels.numbers.moment import SMALLEST
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
-from tplimits.regimes.kernels.numbers.tape import Schedule, Step
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.tape import Schedule, Step
 
 #: what a function of arrays is as text
 TEXTS: dict[Any, Callable[..., str]] = {

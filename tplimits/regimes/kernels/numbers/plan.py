@@ -42,7 +42,7 @@ _BLOCK = 1 << 17
 #: seconds of an array pass over one entry, and how many of them a law is worth
 _SECONDS, _LAW = 2e-9, 12
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
-_WORTHWHILE, _FEW = 2.0, 1 << 14
+_WORTHWHILE, _FEW = 0.5, 1 << 14
 #: of a compiled tile: inputs a side, and entries of all steps
 _WIDEST, _LONGEST = 1024, 1 << 33
 _ALONE: weakref.WeakKeyDictionary[KernelTables, dict[Any, tuple[Tables, Schedule]]] = weakref.WeakKeyDictionary()
@@ -131,6 +131,17 @@ class Plan:
                 lambda: Passes(self.pair, self.labels, self.sizes, inputs, self.kernels, eps=eps), single, columns
             )
         return self._nested[kind]
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether pairs are done by one compiled function."""
+        return self.is_compiled and self.nested(False, 8) is not None
+
+    def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
+        """Inputs in a vector of that function, and its arithmetic."""
+        nest = self.nested(single, columns)
+        assert nest is not None
+        return nest.lanes.count, nest.dtype
 
     @cached_property
     def own_nested(self) -> dict[int, Nested | None]:
@@ -396,8 +407,8 @@ def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
 
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
     """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
-    if plan.is_compiled and plan.nested(False, 8) is not None:
-        return max(8, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)))
+    if plan.is_nested:
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))
 
 
