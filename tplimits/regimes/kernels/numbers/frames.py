@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, free_indices
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -21,16 +21,14 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Datum,
     DrawMean,
     Given,
-    Kron,
     Moment,
     Of,
     TableEntry,
-    free_indices,
     on_first,
     plain_axis,
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
-from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped, renamed, step
+from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, averaged, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
@@ -221,7 +219,7 @@ class Frame:
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
         """All parts of a law; on a tape one step, however many parts it gets."""
-        if self.tables.tape is None:
+        if self.tables.tape is None or not any(isinstance(v, Traced) for v in values):  # numbers are laid out at once
             return evaluated(values, law)
         key = ("parts", id(law))
         if key not in self.tables.laws:

@@ -23,19 +23,9 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import (
-    Data,
-    Kron,
-    Moment,
-    Of,
-    TableEntry,
-    free_indices,
-    on_second,
-    second,
-    side_of,
-)
+from tplimits.regimes.kernels.derivation.leaves import Data, Moment, Of, TableEntry, on_second, second, side_of
 from tplimits.regimes.kernels.numbers import sums
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import half_squared_distance
