@@ -74,6 +74,16 @@ class Accuracy:
 
     right: Array
 
+    @classmethod
+    def of(cls, rows: Sequence[str]) -> Accuracy:
+        """From what `rows` has written."""
+        return cls(np.array([[{"1": 1.0, "0": 0.0, ".": np.nan}[c] for c in row] for row in rows]))
+
+    @property
+    def rows(self) -> list[str]:
+        """A line for each training set: 1 for an input that is right, 0, and a dot where it trained."""
+        return ["".join("." if np.isnan(r) else str(int(r)) for r in row) for row in self.right]
+
     @property
     def mean(self) -> float:
         return float(np.nanmean(self.right))
