@@ -182,11 +182,11 @@ if whole:
 
 # -- Table 2: NNGP and NTK ----------------------------------------------------------------------------
 
-print("\nNNGP and NTK at two convolutions: 600 images, training sets of 100")
+print("\nNNGP and NTK at two convolutions: 400 images, training sets of 100")
 both = Study("attention_on_images_both", pictures.full)
 table = {}
 for kind in KINDS:
-    run = {"many": 600, "size": 100, "kind": kind, "depth": 2, **PAPER.get(kind, {})}
+    run = {"many": 400, "size": 100, "kind": kind, "depth": 2, **PAPER.get(kind, {})}
     row = both.row(lambda run=run: measured(**run, tangent=True), **run)
     if row is not None:
         table[kind] = accuracy(row), accuracy(row, "right_ntk")

@@ -135,7 +135,9 @@ for kind in ("gap", "gap-fcn", "struct, no encodings", "cnn-gap", "struct"):
     off = np.abs(nngp[:4] - nngp[4:]).max() / np.abs(nngp).max()
     blind = kind in ("gap", "gap-fcn", "struct, no encodings")
     work.holds(f"{kind}: kernels of the shuffled texts are {off:.1e} from those of the texts", (off < 1e-12) == blind)
-padded = {name: np.concatenate([x, np.full_like(x[:, :3], 0 if name == "m" else 9.0)], axis=1) for name, x in data.items()}
+padded = {
+    name: np.concatenate([x, np.full_like(x[:, :3], 0 if name == "m" else 9.0)], axis=1) for name, x in data.items()
+}
 for kind in ("cnn-gap", "struct"):
     one, other = kernels(kind, data), kernels(kind, padded)
     work.matrices(f"{kind}: three more places of padding, NTK", other.ntk, one.ntk)

@@ -22,7 +22,18 @@ from pydoc_data.topics import topics
 Array = np.ndarray
 LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"])
 #: packages whose docstrings make embeddings, with the documentation of the language itself
-PACKAGES = ("asyncio", "email", "unittest", "importlib", "logging", "http", "urllib", "xml", "multiprocessing", "concurrent")
+PACKAGES = (
+    "asyncio",
+    "email",
+    "unittest",
+    "importlib",
+    "logging",
+    "http",
+    "urllib",
+    "xml",
+    "multiprocessing",
+    "concurrent",
+)
 NEAR, RARE = 4, 4
 
 
@@ -55,7 +66,9 @@ def embeddings(dimensions: int) -> dict[str, Array]:
         for i, one in enumerate(at):
             pairs.update((one, other) for other in at[i + 1 : i + 1 + NEAR] if one >= 0 and other >= 0)
     rows, columns = np.array(list(pairs)).T
-    near = scipy.sparse.coo_array((np.fromiter(pairs.values(), float), (rows, columns)), shape=(len(known),) * 2).tocsr()
+    near = scipy.sparse.coo_array(
+        (np.fromiter(pairs.values(), float), (rows, columns)), shape=(len(known),) * 2
+    ).tocsr()
     near = (near + near.T).tocoo()
     by_word = near.sum(axis=0)
     more = np.log(near.data * near.sum() / (by_word[near.row] * by_word[near.col]))
