@@ -75,7 +75,7 @@ class Case:
                 flat = by_hand.backward({**θ, "w": 0 * θ["w"]}, run, G, m, radius)
                 g |= {name: flat[name] for name in ("E", "P", "q", "V")}
             # ε of neurons in units of the gradient that is multiplied by h/h₀
-            scale = {name: 1 / m * (eps if self.adam else 1.0) for name in by_hand.OF_NEURONS}
+            scale = dict.fromkeys(by_hand.OF_NEURONS, 1 / m * (eps if self.adam else 1.0))
             optimizer.step(θ, {name: scale.get(name, 1.0) * value for name, value in g.items()})
         return np.array(found)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tplimits.numbers.loops.machine import Code, compiled
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.lanes import HEAD, Lanes
+from tplimits.regimes.kernels.numbers.lanes import Lanes
 from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
 
 #: inputs behind the last one that vectors may read

@@ -19,9 +19,11 @@ from sympy import Expr
 
 from tplimits.program.nodes.entries import free_indices
 from tplimits.regimes.kernels.derivation.leaves import SECOND, on_first, plain_axis
+from tplimits.regimes.kernels.numbers.alone import data_of
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.gaps import spread
+from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
 from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
 from tplimits.regimes.kernels.numbers.nested import Nested, nested, roomy
@@ -44,7 +46,6 @@ _BLOCK = 1 << 17
 _SECONDS, _LAW = 2e-9, 12
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
 _WORTHWHILE, _FEW = 2.0, 1 << 14
-_ALONE: weakref.WeakKeyDictionary[KernelTables, dict[Any, tuple[Tables, Schedule]]] = weakref.WeakKeyDictionary()
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
@@ -164,14 +165,14 @@ class Plan:
         """What is done once for each input of a side."""
         nest = self.own_nested[side] if self.is_compiled else None
         if nest is not None:
-            rows, flagged = nest.run(partial(_data, self.tables[0], inputs), (inputs.many,), False)
+            rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,), False)
             if not flagged.any():
                 return Own(rows, flagged)
         schedule, parts = (self.own_loops if self.is_compiled and nest is None else self.rows)[side], []
         step = max(1, _BLOCK // self.largest_row)
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
-            parts.append(schedule.run(partial(_data, self.tables[0], some)))
+            parts.append(schedule.run(partial(data_of, self.tables[0], some)))
         found = [_joined([p[k] for p in parts]) for k in range(len(parts[0]))]
         many = len(found) - self.watched_rows[side]
         values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
@@ -206,7 +207,7 @@ class Plan:
 
         def given(leaf: Any) -> Labelled:
             if leaf[0] == "data":
-                found = _data(self.tables[0], one if leaf[2] == 1 else other, leaf)
+                found = data_of(self.tables[0], one if leaf[2] == 1 else other, leaf)
                 return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
             return Labelled(owns[side].rows[place].array, labels)
@@ -256,12 +257,6 @@ def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested 
         return None
 
 
-def _data(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:
-    _, source, _ = leaf
-    axes = tables.derivation.recursion.program[source].axes
-    return Labelled(inputs.arrays[source], (batch(1), *axes))
-
-
 def _joined(parts: Sequence[Labelled]) -> Labelled:
     if batch(1) not in parts[0].labels:
         return parts[0]
@@ -269,26 +264,12 @@ def _joined(parts: Sequence[Labelled]) -> Labelled:
     return Labelled(numpy.concatenate([numpy.ascontiguousarray(p.at(labels)) for p in parts]), labels)
 
 
-def alone(
-    derivation: KernelTables, exprs: tuple[Expr, ...], inputs: Inputs, constants: Mapping[Expr, float]
-) -> list[Labelled]:
-    """Quantities of one input each, by tapes that are remembered."""
-    known = _ALONE.setdefault(derivation, {})
-    key = (exprs, frozenset(inputs.sizes.items()), frozenset(constants.items()))
-    if key not in known:
-        tables = Tables(derivation, (inputs, inputs), constants, tape=Tape())
-        assert tables.tape is not None
-        known[key] = tables, tables.tape.schedule([tables.frame(1, 1).value(on_first(e)) for e in exprs])
-    tables, schedule = known[key]
-    return schedule.run(partial(_data, tables, inputs))
-
-
 def plan_for(
     derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
 ) -> Plan:
     """The plan of a recursion for these sizes and constants, remembered."""
     known = _PLANS.setdefault(derivation, {})
-    key = (frozenset(one.sizes.items()), frozenset(other.sizes.items()), frozenset(constants.items()), kernels)
+    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels)
     if key not in known:
         known[key] = _made(derivation, one, other, constants, kernels)
     return known[key]
