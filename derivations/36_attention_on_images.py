@@ -4,17 +4,18 @@
 
 [depth] convolutions of 3 × 3 with relu, weights 1.7562 and biases 0.1841 as there, then
 
-    flatten    a readout of every place                          gap        the mean over all places
-    lap        means of 3 × 3 places, a readout of every one     vanilla    softmax attention at 1/n, a readout of every place
+    flatten    a readout of every place                 gap        the mean over all places
+    lap        means of 3 × 3 places, each read out     vanilla    softmax attention at 1/n, each place
     struct     the same with encodings of covariance ρR in queries and keys, √α x + √(1 − α) E, and LayerNorm behind
     residual   √α x + √(1 − α) y, y attention with identity logits of encodings alone, and LayerNorm behind
 
 with R_ab = exp(−φ (Δrow² + Δcolumn²)/64).  Images are those of scikit-learn, 8 × 8, each with mean 0 and variance 1.
-Training sets are small (50 and 100 images), as these digits are easy; `on_data.py` says how accuracies and errors are made.
+Training sets are small (50 and 100 images), as these digits are easy; `on_data.py` says how accuracies and errors are
+made.
 
-Three questions: which kernel is best at which depth; whether the evidence of the training data alone finds constants that
-predict well; what the choice of class targets does.  The last has an answer on paper: regression is linear, so that targets
-t + s·[class] for any t and s give the same classes; only the evidence depends on t.
+Three questions: which kernel is best at which depth; whether the evidence of the training data alone finds constants
+that predict well; what the choice of class targets does.  The last has an answer on paper: regression is linear, so
+that targets t + s·[class] for any t and s give the same classes; only the evidence depends on t.
 """
 
 import itertools
@@ -191,9 +192,8 @@ for kind in KINDS:
     if row is not None:
         table[kind] = accuracy(row), accuracy(row, "right_ntk")
         difference, error = table[kind][1].minus(table[kind][0])
-        print(
-            f"  {kind:<10}{table[kind][0]!s:^16}{table[kind][1]!s:^16} NTK − NNGP {100 * difference:+.1f} ± {100 * error:.1f} %"
-        )
+        less = f"NTK − NNGP {100 * difference:+.1f} ± {100 * error:.1f} %"
+        print(f"  {kind:<10}{table[kind][0]!s:^16}{table[kind][1]!s:^16} {less}")
 both.told()
 if len(table) == len(KINDS):
     for kind in KINDS[1:]:

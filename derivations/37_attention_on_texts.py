@@ -2,17 +2,17 @@
 
     python derivations/37_attention_on_texts.py [--full] [--out FOLDER] [--png]
 
-Texts have 8 to 40 words, padded and masked, with embeddings made from the documentation itself (`texts.py`): strong ones of
-64 dimensions and weak ones of 4.  Four kernels:
+Texts have 8 to 40 words, padded and masked, with embeddings made from the documentation itself (`texts.py`): strong
+ones of 64 dimensions and weak ones of 4.  Four kernels:
 
     gap        the mean of the embeddings, linear
     gap-fcn    the mean, then two layers of relu
     cnn-gap    a convolution of five words with relu, zeros outside each text, then the mean of the text
-    struct     softmax attention at 1/n with encodings of relative position in queries and keys, the mean, a layer of relu
+    struct     softmax attention at 1/n with relative positions in queries and keys, the mean, a layer of relu
 
-Two tasks.  Which package a docstring comes from, asyncio or email, is told by its words.  Whether the words of a text stand
-in their order or were shuffled is told by nothing but order: to gap and gap-fcn the two are the same input exactly, and to
-attention without encodings, too.
+Two tasks.  Which package a docstring comes from, asyncio or email, is told by its words.  Whether the words of a text
+stand in their order or were shuffled is told by nothing but order: to gap and gap-fcn the two are the same input
+exactly, and to attention without encodings, too.
 """
 
 import platform

@@ -2,14 +2,14 @@
 
     python derivations/38_kernels_by_sampling.py [--full] [--out FOLDER] [--png]
 
-A convolution with relu, two layers of softmax attention at 1/√n with relu, and a readout of every place, on digits averaged
-to 4 × 4.  A network of width n has √n heads of √n channels, as in the paper.  The NNGP is estimated by M of them, each giving
-the covariance of its outputs over readouts, and compared with the limit by
+A convolution with relu, two layers of softmax attention at 1/√n with relu, and a readout of every place, on digits
+averaged to 4 × 4.  A network of width n has √n heads of √n channels, as in the paper.  The NNGP is estimated by M of
+them, each giving the covariance of its outputs over readouts, and compared with the limit by
 
     ‖K̂ − K‖²/‖K‖²  ≈  a/M + b,
 
-a the variance of one network and b what no number of networks removes: finite heads are random weights inside a relu, so that
-the mean itself is off.  Both fall with the width; a least squares fit in the logarithms says how.
+a the variance of one network and b what no number of networks removes: finite heads are random weights inside a relu,
+so that the mean itself is off.  Both fall with the width; a least squares fit in the logarithms says how.
 """
 
 import functools

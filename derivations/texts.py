@@ -1,8 +1,8 @@
 """Texts of unequal length that Python brings along: docstrings of its standard library, and embeddings of their words.
 
 Sources are parsed, not imported.  Words have embeddings from what stands near them in the library's documentation: the
-first singular vectors of the logarithm of how much more often two words are close than by chance (PPMI, Levy & Goldberg 2014).
-Many dimensions tell words apart; few of them are weak embeddings.
+first singular vectors of the logarithm of how much more often two words are close than by chance (PPMI, Levy &
+Goldberg 2014). Many dimensions tell words apart; few of them are weak embeddings.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re
 import sysconfig
 from collections.abc import Sequence
 from functools import cache
+from pydoc_data.topics import topics
 
 import numpy as np
 import scipy.sparse
-from pydoc_data.topics import topics
 
 Array = np.ndarray
 LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"])
@@ -91,7 +91,7 @@ def texts(packages: Sequence[str], each: int, shortest: int = 8, longest: int = 
 
 
 def arrays(some: Sequence[Sequence[str]], dimensions: int, terms: int = 24, φ: float = 2.5) -> dict[str, Array]:
-    """Inputs of a network: padded embeddings ξ, masks m, and encodings c with c(t)·c(t′) = exp(−φ (t − t′)²), t = a/s."""
+    """Inputs: padded embeddings ξ, masks m, and encodings c with c(t)·c(t′) = exp(−φ (t − t′)²), t = a/s."""
     vectors, most = embeddings(dimensions), max(map(len, some))
     ξ, m, c = (np.zeros((len(some), most, *more)) for more in ((dimensions,), (), (terms,)))
     for i, text in enumerate(some):

@@ -1,4 +1,4 @@
-"""Layers with windows, groups, masks and shared weights: by hand place by place, and at finite width beside wrong twins.
+"""Layers with windows, groups, masks, shared weights: by hand place by place, and at finite width beside wrong twins.
 
 Each case is a network, its kernels by the recursion of `place_recursion`, and a twin: the kernels of a mistake that is
 easily made.  The kernels derived are those by hand to 1e-12; networks of finite width accept them and reject the twin
