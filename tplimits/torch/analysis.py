@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tplimits.errors import ProgramError
 from tplimits.torch.axes import Axes
 from tplimits.torch.graph import Graph, refuse
 from tplimits.torch.rules import RULES
+
+
+_ORDER = ("it orders neurons", "neurons have no order, and no limit when taken by rank")
+_MATRIX = ("it is a function of a weight matrix", "a program only multiplies vectors by matrices")
+#: operations that no program has: what they do, and the repair
+UNKNOWN = {
+    **dict.fromkeys(("sort", "topk", "argsort", "kthvalue", "mode", "msort", "argmax", "argmin", "median"), _ORDER),
+    **dict.fromkeys(("_weight_norm", "vdot", "linalg_svd", "linalg_qr", "linalg_inv", "linalg_matrix_norm"), _MATRIX),
+    **dict.fromkeys(
+        ("fft_fft", "fft_rfft", "fft_irfft", "fft_ifft", "fft_fft2", "complex", "view_as_complex", "view_as_real"),
+        ("it is complex or mixes all neurons by a Fourier transform", "programs are real, and neurons have no order"),
+    ),
+    **dict.fromkeys(
+        ("detach", "detach_"), ("gradients stop here", "a program is differentiated everywhere: freeze parameters instead")
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +52,10 @@ def analysed(graph: Graph) -> Analysed:
             data.add(node.number)
             continue
         if node.op not in RULES:
-            refuse(node, "this operation is not known to the import")
+            found, repair = UNKNOWN.get(node.op, ("this operation is not known to the import", "write it by known ones"))
+            refuse(node, found, repair)
         RULES[node.op](axes, node)
+    if not any(axes.wide(node.number) for node in graph if node.kind == "parameter"):
+        raise ProgramError(f"no parameter of make(n) grows with n at the widths {graph.widths}: make ignores its argument.")
     axes.settle()
     return Analysed(graph, axes, frozenset(data))

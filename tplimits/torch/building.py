@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import torch
+import sympy
 
 from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Kind
@@ -19,10 +19,13 @@ from tplimits.program.language.values import Value
 from tplimits.program.nodes.program import Program
 from tplimits.torch import reductions, sliding  # noqa: F401 - they register how operations are written
 from tplimits.torch.analysis import Analysed
+from tplimits.program.nodes.laws import NORMAL
+from tplimits.torch.entries import Entries
 from tplimits.torch.data import evaluated, from_inputs
 from tplimits.torch.graph import refuse
 from tplimits.torch.lowering import Lowering, Total, dims_of, sided, SIDES
 from tplimits.torch.operations import OPERATIONS
+from tplimits.torch.reductions import MACHINE, SINGLE
 from tplimits.torch.tensors import Dim, Writer
 
 
@@ -40,6 +43,8 @@ class Built:
     weights: Mapping[str, int]
     inputs: Mapping[str, int]
     names: Mapping[Any, str]
+    entries: Mapping[str, Entries]
+    factors: Mapping[str, Any]
     is_readout: bool
     output_order: tuple[int, ...]
 
@@ -54,18 +59,26 @@ def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction]]:
     return names, {names[a]: sizes[a] for a in order}
 
 
-def built(found: Analysed, example: tuple[Any, ...], name: str) -> Built:
-    """The program of a graph."""
+def weights_of(found: Analysed) -> dict[str, int]:
+    """The parameters, and the buffers along a width, that the model reads: their nodes by name."""
+    graph = found.graph
+    reads = {r for node in graph if node.number not in found.data for r in node.refs} | set(graph.outputs)
+    return {
+        node.tensor: node.number
+        for node in graph
+        if node.number in reads and (node.kind == "parameter" or (node.kind == "buffer" and node.number not in found.data))
+    }
+
+
+def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping[str, Entries]) -> Built:
+    """The program of a graph whose parameters have these initial entries."""
     names, atoms = widths_of(found)
     data = evaluated(found, example)
     graph = found.graph
     reads = {r for node in graph if node.number not in found.data for r in node.refs} | set(graph.outputs)
-    kinds: dict[str, Kind] = {}
-    weights: dict[str, int] = {}
-    for node in graph:
-        if node.number in reads and (node.kind == "parameter" or (node.kind == "buffer" and node.number not in found.data)):
-            kinds[node.tensor] = _kind(found, names, node.number)
-            weights[node.tensor] = node.number
+    weights = weights_of(found)
+    kinds = {key: _kind(found, names, number, entries[key]) for key, number in weights.items()}
+    factors = {key: _factor(kinds[key], atoms, entries[key]) for key in weights if kinds[key].what == "Matrix"}
     moving = from_inputs(found)
     inputs: dict[str, int] = {}
     lookups: dict[tuple[int, int], str] = {}
@@ -92,15 +105,18 @@ def built(found: Analysed, example: tuple[Any, ...], name: str) -> Built:
         values |= {number: arguments[key] for number, key in floats.items()}
         constants = {k: v for k, v in data.items()}
         indices = {at: arguments[key] for at, key in lookups.items()}
-        low = Lowering(found, Writer(trace, every), names, values, constants, indices)
+        given = {k: v for k, v in arguments.items() if k not in kinds}
+        scales = {arguments[key].uid: f for key, f in factors.items() if f != 1}
+        low = Lowering(found, Writer(trace, every), names, values, constants, indices, given, scales)
         _run(low)
         parts, is_readout, names_ = _returned(low)
         kept = [a for a in names_ if a is not None]
         returned.append((is_readout, tuple(kept.index(a) for a in trace.ordered(kept))))
         return parts
 
-    program = written(name, list(atoms), kinds, body)
-    return Built(program, found, atoms, weights, inputs, names, *returned[0])
+    unsized = any(n.op in ("rms_norm", "_fused_rms_norm") and n.arguments[0].get("eps") is None for n in graph)
+    program = written(name, list(atoms), kinds, body, {MACHINE: SINGLE} if unsized else None)
+    return Built(program, found, atoms, weights, inputs, names, entries, factors, *returned[0])
 
 
 def _as_number(found: Analysed, reader: int, number: int) -> bool:
@@ -166,15 +182,24 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool, list[str | None]]:
 # -- arguments --------------------------------------------------------------------------------
 
 
-def _kind(found: Analysed, names: Mapping[Any, str], number: int) -> Kind:
+def _factor(kind: Kind, atoms: Mapping[str, Fraction], entries: Entries) -> Any:
+    """What a matrix with entries N(0, 1/columns) is multiplied by, powers of n apart."""
+    if entries.shape == "constant":
+        return 1
+    columns = atoms[kind.names[1]]
+    return entries.spread * sympy.sqrt(sympy.Rational(columns.numerator, columns.denominator))
+
+
+def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries) -> Kind:
     """What a parameter is: a matrix over two widths, a vector over one, numbers over none."""
-    dims = dims_of(found, names, number)
+    dims = dims_of(found, names, at)
     widths = [d.width for d in dims if d.width is not None]
-    axes = _axes(found, number, dims)
+    axes = _axes(found, at, dims)
     if len(widths) > 2:
-        refuse(found.graph[number], "it has three dimensions that grow with n", "a matrix has two")
+        refuse(found.graph[at], "it has three dimensions that grow with n", "a matrix has two")
     what = ("Scalar", "Vector", "Matrix")[len(widths)]
-    return Kind(what, (*map(str, widths), *axes))
+    law = None if what == "Matrix" or entries.law() == NORMAL else entries.law()
+    return Kind(what, (*map(str, widths), *axes), law=law)
 
 
 def _axes(found: Analysed, number: int, dims: tuple[Dim, ...]) -> tuple[str, ...]:

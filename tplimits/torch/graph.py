@@ -44,6 +44,8 @@ class Node:
     @property
     def place(self) -> str:
         """How messages call it: the module it stands in and the operation."""
+        if self.kind in ("parameter", "buffer"):
+            return f"the {self.kind} `{self.tensor}`"
         at = f"`{self.module}`" if self.module else "the model itself"
         return f"{at}, operation {self.op or self.kind} ({self.name})"
 

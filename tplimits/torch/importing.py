@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from fractions import Fraction
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy
+import sympy
 import torch
 
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.program.nodes.laws import Law
 from tplimits.program.nodes.program import Program
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.table import SP, Parametrization
 from tplimits.torch.analysis import analysed
-from tplimits.torch.building import Built, built
+from tplimits.torch.building import Built, built, weights_of
+from tplimits.torch.entries import Entries, measured
 from tplimits.torch.graph import export
 from tplimits.torch.matching import Match, arrays_of, data_of, matched
 from tplimits.torch.permutation import permutation_error
@@ -23,7 +28,7 @@ from tplimits.torch.rows import one_row
 PERMUTED = 1e-5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TorchProgram(Program):
     """A network program that was imported; see `from_torch`."""
 
@@ -36,6 +41,28 @@ class TorchProgram(Program):
         """The sizes of widths other than n in multiples of n, as `run` and `check` take them."""
         base = self.built.atoms["n"]
         return {w: float(a / base) for w, a in self.built.atoms.items() if w != "n"}
+
+    @property
+    def entries(self) -> Mapping[str, Entries]:
+        """The measured initial entries of every parameter."""
+        return self.built.entries
+
+    @property
+    def parametrization(self) -> Parametrization:
+        """The powers of n that PyTorch's initial entries have, no multipliers, and rates that do not know n."""
+        by_name = {
+            name: Exponents.of((0, sympy.Rational(e.power.numerator, e.power.denominator), 0, 0))
+            for name, e in self.entries.items()
+        }
+        return replace(SP, name="PyTorch", by_name=by_name)
+
+    def gaussian(self) -> TorchProgram:
+        """The same program with normal entries of the same means and variances: powers of n do not see the law."""
+        changed = tuple(
+            replace(s, law=Law(s.law.mean, s.law.std)) if isinstance(s, (InitialVector, InitialScalar)) else s
+            for s in self.instructions
+        )
+        return replace(self, instructions=changed)
 
     def weights(self, module: Any) -> dict[str, numpy.ndarray]:
         """The parameters of a module of any width as arrays of this program, {name: (*axes, n)}."""
@@ -79,7 +106,8 @@ def from_torch(
             "its neurons in a way that no operation of the graph shows."
         )
     title = name or getattr(make, "__name__", type(make).__name__)
-    made = built(found, row, title if title.isidentifier() else "model")
+    laws = measured(make, weights_of(found), (sizes[0], sizes[-1]))
+    made = built(found, row, title if title.isidentifier() else "model", laws)
     values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
     return TorchProgram(**values, built=made, permutation_error=error, by_row=by_row)
 

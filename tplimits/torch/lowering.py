@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from fractions import Fraction
+from math import log, prod
 from typing import Any
 
 import numpy
@@ -14,10 +15,12 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.averages import avg
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.operations import constant, width
+from tplimits.program.language.operations import n as symbol
 from tplimits.program.language.operations import sum as summed
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.torch.analysis import Analysed
+from tplimits.torch.entries import number
 from tplimits.torch.graph import Node, Ref, refuse
 from tplimits.torch.sizes import Wide
 from tplimits.torch.tensors import ONE, Dim, NoAxisToHide, Tensor, Writer, codes, decoded, moved, places, spread
@@ -52,6 +55,8 @@ class Lowering:
     arguments: Mapping[int, Any]
     data: Mapping[int, Any]
     indices: Mapping[tuple[int, int], Any] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    scales: Mapping[int, Any] = field(default_factory=dict)
     tensors: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     # -- dimensions ---------------------------------------------------------------------------
@@ -183,6 +188,12 @@ class Lowering:
         groups = dict(zip(order, places(dims), strict=True))
         matrices = [i for i, (t, _) in enumerate(operands) if isinstance(t.value, MatrixValue)]
         contracted = [c for c in gone if sizes[c].width is not None]
+        vectors = [t for t in along if not isinstance(t.value, MatrixValue) and t.widths]
+        if not matrices and len({bare(sizes[c].width) for c in order if sizes[c].width}) > 1 and len(vectors) > 1:
+            raise ProgramError(
+                "it multiplies each neuron of one vector with each of another, an array of n² entries; take the sum over "
+                "one of the two widths first."
+            )
         if matrices:
             product = self._matrix_product(operands, along, names, contracted)
             contracted = []
@@ -233,7 +244,8 @@ class Lowering:
             if vector == 0:
                 return 0.0
             vector = Value(self.writer.trace, self.writer.trace.constant(vector), weights.sides[1], ())
-        return weights @ vector
+        product = weights @ vector
+        return self.scales[weights.uid] * product if weights.uid in self.scales else product
 
     def matrix(self, tensor: Tensor, names: Sequence[str | None]) -> MatrixValue:
         """A matrix with its finite indices under these names."""
@@ -264,8 +276,11 @@ class Lowering:
         taken = set(taken)
         total = self.reduce(tensor, taken, keep)
         finite = prod(s for i in taken for s in tensor.dims[i].finite)
-        if not isinstance(total.value, Total) or isinstance(tensor.value, Total):
-            count = self.count(tensor, taken)
+        count = self.count(tensor, taken)
+        if isinstance(tensor.value, Total) and isinstance(total.value, Total):
+            parts = (None if p is None else p / count for p in (total.value.vector, total.value.shift))
+            return replace(total, value=Total(*parts))
+        if not isinstance(total.value, Total):
             return self.entrywise(lambda v: v / count, [total], total.dims) if count != 1 else total
         value = avg(total.value.vector)
         return replace(total, value=value / finite if finite > 1 else value)
@@ -324,21 +339,14 @@ def dims_of(found: Analysed, names: Mapping[Any, str], number: int, result: int 
 
 def power(node: Node, name: str, found: tuple[Any, ...], widths: tuple[int, ...]) -> Any:
     """A number, or c n^p where it differs between widths."""
-    import math
-    from fractions import Fraction
-
     first = found[0]
     if all(f == first for f in found):
         return first
     if any(not isinstance(f, (int, float)) or f == 0 or (f > 0) != (first > 0) for f in found):
         refuse(node, f"its argument {name} is {found} at the widths {widths}")
-    p = math.log(found[1] / first) / math.log(widths[1] / widths[0])
+    p = log(found[1] / first) / log(widths[1] / widths[0])
     rounded = Fraction(round(4 * p), 4)
     c = first / widths[0] ** float(rounded)
     if any(abs(c * n ** float(rounded) / f - 1) > 1e-6 for f, n in zip(found, widths, strict=True)):
         refuse(node, f"its argument {name} is {found} at the widths {widths}: no power of n", "write it as c·n**p with p a multiple of 1/4")
-    from tplimits.program.language.operations import n as symbol
-
-    if abs(c - round(c)) < 1e-9:
-        c = round(c)
-    return c * symbol ** rounded
+    return number(c, 1e-9) * symbol ** rounded

@@ -16,10 +16,14 @@ from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.torch.building import Built
 from tplimits.torch.data import evaluated
 from tplimits.torch.lowering import dims_of
+from tplimits.torch.reductions import DOUBLE, MACHINE
 from tplimits.torch.rows import first_output
 
 if TYPE_CHECKING:
     from tplimits.torch.importing import TorchProgram
+
+#: gradients are compared relative to their largest entry, or to this part of the largest of all
+SMALL = 1e-4
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ def arrays_of(built: Built, tensors: Mapping[str, Any]) -> dict[str, numpy.ndarr
         array = tensor.detach().double().numpy().reshape(shape)
         kept = [i for i in finite if shape[i] > 1]
         gone = [i for i in finite if shape[i] == 1]
-        found[name] = array.transpose([*gone, *kept, *wide]).reshape([shape[i] for i in (*kept, *wide)])
+        array = array.transpose([*gone, *kept, *wide]).reshape([shape[i] for i in (*kept, *wide)])
+        found[name] = array / float(built.factors.get(name, 1))
     return found
 
 
@@ -115,11 +120,14 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     gradients = torch.autograd.grad((y * χ).sum(), [tensors[n] for n in names], allow_unused=True)
     χ_rows = _in_program(net, χ)
     trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP)
-    run = trainer.start(data, width=width_of(built, arrays), parameters=arrays, ratios=net.ratios)
+    given = {**arrays, **({MACHINE: DOUBLE} if MACHINE in net.constants else {})}
+    run = trainer.start(data, width=width_of(built, arrays), parameters=given, ratios=net.ratios)
     f, mine = run.outputs(), run.gradients()
     expected = _in_program(net, y.detach())
     truth = arrays_of_gradients(built, names, tensors, gradients)
-    apart = {n: _apart(mine[n], truth[n]) for n in names if n in mine}
+    # gradients that are exactly 0, those of key biases, are rounding on either side
+    least = SMALL * max((float(numpy.abs(g).max()) for g in truth.values() if g.size), default=0.0)
+    apart = {n: _apart(mine[n], truth[n], least) for n in names if n in mine}
     casts = casting(built)
     return Match(_apart(f.reshape(expected.shape), expected), apart, 1e-6 if casts else 1e-10, casts)
 
@@ -130,11 +138,11 @@ def arrays_of_gradients(built: Built, names: list[str], tensors: Mapping[str, An
     for n, g in zip(names, gradients, strict=True):
         if g is not None:
             every[n] = g
-    return arrays_of(built, every)
+    return {n: g * float(built.factors.get(n, 1)) ** 2 for n, g in arrays_of(built, every).items()}
 
 
-def _apart(mine: numpy.ndarray, truth: numpy.ndarray) -> float:
-    scale = float(numpy.abs(truth).max()) if truth.size else 0.0
+def _apart(mine: numpy.ndarray, truth: numpy.ndarray, least: float = 0.0) -> float:
+    scale = max(float(numpy.abs(truth).max()) if truth.size else 0.0, least)
     worst = float(numpy.abs(numpy.asarray(mine).reshape(truth.shape) - truth).max()) if truth.size else 0.0
     return worst / scale if scale else worst
 

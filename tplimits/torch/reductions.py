@@ -149,6 +149,11 @@ def _shared(low: Lowering, node: Node, q: Tensor, x: Tensor) -> Tensor:
     return low.move(node, x, dims, lambda code: code.repeat_interleave(times, -3))
 
 
+#: the constant of norms without ε, for which PyTorch takes that of the precision: single, as models are trained
+MACHINE = "machine_eps"
+SINGLE, DOUBLE = float(torch.finfo(torch.float32).eps), float(torch.finfo(torch.float64).eps)
+
+
 # -- norms --------------------------------------------------------------------------------------
 
 
@@ -178,7 +183,7 @@ def layer_norm(low: Lowering, node: Node) -> Any:
     rank = len(node.arguments[0]["normalized_shape"])
     eps = node.arguments[0].get("eps")
     if eps is None:
-        eps = float(torch.finfo(node.dtype or torch.float32).eps)
+        eps = low.constants[MACHINE]
     taken = set(range(len(x.dims) - rank, len(x.dims)))
     found = scaled(low, node, normalised(low, x, taken, eps, "rms" not in node.op))
     return [found] if node.many else found

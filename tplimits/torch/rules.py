@@ -29,15 +29,17 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 ENTRYWISE = """
 add sub rsub mul div true_divide pow neg exp expm1 log log1p sqrt rsqrt relu relu6 gelu silu tanh sigmoid softplus elu
 leaky_relu hardtanh hardswish hardsigmoid mish selu celu clamp clamp_min clamp_max clip abs square reciprocal sin cos
-erf sign maximum minimum where masked_fill threshold log_sigmoid log_sigmoid_forward atan tan sinh cosh softsign
+erf sign maximum minimum where masked_fill threshold log_sigmoid log_sigmoid_forward sinh cosh softsign
 hardshrink softshrink tanhshrink addcmul addcdiv lerp multiply divide subtract absolute negative
-dropout feature_dropout alpha_dropout contiguous clone detach alias lift_fresh_copy to _to_copy type_as float double
+dropout feature_dropout alpha_dropout contiguous clone alias lift_fresh_copy to _to_copy type_as float double
 expand expand_as broadcast_to prelu glu_jvp native_dropout
 """.split()
 
 
 @rule(*ENTRYWISE)
 def entrywise(axes: Axes, node: Node) -> None:
+    if "dropout" in node.op and node.arguments[0].get("train"):
+        refuse(node, "it is dropout in training mode", "call .eval() on the module")
     for r in node.refs:
         if axes.wide(r):
             if node.op == "prelu" and r == node.ref("weight") and len(axes.of(r)) == 1:

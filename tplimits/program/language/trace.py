@@ -132,6 +132,7 @@ def written(
     widths: Iterable[str],
     kinds: Mapping[str, Kind],
     body: Callable[[Trace, dict[str, Any]], dict[str, Any]],
+    constants: Mapping[str, Any] | None = None,
 ) -> Program:
     """The Program that a function of a trace and its arguments writes; arguments have any printable names.
 
@@ -142,6 +143,7 @@ def written(
         for width in widths:
             trace.widths.setdefault(width)
         arguments = {key: argument(trace, key, kind, None) for key, kind in kinds.items()}
+        arguments |= {key: argument(trace, key, None, value) for key, value in (constants or {}).items()}
         for key, value in arguments.items():
             if isinstance(value, Value):
                 trace.bind(key, value.uid)

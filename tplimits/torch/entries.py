@@ -1,0 +1,166 @@
+"""Entries of parameters as PyTorch makes them, measured: mean and standard deviation as powers of n, and the law.
+
+Models of two widths are made several times.  A power is log(ratio)/log(ratio of the widths), taken for a multiple of ¼
+where it lies within three standard errors of one; uniform and normal laws are told apart by their fourth moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy
+import sympy
+import torch
+
+from tplimits.errors import ProgramError
+from tplimits.program.nodes.laws import Law, uniform
+
+#: models that are made of each width, and of those whose parameters are a few numbers
+SEEDS, MORE, FEW = 8, 64, 64
+#: constants that initialisers are made of, and roots of them, are read off to this relative accuracy
+EXACT = 1e-3
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The initial entries of a parameter: mean and std·n^(−power)·ζ, ζ of mean 0 and variance 1.
+
+    shape: "uniform", "normal" or "constant".  error: the standard error of the measured power; doubt: that of std,
+    relative to it, three times.
+    """
+
+    mean: float
+    std: float
+    power: Fraction
+    shape: str
+    error: float
+    doubt: float = EXACT
+
+    def law(self) -> Law:
+        """The law without its power of n."""
+        mean = number(self.mean)
+        if self.shape == "constant":
+            return Law(mean, sympy.S.Zero)
+        half = sympy.sqrt(3) * self.spread
+        return uniform(mean - half, mean + half) if self.shape == "uniform" else Law(mean, self.spread)
+
+    @property
+    def spread(self) -> sympy.Expr:
+        """The standard deviation without its power of n, as the simplest number within its error."""
+        if self.shape == "uniform":  # the ends are what an initialiser is given
+            return number(math.sqrt(3) * self.std, self.doubt) / sympy.sqrt(3)
+        return number(self.std, self.doubt)
+
+    def __str__(self) -> str:
+        if self.shape == "constant":
+            return f"{self.mean:g}"
+        power = "" if not self.power else f"·n^{-self.power}"
+        centre = "" if abs(self.mean) < EXACT * self.std else f", mean {self.mean:.3g}"
+        return f"{self.shape}, std {self.std:.4g}{power}{centre}"
+
+
+def number(value: float, error: float = EXACT) -> sympy.Expr:
+    """The simplest number near a measured one: a rational or the root of one, within a relative error.
+
+    >>> number(0.5774), number(0.0201, 0.02), number(0.0)
+    (sqrt(3)/3, 1/50, 0)
+    """
+    if value == 0:
+        return sympy.S.Zero
+    size = abs(value)
+    plain = simplest(size * (1 - error), size * (1 + error))
+    square = simplest(size**2 * (1 - 2 * error), size**2 * (1 + 2 * error))
+    if square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
+        found = sympy.sqrt(sympy.Rational(square.numerator, square.denominator))
+    else:
+        found = sympy.Rational(plain.numerator, plain.denominator)
+    return found if value > 0 else -found
+
+
+def simplest(low: float, high: float) -> Fraction:
+    """The fraction with the smallest denominator between two positive numbers (Stern and Brocot's tree).
+
+    >>> simplest(0.196, 0.204), simplest(3.1, 3.2)
+    (Fraction(1, 5), Fraction(16, 5))
+    """
+    whole = math.floor(low)
+    if whole == low:
+        return Fraction(whole)
+    if whole + 1 <= high:
+        return Fraction(whole + 1)
+    inner = simplest(1 / (high - whole), 1 / (low - whole))
+    return whole + 1 / inner
+
+
+def measured(make: Callable[[int], Any], names: Iterable[str], widths: tuple[int, int]) -> dict[str, Entries]:
+    """The entries of parameters and buffers, from models of two widths."""
+    names = tuple(names)
+    found: dict[int, dict[str, list[numpy.ndarray]]] = {}
+    with torch.random.fork_rng():
+        for n in widths:
+            many: dict[str, list[numpy.ndarray]] = {}
+            for seed in range(MORE):
+                wanted = [k for k in names if seed < SEEDS or _is_few(many[k])]
+                if not wanted:
+                    break
+                torch.manual_seed(seed)
+                module = make(n)
+                tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
+                for name in wanted:
+                    many.setdefault(name, []).append(tensors[name].detach().double().numpy().ravel())
+            found[n] = many
+    return {name: _entries(name, [found[n][name] for n in widths], widths) for name in names}
+
+
+def _is_few(samples: list[numpy.ndarray]) -> bool:
+    """Whether entries are random and too few for their spread to be known."""
+    return samples[0].size < FEW and any((s != samples[0]).any() for s in samples[1:])
+
+
+def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, int]) -> Entries:
+    means = [float(numpy.mean([s.mean() for s in many])) for many in samples]
+    spreads = [numpy.array([s.std() if s.size > 1 else 0.0 for s in many]) for many in samples]
+    pooled = [numpy.concatenate(many) for many in samples]
+    if all(p.std() == 0 for p in pooled):
+        return Entries(means[0], 0.0, Fraction(0), "constant", 0.0)
+    if samples[0][0].size < 8:  # a few numbers: their spread is that between models
+        spreads = [numpy.array([p.std()]) for p in pooled]
+    stds = [float(numpy.sqrt(numpy.mean(s**2))) for s in spreads]
+    if min(stds) == 0:
+        raise ProgramError(f"`{name}` is constant at one width and random at another; say what it is by entries=.")
+    ratio = math.log(widths[1] / widths[0])
+    counts = [p.size for p in pooled]
+    fourth = float(numpy.mean([((p - p.mean()) ** 4).mean() / p.var() ** 2 for p in pooled]))
+    if fourth < 2.2:  # the ends of uniform laws are known better than their spread
+        ends = [float(numpy.abs(p - numpy.concatenate(pooled).mean()).max()) * (1 + 1 / p.size) for p in pooled]
+        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(1 / c for c in counts)) / ratio
+    else:
+        power = -math.log(stds[1] / stds[0]) / ratio
+        error = math.sqrt(sum(_kurtosis_error(p) / c for p, c in zip(pooled, counts, strict=True))) / ratio
+    rounded = Fraction(round(4 * power), 4)
+    if abs(power - float(rounded)) > max(3 * error, 0.02):
+        raise ProgramError(
+            f"the entries of `{name}` scale like n^{-power:.3f} ± {error:.3f}, which is no multiple of 1/4: it looks as "
+            f"if its law were not a power of n; say what it is by entries={{{name!r}: …}}."
+        )
+    if not math.isclose(means[0], means[1], abs_tol=4 * max(stds) / math.sqrt(min(counts)) + 1e-12):
+        raise ProgramError(f"the mean of `{name}` depends on the width: {means[0]:.3g} and {means[1]:.3g}.")
+    mean = float(numpy.concatenate([p for p in pooled]).mean())
+    mean = 0.0 if abs(mean) < 4 * max(stds) / math.sqrt(min(counts)) else mean
+    std = float(numpy.mean([s * n ** float(rounded) for s, n in zip(stds, widths, strict=True)]))
+    if fourth >= 2.2:
+        return Entries(mean, std, rounded, "normal", error, max(3 / math.sqrt(2 * sum(counts)), 1e-6))
+    # the largest of many uniform entries is closer to the end than their spread tells
+    p, n = max(zip(pooled, widths, strict=True), key=lambda pair: pair[0].size)
+    half = float(numpy.abs(p - mean).max()) * (1 + 1 / p.size) * n ** float(rounded)
+    return Entries(mean, half / math.sqrt(3), rounded, "uniform", error, max(8 / p.size, 1e-6))
+
+
+def _kurtosis_error(p: numpy.ndarray) -> float:
+    """The variance of log std, times the number of entries."""
+    fourth = float(((p - p.mean()) ** 4).mean() / max(p.var() ** 2, 1e-300))
+    return max(fourth - 1, 0.1) / 4
