@@ -83,6 +83,11 @@ class Judgements:
         """What counts as zero: 1e-12 where decimal numbers, arrays or constants decide."""
         return DATA_TOLERANCE if has_rounded(self.state.program) else 0.0
 
+    @cached_property
+    def kets(self) -> Kets:
+        """Names of all nodes, and how fast they are known to grow."""
+        return Kets(self.state)
+
     def is_nonnegative(self, position: int) -> bool:
         """Whether a scalar or a vector is negative at no width."""
         if position not in self._nonnegative:
@@ -157,9 +162,11 @@ class Judgements:
         if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
             self.tame.add(position)
             return
-        kets = Kets(self.state)
+        kets = self.kets
         found = self._tail(s, limit, kets)
         if found.established:
+            if found.kind is not Growth.EXPONENTIAL and found.power is S.Infinity:
+                self.tame.add(position)
             return
         is_tangent, where, message = self.state.degree_of(position), self.state.program.where(position), ""
         why = found.reason if found.kind is Growth.INFINITE else diverging_pole(kets.written(limit), kets)
