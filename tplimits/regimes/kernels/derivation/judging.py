@@ -26,6 +26,7 @@ from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.parts import found, holds
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader
@@ -108,7 +109,7 @@ class Judgements:
         """
         if self.state.degree_of(position):
             return
-        if all(e.source in self.exact for e in body.atoms(Entry)):
+        if all(e.source in self.exact for e in found(body, Entry)):
             self.exact.add(position)
         if not _is_special(body, Entry, GaussMean):
             return
@@ -226,8 +227,8 @@ def _is_special(expr: Expr, *leaves: type) -> bool:
     """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
     return any(
         isinstance(node, _HEADS) or (isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive))
-        for node in expr.atoms(sympy.Pow, *_HEADS)
-        if node.has(*leaves)
+        for node in found(expr, sympy.Pow, *_HEADS)
+        if holds(node, *leaves)
     )
 
 
