@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from os import PathLike
@@ -11,31 +11,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
-from tplimits.law.effort import Effort, TooMuch
-from tplimits.law.recursion import deep
+from tplimits.law.effort import Effort, TooMuch, deep
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once, whole_from
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
-from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
-from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
+from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
 from tplimits.regimes.training.derivation.unrolled import exact_rates, unrolled
+from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import feature_learning as report
-from tplimits.regimes.training.runs import TrainingRun
+from tplimits.regimes.training.report.update_functions import NOT_ZERO
+from tplimits.regimes.training.runs import TrainingRun, mean_of_draws
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.limit import WidthLimit
-from tplimits.report import citations, json_report, written
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.law.state import Derivation
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.protocol import CheckAsked, Shown
-    from tplimits.sampling.verdict import Verdict
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.report.latex_formulas import Formula
 
 #: nodes of expressions that `exact` reads before it refuses
 _MOST = 200_000
@@ -68,13 +67,13 @@ def derive_maximal_limit(network: Program, regime: MaximalUpdate) -> MaximalLimi
 
 
 @dataclass(frozen=True)
-class MaximalLimit:
+class MaximalLimit(TrainingLimit):
     """Training at infinite width with features that move: kets and operators at every step."""
 
     program: Program
     regime: MaximalUpdate
     recursion: MaximalRecursion = field(repr=False, compare=False)
-    check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
+    _word: ClassVar[str] = MaximalUpdate.word
 
     # -- the derivation -----------------------------------------------------------------------
 
@@ -90,36 +89,19 @@ class MaximalLimit:
             "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
             "Gaussian (matrices of variance 1/columns), the output an average",
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
-            *((report.NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
+            *((NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
         )
 
     def __repr__(self) -> str:
         return report.text(self.recursion)
 
-    def latex(self) -> str:
-        """A compilable fragment (amsmath) in bra-ket notation."""
-        return report.latex(self.recursion)
+    def _formulas(self) -> list[Formula]:
+        return report.formulas(self.recursion)
 
-    def _repr_latex_(self) -> str:
-        return report.notebook(self.recursion)
-
-    def page(self) -> str:
-        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
-        return written.page(self, f"{self.program.name} in training", NOTE, report.formulas(self.recursion))
-
-    def document(self) -> str:
-        """JSON for other programs to read; it can stand for the network."""
-        optimizers = {name: str(optimizer) for name, optimizer in self.recursion.optimizers.items()}
-        return written.document(self, written.TRAINING, {"regime": self.regime.word, "optimizers": optimizers})
-
-    def shown(self, numbers: TrainingRun) -> Shown:
-        """A table of the outputs at every step."""
-        return numbers.shown
-
-    def numbers_document(self, numbers: TrainingRun) -> str:
-        """JSON of the outputs with their standard errors."""
-        return json_report.training_numbers(self.program, numbers.f, numbers.stderr)
+    @property
+    def _optimizers(self) -> Mapping[str, Optimizer]:
+        return self.recursion.optimizers
 
     @property
     def trained_as(self) -> TrainedAs:
@@ -127,19 +109,6 @@ class MaximalLimit:
         optimizers = self.recursion.optimizers
         decay = {name: float(λ) for name, λ in self.recursion.weight_decay.items()}
         return TrainedAs(MUP.adjusted(self.program, optimizers), optimizers, decay, (), False)
-
-    def assuming(self, names: Sequence[str]) -> MaximalLimit:
-        """ProgramError: nothing here is left in doubt."""
-        refuse_unknown_doubts(self.program, names, ())
-        return self
-
-    def judged(self, asked: CheckAsked) -> Verdict:
-        """Outputs of networks in training, or the user's claims about them, at finite widths."""
-        return training_verdict(self, asked)
-
-    def citation(self) -> str:
-        """BibTeX of the theorems behind the recursion."""
-        return citations.bibtex([s.reference.citation for s in self.steps], ())
 
     # -- exactly, for a few steps -------------------------------------------------------------
 
@@ -197,6 +166,7 @@ class MaximalLimit:
         ratios: Mapping[str, float] | None = None,
         constants: Mapping[str, Any] | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        draws: int | None = None,
         executor: Executor | None = None,
         progress: Progress = None,
         **named: Any,
@@ -212,19 +182,35 @@ class MaximalLimit:
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
             It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
         Scalar parameters and constants go by name, or in `constants`.
+        draws: the limit depends on scalar parameters that are drawn and not given: it is found for so many draws of
+            them, 8 if left out, those of the seeds `seed`, `seed` + 1, … of `tp.watch`.  f is then the mean over draws.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
         are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
+        starts = numbers.scalars.starts(self.program, X, given, ratios, seed, draws, checkpoint)
+        if starts:
+            more: dict[str, Any] = {
+                "particles": particles,
+                "replicates": replicates,
+                "block": block,
+                "conditioning": conditioning,
+            }
+            more |= {"record": record, "ratios": ratios, "executor": executor, "progress": progress}
+            runs = [
+                self.evaluate(X, error=error, lr=lr, steps=steps, seed=number, constants={**given, **start}, **more)
+                for number, start in starts.items()
+            ]
+            return mean_of_draws(runs, tuple(starts[next(iter(starts))]))
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
         asked = numbers.request.request(self.recursion, run, record)
         found = numbers.feature_learning.trajectories(asked, executor, progress)
-        runs = numpy.array([one.f for one in found])
-        f, stderr = numbers.feature_learning.mean_and_error(runs)
+        paths = numpy.array([one.f for one in found])
+        f, stderr = numbers.feature_learning.mean_and_error(paths)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
-        return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, runs, grams, found[0].kets)
+        return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets)
 
 
 def _derived(program: Program, most: int, report: Report) -> Derivation:

@@ -10,12 +10,12 @@ from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
-from tplimits.program.nodes.entries import AxisSum
+from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
 from tplimits.regimes.kernels.derivation.forms import Forms, connected, scales_outside
 from tplimits.regimes.kernels.derivation.infinite import with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, free_indices, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, plain_axis
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
 from tplimits.regimes.kernels.derivation.terms import Term, collapsed, is_random, products, terms

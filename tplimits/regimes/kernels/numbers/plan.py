@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,20 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
+from tplimits.program.nodes.entries import free_indices
+from tplimits.regimes.kernels.derivation.leaves import SECOND, on_first, plain_axis
+from tplimits.regimes.kernels.numbers.alone import data_of
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.gaps import spread
+from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
 from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
+from tplimits.regimes.kernels.numbers.nested import Blocks, Nested, nested
+from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
 from tplimits.regimes.kernels.numbers.places import batch
-from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
+from tplimits.regimes.kernels.numbers.shifts import summed_entries
+from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects
 from tplimits.regimes.kernels.numbers.tables import Tables
 from tplimits.regimes.kernels.numbers.tables import spread as spread_out
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
@@ -39,8 +45,9 @@ _BLOCK = 1 << 17
 #: seconds of an array pass over one entry, and how many of them a law is worth
 _SECONDS, _LAW = 2e-9, 12
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
-_WORTHWHILE, _FEW = 2.0, 1 << 14
-_ALONE: weakref.WeakKeyDictionary[KernelTables, dict[Any, tuple[Tables, Schedule]]] = weakref.WeakKeyDictionary()
+_WORTHWHILE, _FEW = 0.5, 1 << 14
+#: of a compiled tile: inputs a side, and entries of all steps
+_WIDEST, _LONGEST = 1024, 1 << 33
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
@@ -98,6 +105,7 @@ class Plan:
     #: seconds that array passes of all calls so far have been worth
     worth: float = 0.0
     is_compiled: bool = False
+    _nested: dict[tuple[bool, bool], Nested | None] = field(default_factory=dict)
 
     @cached_property
     def loops(self) -> CompiledSchedule:
@@ -113,6 +121,42 @@ class Plan:
             known = self.rows[side] is self.rows[1] and 1 in found
             sizes = _sizes(self.rows[side], tables.tape, tables)
             found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
+        return found
+
+    def nested(self, single: bool, columns: int) -> Nested | None:
+        """The tape of pairs as one compiled function, where it has a form."""
+        kind = single, single and columns <= 8
+        if kind not in self._nested:
+            eps = float(numpy.finfo(numpy.float32 if single else numpy.float64).eps)
+            inputs = (batch(1), batch(2))
+            self._nested[kind] = _nested(
+                lambda: Passes(self.pair, self.labels, self.sizes, inputs, self.kernels, eps=eps), single, columns
+            )
+        return self._nested[kind]
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether pairs are done by one compiled function."""
+        return self.is_compiled and self.nested(False, 8) is not None
+
+    def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
+        """Inputs in a vector of that function, and its arithmetic."""
+        nest = self.nested(single, columns)
+        assert nest is not None
+        return nest.lanes.count, nest.dtype
+
+    @cached_property
+    def own_nested(self) -> dict[int, Nested | None]:
+        """The same of the tapes of inputs."""
+        found: dict[int, Nested | None] = {}
+        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
+            assert tables.tape is not None
+            if self.rows[side] is self.rows[1] and 1 in found:
+                found[side] = found[1]
+                continue
+            schedule, labels = self.rows[side], tables.tape.labels
+            sizes, many = _sizes(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
+            found[side] = _nested(partial(Passes, schedule, labels, sizes, (batch(1),), many, True), False, 8)
         return found
 
     def expect(self, pairs: int) -> None:
@@ -132,11 +176,16 @@ class Plan:
 
     def own(self, side: int, inputs: Inputs) -> Own:
         """What is done once for each input of a side."""
-        schedule, parts = (self.own_loops if self.is_compiled else self.rows)[side], []
+        nest = self.own_nested[side] if self.is_compiled else None
+        if nest is not None:
+            rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,), False)
+            if not flagged.any():
+                return Own(rows, flagged)
+        schedule, parts = (self.own_loops if self.is_compiled and nest is None else self.rows)[side], []
         step = max(1, _BLOCK // self.largest_row)
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
-            parts.append(schedule.run(partial(_data, self.tables[0], some)))
+            parts.append(schedule.run(partial(data_of, self.tables[0], some)))
         found = [_joined([p[k] for p in parts]) for k in range(len(parts[0]))]
         many = len(found) - self.watched_rows[side]
         values, flags = found[:many], [Labelled(f.array != 0, f.labels) for f in found[many:]]
@@ -147,50 +196,104 @@ class Plan:
             near |= f.array.any(axis=tuple(k for k, x in enumerate(f.labels) if x != batch(1)))
         return Own(values, near)
 
-    def run(self, one: Inputs, other: Inputs, owns: Mapping[int, Own]) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
-        """Kernels of all pairs, and which of them rest on a nearly singular law."""
+    def run(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
+    ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
+        """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
 
-        def given(leaf: Any) -> Labelled:
+        if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
+            with numpy.errstate(all="ignore"):
+                values, flagged = nest.run(self._given(one, other, owns, True), (one.many, other.many), above)
+            near = owns[1].near[:, None] | owns[2].near[None, :]
+            if flagged.any():
+                near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
+            return values, near
+        given = self._given(one, other, owns)
+        found = self._interpreted(given)
+        near = self._near(found[self.kernels :], one, other)
+        return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
+
+    def _met(
+        self, flagged: NDArray[numpy.bool_], one: Inputs, other: Inputs, owns: Mapping[int, Own]
+    ) -> NDArray[numpy.bool_]:
+        """Which flagged pairs have a flag that is not at the same data: their laws are looked at entry by entry."""
+        near = numpy.zeros_like(flagged)
+        for i, j in blocks(flagged):
+            mine, theirs = one.some(i), other.some(j)
+            found = self.pair.run(self._given(mine, theirs, {1: owns[1].some(i), 2: owns[2].some(j)}))
+            near[numpy.ix_(i, j)] = self._near(found[self.kernels :], mine, theirs)
+        return near
+
+    def _given(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], in_blocks: bool = False
+    ) -> Callable[[Any], Any]:
+        """What the leaves of the tape of pairs are."""
+
+        def given(leaf: Any) -> Any:
             if leaf[0] == "data":
-                found = _data(self.tables[0], one if leaf[2] == 1 else other, leaf)
+                found = data_of(self.tables[0], one if leaf[2] == 1 else other, leaf)
                 return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
-            return Labelled(owns[side].rows[place].array, labels)
+            row = owns[side].rows[place]
+            if isinstance(row, Blocks) and in_blocks:
+                return Blocks(row.array, row.many, row.sizes, labels)
+            return Labelled(owns[side].row(place).array, labels)
 
+        return given
+
+    def _interpreted(self, given: Callable[[Any], Labelled]) -> list[Labelled]:
         with numpy.errstate(all="ignore"):
-            found = (self.loops if self.is_compiled else self.pair).run(given)
-        values = found[: self.kernels]
-        flags = [Labelled(f.array != 0, f.labels) for f in found[self.kernels :]]
+            return (self.loops if self.is_compiled else self.pair).run(given)
+
+    def _near(self, found: Sequence[Labelled], one: Inputs, other: Inputs) -> NDArray[numpy.bool_]:
+        """Pairs with a flag, but not at the same data."""
+        flags = [Labelled(f.array != 0, f.labels) for f in found]
         near = numpy.zeros((one.many, other.many), dtype=bool)
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
-        if bad:
-            near |= suspects(bad, (one.many, other.many))
-        near |= owns[1].near[:, None] | owns[2].near[None, :]
-        return values, near
+        return near | suspects(bad, near.shape) if bad else near
 
 
 @dataclass(frozen=True, eq=False)
 class Own:
     """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
 
-    rows: list[Labelled]
+    rows: Sequence[Labelled | Blocks]
     near: NDArray[numpy.bool_]
 
-    def some(self, part: slice) -> Own:
+    def some(self, part: slice | NDArray[numpy.intp]) -> Own:
         """Those of a few inputs."""
-        rows = [Labelled(r.array[part], r.labels) if batch(1) in r.labels else r for r in self.rows]
-        return Own(rows, self.near[part])
+        return Own([_some(r, part) for r in self.rows], self.near[part])
 
-    def single(self) -> Own:
-        """In single precision."""
-        return Own([Labelled(r.array.astype(numpy.float32), r.labels) for r in self.rows], self.near)
+    def row(self, place: int) -> Labelled:
+        """One of them, inputs first."""
+        found = self.rows[place]
+        return found.plain if isinstance(found, Blocks) else found
+
+    def laid_out(self, lanes: int, dtype: Any) -> Own:
+        """In blocks of so many inputs."""
+        rows: list[Labelled | Blocks] = []
+        for row in self.rows:
+            if isinstance(row, Labelled) and batch(1) not in row.labels:
+                rows.append(row)
+            elif isinstance(row, Labelled):
+                rows.append(Blocks.of(row, lanes, dtype))
+            else:
+                rows.append(Blocks(row.laid_out(lanes, dtype), row.many, row.sizes, row.labels))
+        return Own(rows, self.near)
 
 
-def _data(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:
-    _, source, _ = leaf
-    axes = tables.derivation.recursion.program[source].axes
-    return Labelled(inputs.arrays[source], (batch(1), *axes))
+def _some(row: Labelled | Blocks, part: slice | NDArray[numpy.intp]) -> Labelled | Blocks:
+    if isinstance(row, Blocks):
+        return row.some(part)
+    return Labelled(row.array[part], row.labels) if batch(1) in row.labels else row
+
+
+def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested | None:
+    try:
+        return nested(passes(), single, columns)
+    except NotNested:
+        return None
 
 
 def _joined(parts: Sequence[Labelled]) -> Labelled:
@@ -200,26 +303,12 @@ def _joined(parts: Sequence[Labelled]) -> Labelled:
     return Labelled(numpy.concatenate([numpy.ascontiguousarray(p.at(labels)) for p in parts]), labels)
 
 
-def alone(
-    derivation: KernelTables, exprs: tuple[Expr, ...], inputs: Inputs, constants: Mapping[Expr, float]
-) -> list[Labelled]:
-    """Quantities of one input each, by tapes that are remembered."""
-    known = _ALONE.setdefault(derivation, {})
-    key = (exprs, frozenset(inputs.sizes.items()), frozenset(constants.items()))
-    if key not in known:
-        tables = Tables(derivation, (inputs, inputs), constants, tape=Tape())
-        assert tables.tape is not None
-        known[key] = tables, tables.tape.schedule([tables.frame(1, 1).value(on_first(e)) for e in exprs])
-    tables, schedule = known[key]
-    return schedule.run(partial(_data, tables, inputs))
-
-
 def plan_for(
     derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
 ) -> Plan:
     """The plan of a recursion for these sizes and constants, remembered."""
     known = _PLANS.setdefault(derivation, {})
-    key = (frozenset(one.sizes.items()), frozenset(other.sizes.items()), frozenset(constants.items()), kernels)
+    key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels)
     if key not in known:
         known[key] = _made(derivation, one, other, constants, kernels)
     return known[key]
@@ -288,7 +377,9 @@ def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
 def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
     """Sizes of all labels but those of inputs."""
     found: dict[str, int] = {}
-    for number, _, _ in schedule.steps:
+    for number, step, _ in schedule.steps:
+        for read in step.fixed[0] if step is not None and step.function is bare(summed_entries) else ():
+            found.update(zip(read.labels, read.sizes, strict=True))
         for label in tape.labels[number]:
             sizes = tables.sides[1 if SECOND in label else 0].sizes
             if plain_axis(label) in sizes:
@@ -297,7 +388,9 @@ def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
 
 
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
-    """Inputs a side of a tile."""
+    """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
+    if plan.is_nested:
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))
 
 
