@@ -21,6 +21,8 @@ from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
 from tplimits.watch.making.asked import Asked, Detail, Pair
+from tplimits.watch.making.engine import engine_of
+from tplimits.watch.making.kets import Kets, requested
 from tplimits.watch.making.signal import refuse_no_batches
 from tplimits.watch.recording import Recording
 
@@ -232,8 +234,11 @@ def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
                     f"widths=…: at width {width:g} the width `{name}` is {width * ratio:g}, {ratio:g} times as much: "
                     "give multiples for which it is whole."
                 )
-    if any(math.isinf(width) for width, _ in pairs):
+    limits = [seed for width, seed in pairs if math.isinf(width)]
+    if limits:
         assert found.limit.derived and found.samples
+        if engine_of(found, math.inf) is Kets:  # not after hours of finite widths
+            requested(found, math.inf, limits[0])
     return pairs
 
 
