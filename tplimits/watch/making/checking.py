@@ -144,6 +144,12 @@ def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tu
             raise EvaluationError(
                 f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
             )
+    for name, value in fixed.items():
+        if callable(value):
+            raise EvaluationError(
+                f"{name}=…: constants and sizes are numbers, the same at all steps; rates alone are functions of the "
+                f"step. If it has to change, record part after part by start=(recording, frame) with another {name}=…."
+            )
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
         if value is None:
