@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
-from tplimits.law.effort import Effort, TooMuch
-from tplimits.law.recursion import deep
+from tplimits.law.effort import Effort, TooMuch, deep
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked

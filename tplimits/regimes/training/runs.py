@@ -12,7 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.pictures.training import plot_training
+from tplimits.pictures.plots import plot_training
 from tplimits.program.nodes.given import whole_number
 from tplimits.regimes.protocol import Shown
 from tplimits.regimes.training.derivation.labels import output_labels

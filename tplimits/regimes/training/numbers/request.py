@@ -10,9 +10,8 @@ from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import with_sizes
 from tplimits.program.nodes.kinds import InitialScalar
-from tplimits.regimes.training.numbers.requirements import need_numbers
 from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
-from tplimits.regimes.training.numbers.settings import Settings, checked
+from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
 if TYPE_CHECKING:
     from tplimits.program.network.run_asked import RunAsked

@@ -19,7 +19,7 @@ from tplimits.program.loops.signals import TARGETS, WEIGHTS, kind_of, with_signa
 from tplimits.program.loops.updating import FACTOR, KEEP, RATE, SCALARS, Updating
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.optimizers.symbols import TIME
+from tplimits.program.optimizers.stepping import TIME
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
