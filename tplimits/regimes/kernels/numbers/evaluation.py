@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import Own, plan_for, step_of
+from tplimits.regimes.kernels.numbers.plan import plan_for, step_of
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -33,6 +33,9 @@ from tplimits.regimes.kernels.numbers.request import (
 from tplimits.regimes.kernels.numbers.singular import blocks
 from tplimits.regimes.kernels.numbers.stored import GramFiles
 from tplimits.regimes.kernels.numbers.tables import Tables
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.blocks import Own
 
 Array = NDArray[numpy.float64]
 #: makes the array of a kernel, given its name and shape
