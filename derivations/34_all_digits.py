@@ -89,7 +89,10 @@ def measured(function):
     """Scores by part, and the seconds of one processor."""
     begun = time.process_time()
     scores = function()
-    return {"scores": scores, "lines": sum(1 for line in inspect.getsource(function).splitlines() if line.strip())}, begun
+    return {
+        "scores": scores,
+        "lines": sum(1 for line in inspect.getsource(function).splitlines() if line.strip()),
+    }, begun
 
 
 ROWS = {
@@ -120,7 +123,10 @@ error = difference.std(ddof=1) / len(difference) ** 0.5
 print(f"\nKernel less machine, part by part: {100 * difference.mean():+.2f} ± {100 * error:.2f} %")
 work.holds(f"the kernel of the network has {100 * ours.mean():.2f} % ≥ 98 %", ours.mean() >= 0.98)
 for name, scores in kept.items():
-    if len(scores) == len(ours) and name not in ("the same as an estimator, tp.sklearn", "convolutional NTK, exact regression"):
+    if len(scores) == len(ours) and name not in (
+        "the same as an estimator, tp.sklearn",
+        "convolutional NTK, exact regression",
+    ):
         gap = ours - scores
         below = gap.mean() > -2 * gap.std(ddof=1) / len(gap) ** 0.5
         work.holds(f"it is not below {name}: {100 * gap.mean():+.2f} %", below)

@@ -149,7 +149,6 @@ for β in (5, 10, 20):
     work.holds(f"logits {β}: off by {off:.1e}, {off * np.exp(β):.2f} e^−{β}", off < 20 * np.exp(-β))
 
 
-
 def drawn(many, each, seed):
     """Weights of heads that draw their tap, once for all places or once for each."""
     rng = np.random.default_rng(seed)

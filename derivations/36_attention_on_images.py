@@ -128,9 +128,16 @@ PAPER = {"struct": {"φ": 5.0, "α": 0.4, "ρ": 1.5, "σ": 0.1}, "residual": {"�
 SCALES = (0.1, 1.0, 10.0)
 if __name__ == "__main__":
     import time
+
     images, labels = digits(400)
     p = Protocol(labels, 50)
     for kind in ("vanilla", "struct", "residual"):
         t = time.process_time(), time.perf_counter()
         g = grams(images[:200], kind, 2, **PAPER.get(kind, {})).nngp
-        print(kind, Protocol(labels[:200], 50).accuracy(g), time.process_time() - t[0], time.perf_counter() - t[1], flush=True)
+        print(
+            kind,
+            Protocol(labels[:200], 50).accuracy(g),
+            time.process_time() - t[0],
+            time.perf_counter() - t[1],
+            flush=True,
+        )

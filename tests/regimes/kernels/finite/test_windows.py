@@ -87,7 +87,9 @@ def valid() -> Case:
 
 def transposed() -> Case:
     """Three places spread over six with holes, s a + τ − 1 = i turned round; the twin starts one place later."""
-    table = np.array([[(i + 1 - t) // 2 if (i + 1 - t) % 2 == 0 and i + 1 - t < 6 else -1 for i in range(6)] for t in (0, 1, 2)])
+    table = np.array(
+        [[(i + 1 - t) // 2 if (i + 1 - t) % 2 == 0 and i + 1 - t < 6 else -1 for i in range(6)] for t in (0, 1, 2)]
+    )
 
     @tp.network
     def net(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector["at"]):
@@ -153,9 +155,7 @@ def unet() -> Case:
     """Down, a convolution, up, and a skip; in the twin the way up fills in zeros between places."""
 
     @tp.network
-    def net(
-        ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap", "way"], v: tp.Vector["at"]
-    ):
+    def net(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap", "way"], v: tp.Vector["at"]):
         x = tp.relu(L.conv1d(ξ, U, over={"at": 8}, taps={"tap": 3}))
         y = L.avg_pool(x, over="at", window=2)
         y = tp.relu(L.conv1d(y, W.sel(way=0), over="at_4", taps="tap"))

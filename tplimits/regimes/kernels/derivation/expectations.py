@@ -214,8 +214,8 @@ class Expectations(Openings):
             nodes = dict.fromkeys(self.nodes[forms.variables[z].node].name for z in used)
             raise NoLimitError(
                 f"a mean over {len(used)} correlated Gaussian variables is needed, those of {', '.join(nodes)}, which "
-                f"does not separate: E[{sympy.sstr(integrand):.200}]. At most {MOST_VARIABLES} are taken together: put a "
-                "matrix between two functions, or apply functions to images W x, not to sums of functions."
+                f"does not separate: E[{sympy.sstr(integrand):.200}]. At most {MOST_VARIABLES} are taken together: put "
+                "a matrix between two functions, or apply functions to images W x, not to sums of functions."
             )
         names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
         parameters = sorted(integrand.free_symbols & set(forms.parameters), key=lambda s: s.name)

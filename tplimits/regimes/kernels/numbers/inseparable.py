@@ -129,8 +129,8 @@ def refuse_long_draws(found: Cost, draws: int, name: str, constants: Mapping[Exp
         function, size = _function(each.moment, constants), len(each.moment.variables)
         if may_be_infinite(function):
             raise EvaluationError(
-                f"{_told(each, name)} needs quadrature of more than {_time(found.seconds)}, and cannot be drawn instead: it "
-                "divides by what may vanish, and a mean over draws need not settle. Keep the divisor away from 0."
+                f"{_told(each, name)} needs quadrature of more than {_time(found.seconds)}, and cannot be drawn "
+                "instead: it divides by what may vanish, and a mean over draws need not settle. Keep the divisor away from 0."
             )
         total += many * draws * POINTS * (operations(function) + 2 * size * size) * _SECONDS
     if total > _MOST:

@@ -273,9 +273,7 @@ class Lanes:
             b.store(self.formulas.arithmetic.add(b.load(cell, typ=self.vector), tap(t)), cell)
         return b.load(cell, typ=self.vector)
 
-    def _picked(
-        self, picks: Picks, stride: int, extent: int, indices: Mapping[int, Any], one: Pass
-    ) -> tuple[Any, Any]:
+    def _picked(self, picks: Picks, stride: int, extent: int, indices: Mapping[int, Any], one: Pass) -> tuple[Any, Any]:
         """A table of distances, taps of a place together, and where those of this place begin."""
         key = (picks.places.tobytes(), picks.places.shape, stride, extent)
         if key not in self.known_tables:

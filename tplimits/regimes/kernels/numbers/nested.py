@@ -162,7 +162,9 @@ def is_roomy(array: NDArray[Any]) -> bool:
     offset = (array.ctypes.data - base.ctypes.data) // base.itemsize
     step = base.shape[-1]
     last = sum((n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides, strict=True))
-    return bool(base.dtype == array.dtype and (offset + last) % step + _BEYOND <= step and math.prod(base.shape) >= step)
+    return bool(
+        base.dtype == array.dtype and (offset + last) % step + _BEYOND <= step and math.prod(base.shape) >= step
+    )
 
 
 def nested(passes: Passes, single: bool, columns: int) -> Nested:

@@ -156,10 +156,15 @@ class Passes:
         if step.function is bare(contracted):
             arrays = [v for v in step.values if not isinstance(v, Labelled) or v.labels]
             names = {x for v in arrays for x in self.labels_of(v)}
-            return len(arrays) <= 2 and not names & set(self.inputs) & set(step.fixed[0]) and names <= {
-                *self.inputs,
-                *self.sizes,
-            }
+            return (
+                len(arrays) <= 2
+                and not names & set(self.inputs) & set(step.fixed[0])
+                and names
+                <= {
+                    *self.inputs,
+                    *self.sizes,
+                }
+            )
         return self._is_gather(n)
 
     def _is_gather(self, n: int) -> bool:
@@ -218,7 +223,9 @@ class Passes:
                 assert step is not None
                 below = [v for v in step.values if isinstance(v, int) and v in self.inside]
                 if is_pointwise(step):
-                    depth[n] = max((depth[v] + (v in self.kept and not self._is_beside(v, n)) for v in below), default=0)
+                    depth[n] = max(
+                        (depth[v] + (v in self.kept and not self._is_beside(v, n)) for v in below), default=0
+                    )
                 else:
                     depth[n] = max((depth.get(self.root(v), -1) + 1 for v in below), default=0)
         return depth
