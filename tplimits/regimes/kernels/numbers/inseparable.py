@@ -25,8 +25,9 @@ from sympy import Expr
 from tplimits.errors import EvaluationError
 from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
+from tplimits.program.nodes.entries import free_indices
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, free_indices, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
 from tplimits.regimes.kernels.numbers.frames import sides_of
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.moment import function_of
@@ -130,7 +131,7 @@ def refuse_long_draws(found: Cost, draws: int, name: str, constants: Mapping[Exp
         if may_be_infinite(function):
             raise EvaluationError(
                 f"{_told(each, name)} needs quadrature of more than {_time(found.seconds)}, and cannot be drawn "
-                "instead: it divides by what may vanish, and a mean over draws need not settle. Keep the divisor away from 0."
+                "instead: it divides by what may vanish, and draws need not settle. Keep the divisor away from 0."
             )
         total += many * draws * POINTS * (operations(function) + 2 * size * size) * _SECONDS
     if total > _MOST:
