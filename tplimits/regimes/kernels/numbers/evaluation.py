@@ -32,6 +32,7 @@ from tplimits.regimes.kernels.numbers.request import (
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
 from tplimits.regimes.kernels.numbers.stored import GramFiles
+from tplimits.regimes.kernels.numbers.symmetry import transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _evaluated(asked: GramRequest, draws: int, replicates: int, seed: int, progr
 def _pair(
     asked: GramRequest, draws: int, replicates: int, seed: int, progress: Progress, empty: Allocate
 ) -> KernelPair:
-    if not asked.derivation.is_drawn:
+    if not asked.is_drawn:
         return _tiled(asked, progress, empty)
     pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
     arrays = [empty(kernel, array.shape) for kernel, array in zip(KERNELS, pair, strict=True)]
@@ -243,8 +244,8 @@ def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
     for i in range(0, len(found), _LEAST):
         a, rest = slice(i, i + _LEAST), slice(i + _LEAST, None)
         lower = numpy.tril_indices(len(found[a, a]), -1)
-        found[a, a][lower] = _transposed(found[a, a])[lower]
-        found[rest, a] = _transposed(found[a, rest])
+        found[a, a][lower] = transposed(found[a, a])[lower]
+        found[rest, a] = transposed(found[a, rest])
     diagonal = numpy.flatnonzero(known)
     found[diagonal, diagonal] = own[diagonal]
     return found
@@ -273,7 +274,7 @@ def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPai
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
             if asked.symmetric and tile.rows != tile.columns:
-                array[tile.columns, tile.rows] = _transposed(value)
+                array[tile.columns, tile.rows] = transposed(value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
 
@@ -288,9 +289,3 @@ def _fused(asked: GramRequest) -> KernelPair | None:
         return KernelPair(nngp, ntk)
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None
-
-
-def _transposed(value: Array) -> Array:
-    """K(ξ′, ξ) from K(ξ, ξ′)."""
-    axes = value.ndim // 2 - 1
-    return value.transpose((1, 0, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes)))

@@ -44,7 +44,7 @@ class Blocks:
                 f"the output of `{self.asked.derivation.network.name}` has the mean {mean}; predictions are those of "
                 "an output of mean 0. Leave it out of the network, give y minus this mean, and add it afterwards."
             )
-        if self.asked.derivation.is_drawn:
+        if self.asked.is_drawn:
             places = ((TRAIN, TRAIN), (TRAIN, TEST), (TEST, TEST))
             self.known = drawn(self.asked, places, **self.sampling, progress=self.progress)
 
@@ -93,7 +93,7 @@ class Blocks:
             yield rows, columns, _matrix(tile.values[0])
 
     def _tiles(self, kernel: str, left: int, right: int) -> Any:
-        if not self.asked.derivation.is_drawn:
+        if not self.known:
             return tiles(self._between(left, right), (kernel,), self.progress)
         pair = self.known[left, right]
         array, many = getattr(pair, kernel), (self.many(left), self.many(right))
