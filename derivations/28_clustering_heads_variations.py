@@ -1,91 +1,124 @@
-"""Clustering heads with other sizes: p = 2, then 3; widths and embeddings in both parametrisations; smooth norms.
+"""Clustering heads with other hyperparameters: when does a network leave its plateau, and does it succeed?
 
     python derivations/28_clustering_heads_variations.py [--full] [--out FOLDER] [--png]
 
-Appendices A and B of the paper at the scale of a minute: a curriculum (Figures 9 and 14), the width h and the
-dimension d (Figures 16 and 19), the rate of the perceptron (Figure 16), and the cures for spikes that the paper
-proposes and does not try (--full): a norm without a singular point, and a smaller rate for the perceptron.
+Figure 16 of the paper at the scale of two processors: batch size, rate, rate of the perceptron, hidden width, for one
+network and averaged over several, from nested draws: networks of one seed start from the same numbers, wider ones with
+the neurons of narrower ones, and larger batches are unions of smaller ones.  Beside accuracies stand times: the epochs
+at which networks leave the first plateau, a saddle (training loss below 0.9 ln p).  The hidden width and the dimension
+of the embeddings are changed in both parametrisations.  Then the data: how much of it has to be another draw before a
+network fares differently?
+
+What is measured is kept in `results/variations.jsonl`, which --full makes.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-from clustering import Measured, Setting
+from clustering import SAMPLES, WIDTH, Setting, outcome
 from pictures import Pictures
+from studies import Study
 from worked import Worked
 
-import tplimits as tp
-from tplimits.zoo.clustering_heads import measures, spikes
+from tplimits.errors import EvaluationError
+from tplimits.zoo.clustering_heads import measures
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS, PRETRAINED = (1000, 20, 40) if pictures.full else (300, 4, 12)
-setting, three = Setting(SparseModularAddition()), Setting(SparseModularAddition(modulus=3))
+EPOCHS, SEEDS, EVERY = 1000, 6, 10
+setting = Setting(SparseModularAddition())
+study = Study("variations", pictures.full)
+
+BATCHES = (8, 16, 32, 64, 256, 2048)
+RATES = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
+DISCOUNTS = (0.01, 0.1, 0.3, 1, 3, 10, 100)
+WIDTHS = (8, 32, 128, 512)
+DIMENSIONS = (2, 8)
+FINE = tuple(float(f"{rate:.3g}") for rate in np.geomspace(0.02, 0.002, 11))
+FRESH = (0, 1, 32, 1024, 2048)
 
 
-def accuracies(rec: tp.Recording, width: float = 32) -> np.ndarray:
-    """At the end, of all seeds."""
-    return rec.curves("held-out accuracy")[width][:, -1]
+def several(
+    seeds: Sequence[int],
+    epochs: int = EPOCHS,
+    h: int = WIDTH,
+    d: int = 2,
+    base: int = WIDTH,
+    fresh: int = 0,
+    **how: Any,
+) -> dict[str, Any]:
+    """Networks of some seeds; one whose training overflows is a failure."""
+    own, every = Setting(setting.task, fresh=fresh), min(EVERY, epochs)
+    try:
+        rec = own.watch(epochs, every, (h,), seeds, net={"d": d, "base": base}, gradients=False, **how)
+    except EvaluationError:
+        if len(seeds) > 1:
+            parts = [several([seed], epochs, h, d, base, fresh, **how) for seed in seeds]
+            return {name: [part[name][0] for part in parts] for name in parts[0]}
+        return {"accuracy": [0.5], "loss": [9.0], "left": [None], "succeeded": [None]}
+    return outcome(own, rec, np.arange(0, epochs + 1, every))
 
 
-def told(what: str, values: np.ndarray) -> None:
-    success = int((values > measures.SUCCESS).sum())
-    print(f"  {what}: {success} of {len(values)} above 0.9, mean accuracy {values.mean():.3f}, best {values.max():.3f}")
+def row(what: str, at: float, seeds: Sequence[int] = range(SEEDS), **how: Any) -> Any:
+    return study.row(lambda: several(seeds, **how), what=what, at=at)
 
 
-print("\nCurriculum: networks that learned p = 2, then p = 3 with fresh Adam; beside as many from the start")
-first = setting.watch(EPOCHS, EPOCHS, seeds=PRETRAINED)
-told("p = 2", accuracies(first))
-learned = [int(seed) for seed in np.flatnonzero(accuracies(first) > measures.SUCCESS)]
-then = three.watch(EPOCHS, EPOCHS, seeds=learned, start=first)
-alone = three.watch(EPOCHS, EPOCHS, seeds=learned)
-told("p = 3 after p = 2", accuracies(then))
-told("p = 3 alone", accuracies(alone))
-for seed in learned:
-    before, after = setting.state(first, seed=seed), three.state(then, seed=seed)
-    print(f"  seed {seed}: {before.kind}, then accuracy {after.accuracy:.3f} with {after.clusters} clusters")
-gain = accuracies(then).mean() - accuracies(alone).mean()
-work.holds(f"what was learned at p = 2 helps: mean accuracy higher by {gain:.3f}", gain > 0)
+def median(times: Sequence[int | None]) -> str:
+    """The median of times, those that never come last."""
+    middle = sorted(EPOCHS + 1 if t is None else t for t in times)[len(times) // 2]
+    return "never" if middle > EPOCHS else str(middle)
 
-best = learned[int(np.argmax(accuracies(then)))]
-figure, axes = pictures.figure(3, f"Attention with p = 3, seed {best}: before and after fine-tuning")
-probes = three.probes[three.task.labels(three.probes) == 1]
-axes[0].imshow(probes, cmap="Greys", aspect="auto")
-for axis, frame in zip(axes[1:], (0, -1), strict=True):
-    axis.imshow(then.value("s", frame, seed=best, X=probes), cmap="Blues", vmin=0, vmax=0.2, aspect="auto")
-    axis.axvline(three.task.relevant - 0.5, color="red")
-pictures.save(figure, "clustering-heads-curriculum")
 
-print("\nThe dimension d of the embeddings, h = 32")
-dimensions = (2, 3, 4, 8, 16, 32) if pictures.full else (2, 8)
-by_dimension = {}
-for d in dimensions:
-    rec = setting.watch(EPOCHS, EPOCHS, seeds=SEEDS, net={"d": d})
-    by_dimension[d] = accuracies(rec)
-    told(f"d = {d}", by_dimension[d])
-rates = [float((by_dimension[d] > measures.SUCCESS).mean()) for d in dimensions]
-work.holds("the largest d succeeds at least as often as d = 2", rates[-1] >= rates[0])
+def told(title: str, what: str, values: Sequence[float], rows: Sequence[Any]) -> None:
+    print(f"\n{title}")
+    for at, found in zip(values, rows, strict=True):
+        if found is None:
+            continue
+        a, left = np.array(found["accuracy"]), sum(t is not None for t in found["left"])
+        print(
+            f"  {what} {at:g}: {(a > measures.SUCCESS).sum()} of {len(a)} succeed, mean accuracy {a.mean():.2f} ± "
+            f"{a.std():.2f}; {left} leave the plateau, median epoch {median(found['left'])}"
+        )
 
-print("\nThe width h, as published (fixed rate, initial weights 1/√h) and in μP with base width 32")
-widths = (8, 32, 128, 512, 2048) if pictures.full else (8, 128)
-for name, of in (("as published", lambda h: {"base": h}), ("μP", lambda h: {})):
-    for h in widths:
-        told(f"{name}, h = {h}", accuracies(setting.watch(EPOCHS, EPOCHS, (h,), SEEDS, net=of(h)), h))
 
-#: few networks learn in 300 epochs: spikes are counted with --full alone
-CURES = (
-    ("x/|x|", {}, 1.0),
-    ("smooth below |x| = ½", {"smooth": 0.5}, 1.0),
-    ("rate of the perceptron / 3", {}, 1 / 3),
-)
-print("\nSpikes and what the paper proposes: every epoch of the last fifth, networks whose loss has halved before")
-LAST = [0, *range(EPOCHS - EPOCHS // 5, EPOCHS + 1)]
-for name, net, perceptron in CURES if pictures.full else ():
-    rec = setting.watch(EPOCHS, LAST, seeds=PRETRAINED, net=net, perceptron=perceptron, held_out=False)
-    losses = rec.loss[32][:, 1:]
-    measured = Measured(setting, rec)
-    halved = np.flatnonzero(losses[:, 0] < 0.5 * np.log(2))
-    at = {int(seed): spikes.spikes(losses[seed], 1.5) for seed in halved}
-    kinds = [measured.spike(t + 1, seed=seed).kind for seed, times in at.items() for t in times]
-    rate = len(kinds) / max(1, len(halved) * (len(LAST) - 2))
-    listed = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds)) or "none"
-    print(f"  {name}: {len(halved)} of {PRETRAINED}; spikes in {rate:.3f} of their epochs ({listed})")
+sweeps = {
+    "batch": [row("batch", B, batch=B) for B in BATCHES],
+    "rate": [row("rate", rate, rate=rate) for rate in RATES],
+    "discount": [row("discount", factor, perceptron=1 / factor) for factor in DISCOUNTS],
+    "h, as published": [row("published", h, range(SEEDS if h < 512 else 3), h=h, base=h) for h in WIDTHS],
+    "h, in μP": [row("μP", h, range(SEEDS if h < 512 else 3), h=h) for h in WIDTHS],
+}
+grids = dict(zip(sweeps, (BATCHES, RATES, DISCOUNTS, WIDTHS, WIDTHS), strict=True))
+for name, found in sweeps.items():
+    told(f"{name}: nested draws of several seeds", name.split(",")[0], grids[name], found)
+
+print("\nThe dimension d of the embeddings with h = 128, in both parametrisations")
+for d in DIMENSIONS:
+    for name, base in (("as published", 128), ("μP", WIDTH)):
+        found = row(f"d, {name}", d, range(3), h=128, d=d, base=base)
+        if found is not None:
+            times = median(found["succeeded"])
+            print(f"  d = {d}, {name}: {sum(a > 0.9 for a in found['accuracy'])} of 3 succeed, median epoch {times}")
+
+single = [row("single", rate, [0], rate=rate) for rate in FINE]
+if None not in single:
+    ends = np.array([found["accuracy"][0] for found in single])
+    jumps = abs(np.diff(ends)).max()
+    print("\nOne seed, rates a fourth apart: accuracies " + ", ".join(f"{a:.2f}" for a in ends))
+    work.holds(f"the outcome of one network is erratic: neighbours differ by up to {jumps:.2f}", jumps > 0.2)
+
+print("\nData: some of the 2048 sequences are another draw; ten starts, the same order of batches")
+draws = [row("fresh", count, range(10), fresh=count) for count in FRESH]
+for count, found in zip(FRESH, draws, strict=True):
+    if found is not None and draws[0] is not None:
+        same = sum((a > 0.9) == (b > 0.9) for a, b in zip(found["accuracy"], draws[0]["accuracy"], strict=True))
+        apart = np.abs(np.subtract(found["accuracy"], draws[0]["accuracy"])).mean()
+        print(f"  {count} of {SAMPLES} other: {same} of 10 fare as before, accuracies differ by {apart:.2f} on average")
+study.told()
+
+print("\nThe first twenty epochs again, two seeds")
+for name, how in (("batch 512", {"batch": 512}), ("as published, h = 128", {"h": 128, "base": 128})):
+    off = study.again(lambda how=how: {"loss": several((0, 1), epochs=20, **how)["loss"]}, what="short", at=name)
+    work.holds(f"{name}: {off:.0e} off what was measured", off < 1e-3)
 work.finish()

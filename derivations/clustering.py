@@ -23,15 +23,20 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A task with its data: training inputs drawn with replacement; held out is the population, or another draw."""
+    """A task with its data: training inputs drawn with replacement; held out is the population, or another draw.
+
+    fresh: so many of the training inputs come from another draw; the rest, and the order of batches, stay.
+    """
 
     task: SparseModularAddition
     seed: int = 0
     vocab: int = 3
+    fresh: int = 0
 
     @cached_property
     def train(self) -> Array:
-        return self.task.train_and_test(SAMPLES, self.seed)[0]
+        other = self.task.draw(SAMPLES, 10_000 + self.seed)
+        return np.concatenate([other[: self.fresh], self.task.train_and_test(SAMPLES, self.seed)[0][self.fresh :]])
 
     @cached_property
     def test(self) -> Array:
@@ -125,6 +130,18 @@ class State:
             f"{self.share.suffix:.1e}), {self.clusters} clusters, attention on the first k {self.mass:.2f}, sparsity "
             f"{self.sparsity:.2f}: {self.kind}"
         )
+
+
+def outcome(setting: Setting, rec: tp.Recording, epochs: Sequence[int] | Array) -> dict[str, list[Any]]:
+    """Of every seed: accuracy and loss at the end, the epochs at which it left the plateau and first succeeded."""
+    (width,) = rec.widths
+    chance = np.log(setting.task.modulus)
+    left = [measures.first_success(-loss, -0.9 * chance) for loss in rec.loss[width]]
+    accuracies = rec.curves("held-out accuracy")[width]
+    found = [measures.first_success(curve) for curve in accuracies]
+    when = ([None if i is None else int(epochs[i]) for i in indices] for indices in (left, found))
+    ends = {"accuracy": accuracies[:, -1].tolist(), "loss": rec.loss[width][:, -1].tolist()}
+    return {**ends, **dict(zip(("left", "succeeded"), when, strict=True))}
 
 
 class Measured:

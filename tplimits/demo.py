@@ -21,7 +21,7 @@ from rich.syntax import Syntax
 import tplimits as tp
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.limit import WidthLimit
-from tplimits.report import files, html
+from tplimits.report import files
 
 SOURCE = """\
 @tp.program
@@ -121,7 +121,7 @@ def demonstrate(folder: Path, console: Console) -> bool:
     values = networks(WIDTHS, NETWORKS, console)
     folder.mkdir(parents=True, exist_ok=True)
     files.write(folder / "tied.tex", limit.latex() + "\n")
-    files.write(folder / "tied.html", html.width_limit(tied, limit.state, limit.citation()))
+    files.write(folder / "tied.html", limit.page())
     picture(values, {k: v.value for k, v in numbers.items()}, twin, WIDTHS).savefig(folder / "convergence.png", dpi=150)
     verdict.plot(folder / "verdict.png")
     for name, what in (

@@ -108,14 +108,14 @@ def test_missing_files_are_os_errors(folder):
 def test_json_programs_and_reports(folder):
     limit = tp.derive(zoo.get("tied_relu").program)
     (folder / "program.json").write_text(tp.to_json(limit.program), encoding="utf-8")
-    report = json_report.width_limit(limit.program, limit.state, limit.citation())
+    report = limit.document()
     (folder / "report.json").write_text(report, encoding="utf-8")
     assert load("program.json") == load("report.json") == limit.program
 
 
 def test_hostile_json_is_refused_and_nothing_runs(folder):
     limit = tp.derive(zoo.get("tied_relu").program)
-    report = json.loads(json_report.width_limit(limit.program, limit.state, ""))
+    report = json.loads(limit.document())
     texts = {
         "bytes.json": b"\xff\xfe\x00",
         "deep.json": b"[" * 100_000,

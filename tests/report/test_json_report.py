@@ -8,12 +8,11 @@ import sympy
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.report import json_report
 
 
 def test_a_limit_holds_its_program_kets_and_steps():
     limit = tp.derive(zoo.get("two_widths").program)
-    found = json.loads(json_report.width_limit(limit.program, limit.state, limit.citation()))
+    found = json.loads(limit.document())
     assert found["format"] == "tplimits width limit"
     assert tp.from_json(json.dumps(found["program"])) == limit.program
     z = next(k for k in found["kets"] if k["name"] == "z")
@@ -25,20 +24,20 @@ def test_a_limit_holds_its_program_kets_and_steps():
 
 def test_expressions_can_be_read_by_sympy():
     limit = tp.derive(zoo.get("layer_norm").program)
-    found = json.loads(json_report.width_limit(limit.program, limit.state, ""))
+    found = json.loads(limit.document())
     value = next(s for s in found["scalars"] if s["name"] == "return")["limit"]["sympy"]
     assert sympy.simplify(sympy.sympify(value) - limit.scalar("return")) == 0
 
 
 def test_variances_of_fluctuation_scalars():
     limit = tp.derive(zoo.get("attention_logits").program)
-    found = json.loads(json_report.width_limit(limit.program, limit.state, ""))
+    found = json.loads(limit.document())
     assert {c["value"]["sympy"] for c in found["covariances"] if c["left"] == c["right"]} == {"4"}
 
 
 def test_numbers_with_their_errors():
     numbers = {"return": tp.derive(zoo.get("tied_tanh").program).evaluate()["return[0]"]}
-    found = json.loads(json_report.numbers(zoo.get("tied_tanh").program, numbers))
+    found = json.loads(tp.derive(zoo.get("tied_tanh").program).numbers_document(numbers))
     assert found["program"] == "tied_tanh"
     assert found["values"]["return"]["value"] == numbers["return"].value
     assert found["values"]["return"]["method"] == "quadrature"

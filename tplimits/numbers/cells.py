@@ -33,6 +33,8 @@ _ENOUGH = {1: 2e-14, 2: 1e-11}
 #: boxes halved at once, rounds of halving, evaluations in all, and the smallest box
 _BATCH, _ROUNDS, _MOST, _SMALLEST = 512, 200, 4_000_000, 2.0**-40
 
+#: beyond this part of the radius a node is outermost
+FAR = 0.95
 #: nodes nearer to a cut than this, relative to the place of the cut, are rounded too coarsely
 _CLEAR = 1e-12
 #: an error left in the smallest boxes, relative, that means divergence
@@ -98,11 +100,12 @@ class _Boxes(_Rows):
 
 @dataclass
 class _Measured(_Rows):
-    """Integrals over boxes: value, that of the absolute value, disagreement along each axis, and whether doubles
-    still tell the nodes from the cut that the box lies at."""
+    """Integrals over boxes: value, that of the absolute value and its part at the outermost nodes, disagreement along
+    each axis, and whether doubles still tell the nodes from the cut that the box lies at."""
 
     value: Array
     size: Array
+    far: Array
     doubt: Array  # (boxes, rank)
     resolved: NDArray[numpy.bool_]
 
@@ -151,7 +154,9 @@ class _Rule:
         rough = [_contract(f, [coarse if i == k else w for i in range(self.rank)]) for k in range(self.rank)]
         doubt = numpy.stack([abs(fine[0] - r) for r in rough], axis=1)
         doubt[~numpy.isfinite(doubt)] = numpy.inf
-        return _Measured(fine[0], _contract(abs(f), [w] * self.rank), doubt, resolved)
+        size, outer = abs(f), (abs(u[0]).max(axis=-1) > FAR * self.cutting.radius).reshape(f.shape)
+        far = _contract(numpy.where(outer, size, 0.0), [w] * self.rank)
+        return _Measured(fine[0], _contract(size, [w] * self.rank), far, doubt, resolved)
 
     def _along(self, boxes: _Boxes, k: int, u: Array, s: Array) -> tuple[Array, Array, Array]:
         """Nodes (earlier nodes, count) of coordinate k, the factors of their weights, and which are clear of cuts."""
@@ -193,8 +198,13 @@ def _start(pieces: list[int], panels: int) -> _Boxes:
     return _Boxes(piece, edges[panel], edges[panel + 1])
 
 
-def adaptive(cutting: Cutting, f: Integrated, level: int, spend: Callable[[int], None]) -> tuple[float, float, float]:
-    """(E f, what the halving could not settle, E|f|); `spend` is told the evaluations as they are made."""
+def adaptive(
+    cutting: Cutting, f: Integrated, level: int, spend: Callable[[int], None]
+) -> tuple[float, float, float, float]:
+    """(E f, what the halving could not settle, E|f|, its part at the outermost nodes).
+
+    `spend` is told the evaluations as they are made.
+    """
     rule = _Rule(cutting, f, spend)
     boxes = _start(rule.pieces(), _PANELS[level])
     found = rule.measured(boxes)
@@ -209,7 +219,8 @@ def adaptive(cutting: Cutting, f: Integrated, level: int, spend: Callable[[int],
             "moment not established: an integral does not converge at a singular point, and may be infinite; keep the "
             "function away from its pole."
         )
-    return float(found.value.sum()), float(found.error.sum()), float(found.size.sum())
+    value, error, size, far = (float(a.sum()) for a in (found.value, found.error, found.size, found.far))
+    return value, error, size, far
 
 
 def _divisible(boxes: _Boxes, found: _Measured) -> NDArray[numpy.bool_]:

@@ -107,7 +107,7 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
     with numpy.errstate(all="ignore"):
         here, *around = [at(pattern) for pattern in _PATTERNS]
         away = at(_PATTERNS[0], _MOVE)
-    spread = numpy.max([abs(v - here) for v in around], axis=0)
+        spread = numpy.max([abs(v - here) for v in around], axis=0)  # ∞ − ∞ where a pole is near: not finite below
     return [
         Value(float(x), _SPREADS * float(e), bool(y != x))
         for x, e, y in zip(here, spread, away, strict=True)

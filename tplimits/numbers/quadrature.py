@@ -18,7 +18,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.law.closed_forms.isserlis import by_parts
 from tplimits.numbers.budget import Budget, TooManyAtOnce, TooManyNodes, operations
-from tplimits.numbers.cells import adaptive
+from tplimits.numbers.cells import FAR, adaptive
 from tplimits.numbers.cut_grid import MAX_DIMENSION, SMOOTH, grid
 from tplimits.numbers.forms import Inner, Integrand
 from tplimits.numbers.layout import Basis, Layout
@@ -38,9 +38,9 @@ _ADAPTED = 2
 _AGREED, _AGREED_CURVED = 1e-13, 1e-9
 #: and of the means of the absolute value
 _STEADY = 1e-2
-#: an integral with more than this part of it at the outermost nodes is not seen as a whole; which nodes these are: in
-#: one dimension beyond this part of the radius, in more by their weight (lighter ones are left out)
-_OUTSIDE, _FAR, _LEAST = 1e-6, 0.95, 1e-18
+#: an integral with more than this part of it at the outermost nodes is not seen as a whole; of a product rule in more
+#: dimensions than one these are the nodes of least weight (lighter ones are left out)
+_OUTSIDE, _LEAST = 1e-6, 1e-18
 #: relative rounding of a sum over nodes, and how much of it a covariance that is left over may be
 _ROUNDING, _MANY_ROUNDINGS = 2e-15, 50
 
@@ -89,18 +89,16 @@ class Quadrature:
             (coarse, coarse_size, _), (fine, size, far) = (
                 self._product(layout, cutting, 1, self.level + i) for i in (0, 1)
             )
-            _refuse_unseen(integrand, cutting.radius, size, far)
             steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
             if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
+                _refuse_unseen(integrand, cutting.radius, size, far)
                 return Integral(float(fine[0]), _ROUNDING * float(size[0]) + float(far[0]), float(size[0]))
             spend = functools.partial(self._spend, integrand)
-            adapted, error, magnitude = adaptive(
+            adapted, error, magnitude, unseen = adaptive(
                 cutting, functools.partial(self._integrated, layout), self.level, spend
             )
-        unseen = (
-            float(far[0]) if layout.rank == 1 else 0.0
-        )  # the cells reach further than the kept nodes of two coordinates
+        _refuse_unseen(integrand, cutting.radius, numpy.array([magnitude]), numpy.array([unseen]))
         return Integral(adapted, error + _ROUNDING * magnitude + unseen, magnitude)
 
     def _mean(self, integrand: Integrand, given: Mapping[Symbol, Array], outer: int, used: int) -> _Inner:
@@ -128,7 +126,7 @@ class Quadrature:
 
     def _outermost(self, cutting: Cutting, u: Array, weights: Array) -> Any:
         """The nodes beside those that are left out: what they bring is as much as what is missing."""
-        return weights < _LEAST if cutting.rank > 1 else abs(u).max(axis=2, initial=0.0) > _FAR * cutting.radius
+        return weights < _LEAST if cutting.rank > 1 else abs(u).max(axis=2, initial=0.0) > FAR * cutting.radius
 
     def _basis(self, integrand: Integrand) -> Basis:
         """The coordinates of an integrand, made once: inner means ask for it at every block of outer nodes."""

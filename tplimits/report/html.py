@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -12,11 +13,9 @@ import markupsafe
 from tplimits.report import latex
 from tplimits.report.brackets import GramTable, gram_tables
 from tplimits.report.latex_names import name
-from tplimits.version import VERSION
 
 if TYPE_CHECKING:
     from tplimits.law.state import Derivation
-    from tplimits.program.nodes.program import Program
     from tplimits.report.latex_formulas import Formula
 
 #: the pages
@@ -51,20 +50,14 @@ def mathml(formula: str) -> markupsafe.Markup:
     return markupsafe.Markup(made)
 
 
-def width_limit(program: Program, state: Derivation, citation: str) -> str:
-    """The page of a width limit: program, limits, kets, brackets, steps, LaTeX, BibTeX."""
-    rows = latex.formulas(program, state)
+def width_limit(rows: Sequence[Formula], state: Derivation) -> dict[str, Any]:
+    """What the page of a width limit shows: limits of scalars, kets, brackets."""
     limits = [row for row in rows if row.relation == r"\to"]
-    return TEMPLATES.get_template("width_limit.html").render(
-        program=program,
-        limits=[cells(row) for row in limits],
-        kets=[cells(row) for row in rows if row not in limits],
-        tables=[_gram(state, table) for table in gram_tables(state)],
-        steps=state.steps,
-        latex=latex.width_limit(program, state),
-        citation=citation,
-        version=VERSION,
-    )
+    return {
+        "limits": [cells(row) for row in limits],
+        "kets": [cells(row) for row in rows if row not in limits],
+        "tables": [_gram(state, table) for table in gram_tables(state)],
+    }
 
 
 def cells(row: Formula) -> tuple[markupsafe.Markup, markupsafe.Markup, markupsafe.Markup]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Expr
 
-from tplimits.program.files.serial import to_json
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.report import latex
 from tplimits.report.writing import MOST_NODES, Writer
@@ -25,62 +24,41 @@ if TYPE_CHECKING:
 LIMIT, NUMBERS = "tplimits width limit", "tplimits numbers"
 
 
-def width_limit(program: Program, state: Derivation, citation: str) -> str:
-    """Program, kets, scalars and steps; expressions as SymPy text and as LaTeX.
+def width_limit(program: Program, state: Derivation) -> dict[str, Any]:
+    """Kets, scalars and what stands in them; expressions as SymPy text and as LaTeX."""
+    return {
+        "scalars": [
+            {"name": state.label(key), "limit": _expression(state, value)}
+            for key, value in state.scalars.items()
+            if not isinstance(program[key[0]], InitialScalar)
+        ],
+        "covariances": [
+            {"left": str(a), "right": str(b), "value": _expression(state, value)}
+            for (a, b), value in state.covariances.items()
+        ],
+        "kets": [_ket(state, ket) for ket in state.kets.values()],
+        "constants": _constants(state),
+    }
 
-    The field "program" holds what `tplimits.to_json` writes, so the file can stand for the program again.
-    """
-    scalars = [
-        {"name": state.label(key), "limit": _expression(state, value)}
-        for key, value in state.scalars.items()
-        if not isinstance(program[key[0]], InitialScalar)
-    ]
-    covariances = [
-        {"left": str(a), "right": str(b), "value": _expression(state, value)}
-        for (a, b), value in state.covariances.items()
-    ]
-    return written_document(
-        {
-            "format": LIMIT,
-            "tplimits": VERSION,
-            "program": json.loads(to_json(program)),
-            "scalars": scalars,
-            "covariances": covariances,
-            "kets": [_ket(state, ket) for ket in state.kets.values()],
-            "constants": _constants(state),
-            "steps": [step_document(step) for step in state.steps],
-            "latex": latex.width_limit(program, state),
-            "citation": citation,
+
+def numbers(values: Mapping[str, Number]) -> dict[str, Any]:
+    """The numbers of a width limit with their errors."""
+    return {
+        label: {
+            "value": number.value,
+            "error": number.error,
+            "method": number.method,
+            "variance": number.variance,
+            "variance_error": number.variance_error,
+            "degrees_of_freedom": number.degrees,
         }
-    )
+        for label, number in values.items()
+    }
 
 
-def numbers(program: Program, values: Mapping[str, Number]) -> str:
-    """The numbers of `evaluate` with their errors."""
-    return written_document(
-        {
-            "format": NUMBERS,
-            "tplimits": VERSION,
-            "program": program.name,
-            "values": {
-                label: {
-                    "value": number.value,
-                    "error": number.error,
-                    "method": number.method,
-                    "variance": number.variance,
-                    "variance_error": number.variance_error,
-                    "degrees_of_freedom": number.degrees,
-                }
-                for label, number in values.items()
-            },
-        }
-    )
-
-
-def training_numbers(program: Program, f: Any, stderr: Any) -> str:
-    """Outputs at every step with their standard errors, (steps + 1, inputs, *outputs) as nested lists."""
-    values = {"f": f.tolist(), "stderr": stderr.tolist()}
-    return written_document({"format": NUMBERS, "tplimits": VERSION, "program": program.name, "training": values})
+def numbers_document(program: Program, **parts: Any) -> str:
+    """What `evaluate` gave, as JSON."""
+    return written_document({"format": NUMBERS, "tplimits": VERSION, "program": program.name, **parts})
 
 
 def written_document(document: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from sympy import Expr, Symbol
 from tplimits.law.gaussians import CopySource, HatSource, InitialSource
 from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
 from tplimits.report.text import shown
 from tplimits.report.writing import Writer
@@ -161,16 +161,6 @@ def formulas(program: Program, state: Derivation) -> list[Formula]:
     if written.left_out:
         rows.append(Formula(r"\ldots", "", (rf"\text{{{written.left_out} more constants}}",)))
     return rows
-
-
-def width_limit(program: Program, state: Derivation) -> str:
-    """The limit as an align* environment."""
-    return environment(formulas(program, state), "align*")
-
-
-def notebook(program: Program, state: Derivation) -> str:
-    """The limit for MathJax and KaTeX, which want dollars around an aligned environment."""
-    return f"$$\n{environment(formulas(program, state), 'aligned')}\n$$"
 
 
 def expression(state: Derivation, expr: Expr) -> str:

@@ -14,6 +14,7 @@ from tplimits.report.text import as_written, positive_first
 
 #: letters and signs that fit on one line of an align, about
 _LINE = 90
+_BREAK = " \\\\\n  &\\qquad "
 #: functions whose LaTeX command is not their own name in \operatorname
 _COMMANDS = {
     **{f: rf"\{f}" for f in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "log")},
@@ -49,7 +50,14 @@ class Formula:
                 length = 0
             lines[-1] += (" " if lines[-1] else "") + part
             length += size
-        return f"{self.left} &{self.relation} " + " \\\\\n  &\\qquad ".join(lines)
+        return f"{self.left} &{self.relation} " + _BREAK.join(lines)
+
+
+class Lines(Formula):
+    """A formula whose right-hand side is given line by line."""
+
+    def aligned(self) -> str:
+        return f"{self.left} &{self.relation} " + _BREAK.join(self.right)
 
 
 def _seen(text: str) -> str:

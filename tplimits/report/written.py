@@ -1,14 +1,17 @@
-"""A limit as one HTML file, and as JSON for other programs to read."""
+"""What a limit writes: LaTeX, BibTeX, one HTML file, JSON for other programs to read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tplimits.program.files.serial import to_json
+from tplimits.report import citations
 from tplimits.report.html import TEMPLATES, cells
 from tplimits.report.json_report import step_document, written_document
+from tplimits.report.latex_formulas import environment
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
@@ -16,61 +19,115 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.report.latex_formulas import Formula
 
-#: what the files say they are
+#: what the documents of training and of depth say they are
 TRAINING, DEPTH = "tplimits training limit", "tplimits covariance SDE"
 
 
-class Reported(Protocol):
-    """What is read of a limit."""
+class Written(ABC):
+    """A limit that writes itself: a regime gives its formulas, and what its page and its document hold of its own.
+
+    All documents have `format` and `program` at one place, so that a file can stand for the program it came from,
+    whatever regime wrote it.
+    """
+
+    program: Program
+    #: what the document says it is, and the template of the page
+    _format: ClassVar[str]
+    _template: ClassVar[str]
 
     @property
-    def program(self) -> Program:
-        """What it is the limit of."""
-
-    @property
+    @abstractmethod
     def steps(self) -> tuple[Step, ...]:
-        """The derivation."""
+        """The derivation, one step a rule."""
+
+    @abstractmethod
+    def _formulas(self) -> Sequence[Formula]:
+        """The limit line by line."""
+
+    @abstractmethod
+    def _rows_used(self) -> Iterable[str]:
+        """Rows of the table of closed forms that stand in it."""
+
+    @abstractmethod
+    def _on_page(self) -> Mapping[str, Any]:
+        """What the template takes besides steps, LaTeX and BibTeX, or another program than the user's."""
+
+    @abstractmethod
+    def _in_document(self) -> Mapping[str, Any]:
+        """What the document holds besides these, or another program."""
+
+    def latex(self) -> str:
+        """A compilable fragment (amsmath)."""
+        return environment(self._formulas(), "align*")
+
+    def _repr_latex_(self) -> str:
+        # MathJax and KaTeX have no align of their own: they want dollars around an aligned environment
+        return f"$$\n{environment(self._formulas(), 'aligned')}\n$$"
+
+    def citation(self) -> str:
+        """BibTeX of the theorems and closed forms this derivation used."""
+        return citations.bibtex([s.reference.citation for s in self.steps], self._rows_used())
+
+    def page(self) -> str:
+        """One HTML file: formulas, text, steps, LaTeX, BibTeX."""
+        shown = {
+            "program": self.program,
+            "steps": self.steps,
+            "latex": self.latex(),
+            "citation": self.citation(),
+            "version": VERSION,
+            **self._on_page(),
+        }
+        return TEMPLATES.get_template(self._template).render(**shown)
+
+    def document(self) -> str:
+        """JSON for other programs to read; it can stand for the program."""
+        return written_document(
+            {
+                "format": self._format,
+                "tplimits": VERSION,
+                "program": json.loads(to_json(self.program)),
+                **self._in_document(),
+                "steps": [step_document(step) for step in self.steps],
+                "latex": self.latex(),
+                "citation": self.citation(),
+            }
+        )
+
+
+class Told(Written):
+    """A limit whose page and document hold its text and its assumptions, and that uses no closed forms."""
+
+    _template: ClassVar[str] = "limit.html"
+    #: what stands under the first line of the page
+    _note: ClassVar[str]
 
     @property
+    @abstractmethod
     def assumptions(self) -> tuple[str, ...]:
         """What the limit rests on."""
 
-    def latex(self) -> str:
-        """An align* environment."""
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """The title of the page."""
 
-    def citation(self) -> str:
-        """BibTeX."""
+    @abstractmethod
+    def _asked(self) -> Mapping[str, Any]:
+        """The fields of the regime, for the document."""
 
+    def _rows_used(self) -> Iterable[str]:
+        return ()
 
-def page(limit: Reported, title: str, note: str, formulas: Sequence[Formula]) -> str:
-    """The page of a limit: formulas, text, assumptions, steps, LaTeX, BibTeX; `note` stands under its first line."""
-    return TEMPLATES.get_template("limit.html").render(
-        title=title,
-        note=note,
-        program=limit.program,
-        opening=str(limit).splitlines()[0],
-        equations=[cells(row) for row in formulas],
-        text=str(limit),
-        assumptions=limit.assumptions,
-        steps=limit.steps,
-        latex=limit.latex(),
-        citation=limit.citation(),
-        version=VERSION,
-    )
-
-
-def document(limit: Reported, kind: str, more: Mapping[str, Any]) -> str:
-    """Program, what the regime adds, formulas as text and as LaTeX, assumptions and steps."""
-    return written_document(
-        {
-            "format": kind,
-            "tplimits": VERSION,
-            **more,
-            "program": json.loads(to_json(limit.program)),
-            "text": str(limit).splitlines(),
-            "assumptions": list(limit.assumptions),
-            "steps": [step_document(step) for step in limit.steps],
-            "latex": limit.latex(),
-            "citation": limit.citation(),
+    def _on_page(self) -> Mapping[str, Any]:
+        return {
+            "title": self._title,
+            "note": self._note,
+            "opening": str(self).splitlines()[0],
+            "equations": [cells(row) for row in self._formulas()],
+            "text": str(self),
+            "assumptions": self.assumptions,
         }
-    )
+
+    def _in_document(self) -> Mapping[str, Any]:
+        return {**self._asked(), "text": str(self).splitlines(), "assumptions": list(self.assumptions)}

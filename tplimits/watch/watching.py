@@ -174,7 +174,7 @@ class _File:
 
         self._unwritten = self.path is not None and not self.path.exists()
         try:
-            making.recorder.record(self.asked, tapes, executor, told)
+            making.recorder.record(self.asked, tapes, executor, told, resumable=self.path is not None)
         finally:
             self._write(tapes)
 

@@ -24,7 +24,7 @@ from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.reader import Doubt, Randomness
 from tplimits.law.hypotheses.signs import Signs
 from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
-from tplimits.law.hypotheses.vanishing import integrable, locus, order, vanishing
+from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
@@ -77,7 +77,7 @@ _MOST_BRANCHES = 4
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
-    growth = _by_branches(_Analysis(gaussians), _with_single_abs(expr), _MOST_BRANCHES)
+    growth = _by_branches(_Analysis(gaussians), _with_single_abs(_without_even_signs(expr, gaussians)), _MOST_BRANCHES)
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
         return replace(growth, kind=Growth.UNKNOWN, reason=reason)
@@ -101,6 +101,13 @@ def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness)
             "integrable function of a standard normal). Bound the function, or keep it away from its pole."
         )
     return None if growth.established else Doubt("moment", shown, where, growth.reason)
+
+
+def _without_even_signs(expr: Expr, gaussians: Randomness) -> Expr:
+    """sign(f)² as 1 where f is almost never zero."""
+    even = [p for p in found(expr, sympy.Pow) if isinstance(p.base, sympy.sign) and p.exp.is_even]
+    swap = {p: S.One for p in even if almost_never_zero(p.base.args[0], gaussians)}
+    return expr.xreplace(swap) if swap else expr
 
 
 def _with_single_abs(expr: Expr) -> Expr:

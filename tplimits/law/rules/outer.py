@@ -20,6 +20,7 @@ from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.pole import poles
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.root import roots
+from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.powers import without_n
@@ -169,7 +170,7 @@ def _second_moment(state: Derivation, key: Key, value: Expr, growth: Tail) -> tu
             "not pseudo-Lipschitz, but all needed moments are finite: the Master Theorem is used beyond its hypothesis",
         )
     if growth.kind is Growth.UNKNOWN:
-        doubt = Doubt("moment", state.label(key), state.program.where(key[0]), growth.reason)
-        state.doubts.append((key, doubt))
-        return (f"second moment not established symbolically: {growth.reason}",)
+        reason = diverging_pole(value, state.gaussians) or growth.reason
+        state.doubts.append((key, Doubt("moment", state.label(key), state.program.where(key[0]), reason)))
+        return (f"second moment not established symbolically: {reason}",)
     return ()

@@ -78,10 +78,12 @@ class Arithmetic:
 
     def intrinsic(self, name: str, x: Any, *more: Any) -> Any:
         """A function that LLVM knows, such as sqrt."""
-        suffix = f"v{x.type.count}f64" if isinstance(x.type, ir.VectorType) else "f64"
+        kind = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+        bits = "f32" if kind == ir.FloatType() else "f64"
+        suffix = f"v{x.type.count}{bits}" if isinstance(x.type, ir.VectorType) else bits
         full = f"llvm.{name}.{suffix}"
-        kind = ir.FunctionType(x.type, [x.type] * (1 + len(more)))
-        function = self.module.globals.get(full) or ir.Function(self.module, kind, full)
+        taken = ir.FunctionType(x.type, [x.type] * (1 + len(more)))
+        function = self.module.globals.get(full) or ir.Function(self.module, taken, full)
         return self.builder.call(function, [x, *more])
 
     def scalar(self, name: str, x: Any, *more: Any) -> Any:

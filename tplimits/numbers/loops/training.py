@@ -98,9 +98,9 @@ class _Driver:
                 self._gather(b, table, call, b.gep(own, [first], source_etype=WHOLE), count, backward)
                 self._call(b, "forward", table, sizes)
                 self._finite(b, function, table, count, t)
-                if not backward:
+                if not update:
                     self._keep(b, table, out, first, count)
-                else:
+                if backward:
                     self._call(b, "backward", table, sizes)
             if backward:
                 self._call(b, "after", table, sizes)
@@ -195,15 +195,20 @@ class Kernel:
 
     def outputs(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
         """f on some rows of the data, inputs last; not finite where they overflow."""
+        return self._looked("outputs", data, rows)
+
+    def gradients(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
+        """Fill the gradients from some rows of the data; f on them, not finite where gradients are not there."""
+        return self._looked("gradients", data, rows)
+
+    def _looked(
+        self, name: str, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]
+    ) -> NDArray[numpy.float64]:
         f = self.asked.loops.by_name["f"]
         shape = [self.asked.loops.extents[e] or 1 for e in f.extents[:-1]]
         out = numpy.full((*shape, len(rows)), numpy.nan)
-        self._call("outputs", data, rows[None], numpy.zeros((1, 1)), out)
+        self._call(name, data, rows[None], numpy.zeros((1, 1)), out)
         return out
-
-    def gradients(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> int:
-        """Fill the gradients from some rows of the data; −1, or 0 where outputs are not finite."""
-        return self._call("gradients", data, rows[None], numpy.zeros((1, 1)))
 
     def train(
         self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64], scalars: NDArray[numpy.float64]

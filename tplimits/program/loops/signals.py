@@ -21,16 +21,24 @@ TARGETS, WEIGHTS = "targets", "weights"
 _SHARE = Read(Symbol(SCALARS), sympy.Integer(0))
 
 
-def with_signal(loops: Loops, loss: Any) -> Loops | None:
-    """Loops in which χ is computed; None for a loss that is no statement, a function of the user's.
+def kind_of(loss: Any) -> tuple[str, float] | None:
+    """What statements see of a loss, its labels aside; None for a function of the user's, which is no statement."""
+    if type(loss) is SquaredError:
+        return "squared", 0.0
+    return ("entropy", loss.smoothing) if type(loss) is CrossEntropy else None
+
+
+def with_signal(loops: Loops, kind: tuple[str, float] | None) -> Loops | None:
+    """Loops in which χ is computed, for what `kind_of` says; None where it is not.
 
     The order of the extents of `f` is that of the axes of the outputs, inputs last; classes are the axis before.
     """
-    if type(loss) is SquaredError:
+    if kind is None:
+        return None
+    word, smoothing = kind
+    if word == "squared":
         return _with(loops, *_squared(loops))
-    if type(loss) is CrossEntropy and len(loops.by_name["f"].extents) > 1:
-        return _with(loops, *_entropy(loops, loss.smoothing))
-    return None
+    return _with(loops, *_entropy(loops, smoothing)) if len(loops.by_name["f"].extents) > 1 else None
 
 
 def _with(loops: Loops, arrays: list[Array], statements: list[Statement]) -> Loops:
@@ -90,4 +98,4 @@ def _entropy(loops: Loops, smoothing: float) -> tuple[list[Array], list[Statemen
     return arrays, statements
 
 
-__all__ = ["TARGETS", "WEIGHTS", "with_signal"]
+__all__ = ["TARGETS", "WEIGHTS", "kind_of", "with_signal"]

@@ -25,14 +25,22 @@ class Batches:
 
     def indices(self, t: int, inputs: int) -> NDArray[numpy.int64]:
         """The numbers of the inputs of step t, out of `inputs`; steps do not depend on one another."""
+        return self.of_steps(t, 1, inputs)[0]
+
+    def of_steps(self, t: int, steps: int, inputs: int) -> NDArray[numpy.int64]:
+        """Those of the steps t, t + 1, …, (steps, size)."""
         if self.sampler == "draws":
-            return numpy.random.default_rng([self.seed, t]).integers(0, inputs, self.size)
+            rngs = (numpy.random.default_rng([self.seed, s]) for s in range(t, t + steps))
+            return numpy.stack([rng.integers(0, inputs, self.size) for rng in rngs])
         if self.size > inputs:
             raise EvaluationError(
                 f"batches(size={self.size}): there are {inputs} training inputs; give a smaller size, or None for all."
             )
-        epoch, number = divmod(t, inputs // self.size)
-        return _order(self.seed, epoch, inputs)[number * self.size : (number + 1) * self.size]
+        each = inputs // self.size
+        first, last = t // each, (t + steps - 1) // each
+        orders = [_order(self.seed, epoch, inputs)[: each * self.size] for epoch in range(first, last + 1)]
+        found = numpy.concatenate(orders) if len(orders) > 1 else orders[0]
+        return found.reshape(-1, self.size)[t - first * each :][:steps]
 
 
 @functools.lru_cache(maxsize=64)

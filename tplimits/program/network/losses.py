@@ -100,11 +100,20 @@ class Loss(ABC):
         return (type(self).__name__, *(a.tolist() if isinstance(a, numpy.ndarray) else a for a in arrays))
 
     def _trained(self, f: Any) -> tuple[Array, Array]:
-        return self.fitting(f)[self.train].astype(numpy.float64), self.targets[self.train]
+        at, targets, _ = self._chosen
+        return numpy.asarray(self.fitting(f)[at], dtype=numpy.float64), targets
+
+    # looked at in every frame of a recording, where a mask costs as much as the loss itself
+    @cached_property
+    def _chosen(self) -> tuple[slice | Mask, Array, Array]:
+        """Which rows are trained on, a slice where they follow one another; their targets, and weights of sum 1."""
+        first, after = self.rows[0], self.rows[-1] + 1
+        at = slice(first, after) if self.train[first:after].all() else self.train
+        weights = self.weights[at]
+        return at, self.targets[at], weights / weights.sum()
 
     def _mean(self, values: NDArray[Any]) -> float:
-        weights = self.weights[self.train]
-        return float((values * weights).sum() / weights.sum())
+        return float(numpy.vdot(values, self._chosen[2]))
 
     # -- parts --------------------------------------------------------------------------------
 
@@ -186,6 +195,10 @@ class CrossEntropy(Loss):
 
     smoothing: float = 0.0
 
+    @cached_property
+    def _largest(self) -> float:
+        return float(self._chosen[1].max())
+
     def fitting(self, f: Any) -> NDArray[Any]:
         outputs = numpy.asarray(f)
         if outputs.ndim == 0 or outputs.shape[:-1] != self.targets.shape:
@@ -193,7 +206,7 @@ class CrossEntropy(Loss):
                 f"cross_entropy: the labels have shape {self.targets.shape}, the outputs {outputs.shape}; outputs have "
                 "one more axis, the last, for the classes."
             )
-        largest = self.targets[self.train].max()
+        largest = self._largest
         if largest >= outputs.shape[-1]:
             raise EvaluationError(
                 f"cross_entropy: the label {int(largest)} has no output; with {outputs.shape[-1]} classes labels go "
@@ -202,8 +215,12 @@ class CrossEntropy(Loss):
         return outputs
 
     def each(self, f: Array, y: Array) -> Array:
-        f = f - f.max(axis=-1, keepdims=True)
-        found: Array = numpy.log(numpy.exp(f).sum(axis=-1)) - (self._wanted(f, y) * f).sum(axis=-1)
+        f = numpy.ascontiguousarray(numpy.moveaxis(f, -1, 0))  # classes first: what runs over inputs is fast
+        f = f - f.max(axis=0)
+        wanted = numpy.take_along_axis(f, y[None].astype(numpy.intp), axis=0)[0]
+        if self.smoothing:
+            wanted = (1 - self.smoothing) * wanted + self.smoothing * f.mean(axis=0)
+        found: Array = numpy.log(numpy.exp(f).sum(axis=0)) - wanted
         return found
 
     def signal(self, f: Array, y: Array) -> Array:

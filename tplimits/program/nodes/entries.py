@@ -8,7 +8,7 @@ Renaming or selecting along a finite axis is therefore nothing but substitution 
 >>> h.source, h.neuron, h.indices
 (3, α, (token,))
 >>> sum_over = AxisSum(h, axis_symbol("token"), sympy.Symbol("token"))
->>> sum_over.free_axes
+>>> free_axes(sum_over)
 ()
 """
 
@@ -73,117 +73,97 @@ def size_symbol(axis: str) -> Symbol:
     return Symbol(f"|{axis}|", integer=True, positive=True)
 
 
-class _Leaf(Expr):
+def whole(place: int) -> Any:
+    """The argument at a place as a number: which instruction, array, table or input a leaf reads.
+
+    Leaves are SymPy expressions with all they hold in `args`, so that substitution reaches it; these name the places.
+    """
+    return property(lambda leaf: int(leaf.args[place]))
+
+
+def argument(place: int) -> Any:
+    """The argument at a place."""
+    return property(lambda leaf: leaf.args[place])
+
+
+def arguments(start: int) -> Any:
+    """The arguments from a place on."""
+    return property(lambda leaf: leaf.args[start:])
+
+
+class Leaf(Expr):
+    """A number that an expression is made of, read at some indices."""
+
     is_commutative = True
     is_real = True
     is_number = False  # SymPy takes what has only numbers inside, like entry 0 of array 1, for a number
 
-    @property
-    def free_axes(self) -> tuple[Symbol, ...]:
-        """The axis indices left free, sorted by name."""
-        return free_axes(self)
+
+class IndexLeaf(Expr):
+    """An index that is read at other indices."""
+
+    is_commutative = True
+    is_integer = True
+    is_number = False
 
 
-class Entry(_Leaf):
+class Entry(Leaf):
     """One entry of an earlier instruction: (source, neuron, *indices)."""
 
-    @property
-    def source(self) -> int:
-        return int(self.args[0])
-
-    @property
-    def neuron(self) -> Symbol:
-        return self.args[1]
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[2:]
+    source: int = whole(0)
+    neuron: Symbol = argument(1)
+    indices: tuple[Expr, ...] = arguments(2)
 
 
-class ArrayEntry(_Leaf):
+class ArrayEntry(Leaf):
     """One entry of a constant array: (array number, *indices)."""
 
-    @property
-    def array(self) -> int:
-        return int(self.args[0])
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[1:]
+    array: int = whole(0)
+    indices: tuple[Expr, ...] = arguments(1)
 
 
-class Lookup(Expr):
+class Lookup(IndexLeaf):
     """An index read from an integer table: (table number, *indices); −1 stands for "no entry"."""
 
-    is_commutative = True
-    is_integer = True
-    is_number = False
-
-    @property
-    def table(self) -> int:
-        return int(self.args[0])
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[1:]
+    table: int = whole(0)
+    indices: tuple[Expr, ...] = arguments(1)
 
 
-class DataIndex(Expr):
+class DataIndex(IndexLeaf):
     """An index that is data, one entry of a discrete input: (instruction of the input, *indices)."""
 
-    is_commutative = True
-    is_integer = True
     is_nonnegative = True
-    is_number = False
-
-    @property
-    def source(self) -> int:
-        return int(self.args[0])
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[1:]
+    source: int = whole(0)
+    indices: tuple[Expr, ...] = arguments(1)
 
 
-class Kron(_Leaf):
+class Kron(Leaf):
     """1 where two indices agree, 0 elsewhere, and where an index read from a table says that there is no entry."""
 
-    @classmethod
-    def eval(cls, i: Expr, j: Expr) -> Expr | None:
-        if i == j:
-            return None if i.has(Lookup) else sympy.S.One
+    indices: tuple[Expr, ...] = arguments(0)
+
+    def __new__(cls, i: Expr, j: Expr) -> Expr:
+        if i == j and not i.has(Lookup):
+            return sympy.S.One
         if i.is_Integer and j.is_Integer:
             return sympy.S.Zero
         if i.is_Integer or (not j.is_Integer and sympy.default_sort_key(i) > sympy.default_sort_key(j)):
-            return cls(j, i)
-        return None
-
-    def __new__(cls, i: Expr, j: Expr) -> Expr:
-        found = cls.eval(i, j)
-        return found if found is not None else super().__new__(cls, i, j)
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args
+            i, j = j, i
+        return super().__new__(cls, i, j)
 
 
-class AxisSum(_Leaf):
+class AxisSum(Leaf):
     """A sum over a finite axis: (summand, bound index, axis name as a Symbol); a sum of zeros is 0, whatever its size.
 
     >>> AxisSum(sympy.S.Zero, axis_symbol("i"), Symbol("head"))
     0
     """
 
+    summand: Expr = argument(0)
+    bound: Symbol = argument(1)
+
     def __new__(cls, summand: Expr, bound: Symbol, axis: Symbol) -> Expr:
         return sympy.S.Zero if summand == 0 else super().__new__(cls, summand, bound, axis)
-
-    @property
-    def summand(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def bound(self) -> Symbol:
-        return self.args[1]
 
     @property
     def axis(self) -> str:
@@ -197,11 +177,11 @@ class AxisSum(_Leaf):
         return AxisSum(self.summand.diff(symbol), self.bound, self.args[2])
 
 
-class NeuronMean(_Leaf):
+class NeuronMean(Leaf):
     """A mean over a named neuron that waits for the other named neurons to be averaged."""
 
 
-class GaussMean(_Leaf):
+class GaussMean(Leaf):
     """The mean over a standard normal: (integrand, bound variable)."""
 
     @property
@@ -255,27 +235,28 @@ def relocated(expr: Expr, place: Callable[[int], int]) -> Expr:
     return expr.xreplace({**data, **swap})
 
 
+def is_index(symbol: Expr) -> bool:
+    """Whether a symbol is a running index of a finite axis; sizes are positive, neurons have no sign."""
+    return bool(isinstance(symbol, Symbol) and symbol.is_integer and symbol.is_nonnegative and not symbol.is_positive)
+
+
+def free_indices(expr: Expr) -> set[Symbol]:
+    """The running indices that no AxisSum of the expression binds."""
+    if isinstance(expr, AxisSum):
+        return free_indices(expr.summand) - {expr.bound}
+    if is_index(expr):
+        return {expr}
+    return set().union(*map(free_indices, expr.args)) if expr.args else set()
+
+
 def free_axes(expr: Expr) -> tuple[Symbol, ...]:
-    """The axis indices of an expression that no AxisSum binds, sorted by name.
+    """The same, sorted by name.
 
     >>> a, b = axis_symbol("a"), axis_symbol("b")
     >>> free_axes(AxisSum(Entry(sympy.Integer(0), OWN, a, b), a, Symbol("a")))
     (b,)
     """
-
-    def walk(node: Expr) -> set[Symbol]:
-        if isinstance(node, AxisSum):
-            return walk(node.summand) - {node.bound}
-        if isinstance(node, (Entry, ArrayEntry, Lookup, DataIndex, Kron)):
-            found: set[Symbol] = set()
-            for index in node.indices:
-                found |= {index} if isinstance(index, Symbol) else walk(index)
-            return found
-        if not node.args:
-            return set()
-        return set().union(*(walk(a) for a in node.args))
-
-    return tuple(sorted(walk(expr), key=lambda s: s.name))
+    return tuple(sorted(free_indices(expr), key=lambda s: s.name))
 
 
 def canonical_bound_axes(expr: Expr) -> Expr:

@@ -20,7 +20,7 @@ from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.writing import M, array_names, expression
 from tplimits.regimes.depth.numbers.paths import Estimate, Paths
 from tplimits.regimes.protocol import refuse_unknown_doubts
-from tplimits.report import citations, written
+from tplimits.report.written import DEPTH, Told
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.roots import Root
     from tplimits.regimes.depth.derivation.verdict import DepthVerdict
     from tplimits.regimes.protocol import CheckAsked
+    from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
 
@@ -64,7 +65,7 @@ def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> Covarian
 
 
 @dataclass(frozen=True)
-class CovarianceSDE:
+class CovarianceSDE(Told):
     """dV = b(V) dt + Σ(V)^(1/2) dB for the covariance V = (1/n) X Xᵀ of the tokens, t = layer/n.
 
     `drift` and `diffusion` are SymPy expressions in V[α, β], with sums over tokens from 1 to m; `root` tells how to
@@ -75,6 +76,8 @@ class CovarianceSDE:
     limit: BlockLimit = field(repr=False, compare=False)
     fixed: tuple[str, ...] = ()
     check_keywords: ClassVar[tuple[str, ...]] = ("V0", "layers", "weights", "method", *OF_SIMULATE)
+    _format: ClassVar[str] = DEPTH
+    _note: ClassVar[str] = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -141,26 +144,15 @@ class CovarianceSDE:
     def __repr__(self) -> str:
         return covariance.text(self.program.name, self.limit, self.array_names)
 
-    def latex(self) -> str:
-        """A compilable fragment (amsmath)."""
-        return covariance.latex(self.limit, self.array_names)
+    def _formulas(self) -> list[Formula]:
+        return covariance.formulas(self.limit, self.array_names)
 
-    def _repr_latex_(self) -> str:
-        return covariance.notebook(self.limit, self.array_names)
+    @property
+    def _title(self) -> str:
+        return f"{self.program.name} as deep as wide"
 
-    def citation(self) -> str:
-        """BibTeX of what this derivation used."""
-        return citations.bibtex([s.reference.citation for s in self.steps], [])
-
-    def page(self) -> str:
-        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
-        note = "Depth and width to infinity together: V is the covariance of the tokens, and t = layer/n."
-        formulas = covariance.formulas(self.limit, self.array_names)
-        return written.page(self, f"{self.program.name} as deep as wide", note, formulas)
-
-    def document(self) -> str:
-        """JSON for other programs to read; it can stand for the block."""
-        return written.document(self, written.DEPTH, {"fixed": list(self.fixed)})
+    def _asked(self) -> Mapping[str, Any]:
+        return {"fixed": list(self.fixed)}
 
     def assuming(self, names: Sequence[str]) -> CovarianceSDE:
         """ProgramError: nothing here is left in doubt."""

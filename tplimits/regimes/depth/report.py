@@ -16,7 +16,7 @@ from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, U, definition_of
 from tplimits.report import latex_names
-from tplimits.report.latex_formulas import Formula, decimal
+from tplimits.report.latex_formulas import Formula, Lines, decimal
 from tplimits.report.text import as_written
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ def _has(limit: BlockLimit, label: str) -> bool:
 
 def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
     """Drift, diffusion, and what stands in them; the right-hand sides line by line."""
-    rows = [
-        Formula(r"b^{\alpha\beta}", "=", tuple(_sum(limit.drift, arrays))),
-        Formula(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
+    rows: list[Formula] = [
+        Lines(r"b^{\alpha\beta}", "=", tuple(_sum(limit.drift, arrays))),
+        Lines(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
     ]
     if _has(limit, "N"):
         kernel = (
@@ -102,13 +102,6 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
     printed = writing.array_names([limit.drift, limit.diffusion])
     rows += [_mean(label, arrays) for label in printed if definition_of(label)]
     return rows + [_definition(arrays[label], limit.arrays[label]) for label in printed if label in limit.arrays]
-
-
-def latex(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
-    """Drift and diffusion as an aligned display."""
-    rows = [f"{row.left} &= " + " \\\\\n&\\quad ".join(row.right) for row in formulas(limit, arrays)]
-    body = " \\\\\n".join(rows)
-    return f"\\begin{{align*}}\n{body}\n\\end{{align*}}"
 
 
 def _definition(shown: str, values: numpy.ndarray) -> Formula:
@@ -188,8 +181,3 @@ def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
     given = r",\ ".join(rf"\mathbb{{E}}\,{a} {b} = {c}" for (a, b), c in zip(pairs, laws, strict=True))
     return Formula(left, "=", (rf"\mathbb{{E}}\left[{inner}\right],\quad {given}",))
-
-
-def notebook(limit: BlockLimit, arrays: Mapping[str, str]) -> str:
-    """The same for a notebook, which has no `align*` of its own."""
-    return "$$" + latex(limit, arrays).replace("{align*}", "{aligned}") + "$$"

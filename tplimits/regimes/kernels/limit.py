@@ -21,11 +21,11 @@ from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_
 from tplimits.regimes.kernels.derivation.leaves import DrawMean
 from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
-from tplimits.regimes.kernels.report import document, latex, page, steps, text
+from tplimits.regimes.kernels.report import document, latex, steps, text
 from tplimits.regimes.kernels.report.outline import Outline
 from tplimits.regimes.kernels.stored import StoredKernels
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
-from tplimits.report import citations
+from tplimits.report.written import Written
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
     from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone
+    from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
 
@@ -82,7 +83,7 @@ def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, .
 
 
 @dataclass(frozen=True)
-class KernelLimit(OfData, Mixture):
+class KernelLimit(OfData, Mixture, Written):
     """NNGP K(ξ, ξ′) and tangent kernel Θ(ξ, ξ′) of a network as recursions over tables of pairs of inputs."""
 
     program: Program
@@ -91,6 +92,8 @@ class KernelLimit(OfData, Mixture):
     #: names of doubts that the user has taken on himself
     assumed: tuple[str, ...] = ()
     check_keywords: ClassVar[tuple[str, ...]] = ("X1", "X2")
+    _format: ClassVar[str] = document.KERNELS
+    _template: ClassVar[str] = "kernel_limit.html"
 
     # -- the derivation -----------------------------------------------------------------------
 
@@ -173,24 +176,17 @@ class KernelLimit(OfData, Mixture):
     def __repr__(self) -> str:
         return text.kernel_limit(self.outline)
 
-    def latex(self) -> str:
-        """A compilable fragment (amsmath); repeated layers once."""
-        return latex.kernel_limit(self.outline)
+    def _formulas(self) -> list[Formula]:
+        return latex.formulas(self.outline)
 
-    def _repr_latex_(self) -> str:
-        return latex.notebook(self.outline)
+    def _rows_used(self) -> Iterable[str]:
+        return self.outline.rows_used()
 
-    def citation(self) -> str:
-        """BibTeX of the theorems and closed forms this derivation used."""
-        return citations.bibtex([s.reference.citation for s in self.steps], self.outline.rows_used())
+    def _on_page(self) -> Mapping[str, Any]:
+        return document.kernel_page(self.outline)
 
-    def page(self) -> str:
-        """One HTML file: program, recursion, assumptions, steps, LaTeX, BibTeX."""
-        return page.kernel_limit(self.outline, self.citation())
-
-    def document(self) -> str:
-        """JSON for other programs to read; it can stand for the network."""
-        return document.kernel_limit(self.outline, self.citation())
+    def _in_document(self) -> Mapping[str, Any]:
+        return document.kernel_limit(self.outline)
 
     def shown(self, numbers: KernelPair | NNGPAlone) -> Shown:
         """Both Gram matrices."""

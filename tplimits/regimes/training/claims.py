@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import CheckError
 from tplimits.regimes.training import finite
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.program.parametrization.table import Parametrization
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.regimes.training.finite.judged import OutputSampler
+    from tplimits.regimes.training.limit import TrainingLimit
     from tplimits.regimes.training.runs import TrainingRun
     from tplimits.sampling.verdict import Verdict
 
@@ -42,20 +42,7 @@ class TrainedAs:
     random_start: bool
 
 
-class Trained(Protocol):
-    """A limit of training."""
-
-    @property
-    def program(self) -> Program: ...
-
-    @property
-    def trained_as(self) -> TrainedAs: ...
-
-    @property
-    def evaluate(self) -> Any: ...
-
-
-def training_verdict(result: Trained, asked: CheckAsked) -> Verdict:
+def training_verdict(result: TrainingLimit, asked: CheckAsked) -> Verdict:
     """Outputs of networks in training, or a user's own claims, judged at finite widths."""
     how = result.trained_as
     _refuse(how, asked.own)
@@ -68,7 +55,7 @@ def training_verdict(result: Trained, asked: CheckAsked) -> Verdict:
     return finite.judged.check_outputs(sampler, stated, asked.claims, asked.sampling, how.random_start)
 
 
-def _sampler(result: Trained, how: TrainedAs, asked: CheckAsked) -> OutputSampler:
+def _sampler(result: TrainingLimit, how: TrainedAs, asked: CheckAsked) -> OutputSampler:
     """The networks, their outputs shifted to where the limit starts."""
     own = asked.own
     recipe = finite.recipe.recipe(
@@ -85,7 +72,7 @@ def _sampler(result: Trained, how: TrainedAs, asked: CheckAsked) -> OutputSample
     )
 
 
-def _run(result: Trained, asked: CheckAsked, lr: Any, steps: Any, f0: Any) -> TrainingRun:
+def _run(result: TrainingLimit, asked: CheckAsked, lr: Any, steps: Any, f0: Any) -> TrainingRun:
     """The limit itself; only a limit with a random start takes one.  What does not train is quick: done here."""
     given, sampling = asked.given, asked.sampling
     settings = {name: asked.own[name] for name in _OF_PARTICLES if asked.own.get(name) is not None}

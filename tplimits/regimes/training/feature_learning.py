@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from os import PathLike
@@ -19,23 +19,23 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once, whole_from
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
-from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
-from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
+from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
 from tplimits.regimes.training.derivation.unrolled import exact_rates, unrolled
+from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import feature_learning as report
+from tplimits.regimes.training.report.update_functions import NOT_ZERO
 from tplimits.regimes.training.runs import TrainingRun
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.limit import WidthLimit
-from tplimits.report import citations, json_report, written
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.law.state import Derivation
     from tplimits.program.nodes.program import Program
-    from tplimits.regimes.protocol import CheckAsked, Shown
-    from tplimits.sampling.verdict import Verdict
+    from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.report.latex_formulas import Formula
 
 #: nodes of expressions that `exact` reads before it refuses
 _MOST = 200_000
@@ -68,13 +68,13 @@ def derive_maximal_limit(network: Program, regime: MaximalUpdate) -> MaximalLimi
 
 
 @dataclass(frozen=True)
-class MaximalLimit:
+class MaximalLimit(TrainingLimit):
     """Training at infinite width with features that move: kets and operators at every step."""
 
     program: Program
     regime: MaximalUpdate
     recursion: MaximalRecursion = field(repr=False, compare=False)
-    check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
+    _word: ClassVar[str] = MaximalUpdate.word
 
     # -- the derivation -----------------------------------------------------------------------
 
@@ -90,36 +90,19 @@ class MaximalLimit:
             "the maximal update parametrization: every vector and scalar of order 1, initial vectors and matrices "
             "Gaussian (matrices of variance 1/columns), the output an average",
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
-            *((report.NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
+            *((NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
         )
 
     def __repr__(self) -> str:
         return report.text(self.recursion)
 
-    def latex(self) -> str:
-        """A compilable fragment (amsmath) in bra-ket notation."""
-        return report.latex(self.recursion)
+    def _formulas(self) -> list[Formula]:
+        return report.formulas(self.recursion)
 
-    def _repr_latex_(self) -> str:
-        return report.notebook(self.recursion)
-
-    def page(self) -> str:
-        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
-        return written.page(self, f"{self.program.name} in training", NOTE, report.formulas(self.recursion))
-
-    def document(self) -> str:
-        """JSON for other programs to read; it can stand for the network."""
-        optimizers = {name: str(optimizer) for name, optimizer in self.recursion.optimizers.items()}
-        return written.document(self, written.TRAINING, {"regime": self.regime.word, "optimizers": optimizers})
-
-    def shown(self, numbers: TrainingRun) -> Shown:
-        """A table of the outputs at every step."""
-        return numbers.shown
-
-    def numbers_document(self, numbers: TrainingRun) -> str:
-        """JSON of the outputs with their standard errors."""
-        return json_report.training_numbers(self.program, numbers.f, numbers.stderr)
+    @property
+    def _optimizers(self) -> Mapping[str, Optimizer]:
+        return self.recursion.optimizers
 
     @property
     def trained_as(self) -> TrainedAs:
@@ -127,19 +110,6 @@ class MaximalLimit:
         optimizers = self.recursion.optimizers
         decay = {name: float(λ) for name, λ in self.recursion.weight_decay.items()}
         return TrainedAs(MUP.adjusted(self.program, optimizers), optimizers, decay, (), False)
-
-    def assuming(self, names: Sequence[str]) -> MaximalLimit:
-        """ProgramError: nothing here is left in doubt."""
-        refuse_unknown_doubts(self.program, names, ())
-        return self
-
-    def judged(self, asked: CheckAsked) -> Verdict:
-        """Outputs of networks in training, or the user's claims about them, at finite widths."""
-        return training_verdict(self, asked)
-
-    def citation(self) -> str:
-        """BibTeX of the theorems behind the recursion."""
-        return citations.bibtex([s.reference.citation for s in self.steps], ())
 
     # -- exactly, for a few steps -------------------------------------------------------------
 

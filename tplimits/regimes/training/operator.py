@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,21 +17,19 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.nodes.given import named_once
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
-from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
-from tplimits.regimes.training.claims import NOTE, OF_COMMAND, OF_EVALUATE, TrainedAs, training_verdict
+from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.operator import TangentOperator, derive_tangent
+from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import operator as report
 from tplimits.regimes.training.report import operator_latex as tangent_latex
 from tplimits.regimes.training.runs import TrainingRun
-from tplimits.report import citations, json_report, written
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.program.nodes.program import Program
     from tplimits.progress import Progress
-    from tplimits.regimes.protocol import CheckAsked, Shown
-    from tplimits.sampling.verdict import Verdict
+    from tplimits.report.latex_formulas import Formula
 
 
 @dataclass(frozen=True)
@@ -80,13 +78,13 @@ def derive_tangent_limit(network: Program, regime: NeuralTangent) -> TangentLimi
 
 
 @dataclass(frozen=True)
-class TangentLimit:
+class TangentLimit(TrainingLimit):
     """Training at infinite width without features that move: f_{t+1} = f_t − η 𝒦_Q(χ_0, …, χ_t)."""
 
     program: Program
     regime: NeuralTangent
     operator: TangentOperator = field(repr=False, compare=False)
-    check_keywords: ClassVar[tuple[str, ...]] = OF_EVALUATE
+    _word: ClassVar[str] = NeuralTangent.word
 
     # -- the derivation -----------------------------------------------------------------------
 
@@ -118,29 +116,12 @@ class TangentLimit:
     def __repr__(self) -> str:
         return report.text(self.operator, self.starts_at_zero)
 
-    def latex(self) -> str:
-        """A compilable fragment (amsmath)."""
-        return tangent_latex.latex(self.operator)
+    def _formulas(self) -> list[Formula]:
+        return tangent_latex.formulas(self.operator)
 
-    def _repr_latex_(self) -> str:
-        return tangent_latex.notebook(self.operator)
-
-    def page(self) -> str:
-        """One HTML file: formulas, text, assumptions, steps, LaTeX, BibTeX."""
-        return written.page(self, f"{self.program.name} in training", NOTE, tangent_latex.formulas(self.operator))
-
-    def document(self) -> str:
-        """JSON for other programs to read; it can stand for the network."""
-        optimizers = {name: str(optimizer) for name, optimizer in self.operator.optimizers.items()}
-        return written.document(self, written.TRAINING, {"regime": self.regime.word, "optimizers": optimizers})
-
-    def shown(self, numbers: TrainingRun) -> Shown:
-        """A table of the outputs at every step."""
-        return numbers.shown
-
-    def numbers_document(self, numbers: TrainingRun) -> str:
-        """JSON of the outputs with their standard errors."""
-        return json_report.training_numbers(self.program, numbers.f, numbers.stderr)
+    @property
+    def _optimizers(self) -> Mapping[str, Optimizer]:
+        return self.operator.optimizers
 
     @property
     def trained_as(self) -> TrainedAs:
@@ -148,19 +129,6 @@ class TangentLimit:
         of = self.operator
         parametrization = NTP.adjusted(self.program, of.optimizers)
         return TrainedAs(parametrization, of.optimizers, of.weight_decay, of.infinite, True)
-
-    def assuming(self, names: Sequence[str]) -> TangentLimit:
-        """ProgramError: nothing here is left in doubt."""
-        refuse_unknown_doubts(self.program, names, ())
-        return self
-
-    def judged(self, asked: CheckAsked) -> Verdict:
-        """Outputs of networks in training, or the user's claims about them, at finite widths."""
-        return training_verdict(self, asked)
-
-    def citation(self) -> str:
-        """BibTeX of the theorems this limit rests on."""
-        return citations.bibtex([s.reference.citation for s in self.steps], ())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_tangent_limit, (self.program, self.regime)  # tables hold functions; they are made again

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,13 +20,15 @@ from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.claims import width_verdict
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.names import Names
-from tplimits.report import citations, html, json_report, latex, text
+from tplimits.report import html, json_report, latex, text
+from tplimits.report.written import Written
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.law.state import Derivation
     from tplimits.numbers.number import Number
     from tplimits.program.nodes.program import Program
+    from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
 
 
@@ -51,7 +53,7 @@ class Width:
 
 
 @dataclass(frozen=True)
-class WidthLimit:
+class WidthLimit(Written):
     """The width limit of a program (Yang & Littwin, Def. 2.6.5 and Theorem 2.6.10).
 
     Kets of all vectors, limits of all scalars, brackets; each as a SymPy expression in Gaussian
@@ -61,6 +63,8 @@ class WidthLimit:
     program: Program
     state: Derivation = field(repr=False, compare=False)
     check_keywords: ClassVar[tuple[str, ...]] = ("method", "particles", "replicates")
+    _format: ClassVar[str] = json_report.LIMIT
+    _template: ClassVar[str] = "width_limit.html"
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -123,24 +127,17 @@ class WidthLimit:
     def __repr__(self) -> str:
         return text.width_limit(self.program, self.state)
 
-    def latex(self) -> str:
-        """A compilable fragment (amsmath) in bra-ket notation."""
-        return latex.width_limit(self.program, self.state)
+    def _formulas(self) -> list[Formula]:
+        return latex.formulas(self.program, self.state)
 
-    def _repr_latex_(self) -> str:
-        return latex.notebook(self.program, self.state)
+    def _rows_used(self) -> Iterable[str]:
+        return self.state.engine.used_rows
 
-    def citation(self) -> str:
-        """BibTeX of the theorems and closed forms this derivation used."""
-        return citations.bibtex([s.reference.citation for s in self.steps], self.state.engine.used_rows)
+    def _on_page(self) -> Mapping[str, Any]:
+        return html.width_limit(self._formulas(), self.state)
 
-    def page(self) -> str:
-        """One HTML file: program, limits, kets, brackets, steps, LaTeX, BibTeX."""
-        return html.width_limit(self.program, self.state, self.citation())
-
-    def document(self) -> str:
-        """JSON for other programs to read; it can stand for the program."""
-        return json_report.width_limit(self.program, self.state, self.citation())
+    def _in_document(self) -> Mapping[str, Any]:
+        return json_report.width_limit(self.program, self.state)
 
     def shown(self, numbers: Mapping[str, Number]) -> Shown:
         """A table of the numbers, with variances where something stays random."""
@@ -154,7 +151,7 @@ class WidthLimit:
 
     def numbers_document(self, numbers: Mapping[str, Number]) -> str:
         """JSON of the numbers with their errors."""
-        return json_report.numbers(self.program, numbers)
+        return json_report.numbers_document(self.program, values=json_report.numbers(numbers))
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Its values, and variances of what stays random, or the user's claims, against finite width."""

@@ -66,24 +66,27 @@ class Tape:
         )
 
 
-def record(asked: Asked, tapes: list[Tape], executor: Executor | None, told: Callable[[int], None]) -> None:
+def record(
+    asked: Asked, tapes: list[Tape], executor: Executor | None, told: Callable[[int], None], resumable: bool = True
+) -> None:
     """Take all frames that are missing; `told` hears how many there are more, after each addition.
 
-    Bit for bit the same frames, whoever takes them and however often this is interrupted.
+    Bit for bit the same frames, whoever takes them and however often this is interrupted.  What is needed to go on
+    from each of them is as large as a run itself: where nothing is `resumable`, it is not taken.
     """
     missing = [tape for tape in tapes if len(tape.frames) < len(asked.frames)]
     if executor is not None:
         _elsewhere(asked, missing, executor, told)
         return
     for tape in missing:
-        for frame, state in _frames(asked, tape.width, tape.seed, len(tape.frames), tape.state):
+        for frame, state in _frames(asked, tape.width, tape.seed, len(tape.frames), tape.state, resumable):
             tape.frames.append(frame)
             tape.state = state
             told(1)
 
 
 def _frames(
-    asked: Asked, width: float, seed: int, done: int, state: Mapping[str, Array] | None
+    asked: Asked, width: float, seed: int, done: int, state: Mapping[str, Array] | None, resumable: bool = True
 ) -> Iterator[tuple[Frame, dict[str, Array] | None]]:
     """The frames after the first `done`, each with what is needed to go on from it; None after the last."""
     try:
@@ -96,7 +99,7 @@ def _frames(
             last = step == asked.frames[-1]
             if last:
                 run.finish()
-            yield taken, None if last else run.state()
+            yield taken, run.state() if resumable and not last else None
     except EvaluationError as error:
         raise EvaluationError(f"{Run(width, seed).title}: {error}") from None
     except MemoryError:
@@ -122,10 +125,9 @@ def _frame(asked: Asked, run: Engine, step: int) -> Frame:
 
 
 def _single(arrays: Mapping[str, Array], step: int) -> dict[str, Array]:
-    found = {}
-    for name, array in arrays.items():
-        with numpy.errstate(over="ignore"):
-            found[name] = numpy.asarray(array).astype(numpy.float32)
+    with numpy.errstate(over="ignore"):
+        found = {name: numpy.asarray(array).astype(numpy.float32) for name, array in arrays.items()}
+    for name in found:
         if not numpy.isfinite(found[name]).all():
             what = f"`{name}`" if name else "the output on the probes"
             raise EvaluationError(f"{what} is not finite, or beyond 1e38, at step {step}; give a smaller lr.")

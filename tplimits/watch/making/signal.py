@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.program.network.batches import Batches
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
-
-if TYPE_CHECKING:
-    from tplimits.program.network.batches import Batches
 
 Array = NDArray[Any]
 
@@ -35,7 +33,7 @@ def refuse_no_batches(error: Any, batches: Any, inputs: int) -> None:
             "batches=…: a batch needs a loss that is a mean over inputs: tp.squared_error(y) or "
             "tp.cross_entropy(labels), not a function of all outputs."
         )
-    if not hasattr(batches, "indices"):
+    if not isinstance(batches, Batches):
         raise EvaluationError(f"batches={batches!r:.60}: give tp.batches(size), or None for all inputs.")
     error.rows_at(0, batches)
 

@@ -11,9 +11,9 @@ from sympy import Integer, S, Symbol
 
 import tplimits as tp
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
-from tplimits.program.nodes.entries import AxisSum, axis_symbol, size_symbol
+from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices, size_symbol
 from tplimits.regimes.kernels.derivation.infinite import leading, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import Kron, Of, free_indices
+from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.terms import Term, at, axis_sum, collapsed, freshened, summed, terms
 
 a, b, c = (axis_symbol(x) for x in "abc")

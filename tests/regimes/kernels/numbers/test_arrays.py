@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tplimits as tp
-from tplimits.regimes.kernels.numbers.angle import atan2
+from tplimits.numbers.moments.angles import atan2
 from tplimits.regimes.kernels.numbers.inputs import Inputs
 from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped
 from tplimits.regimes.kernels.numbers.singular import blocks, same_data, suspects

@@ -13,6 +13,7 @@ import sympy
 import tapped_networks as nets
 
 import tplimits as tp
+from tplimits.numbers.moments.angles import arc
 from tplimits.regimes.kernels.derivation.demand import ties
 from tplimits.regimes.kernels.derivation.leaves import TableEntry
 from tplimits.regimes.kernels.numbers import compiled, plan, request, taps
@@ -178,8 +179,8 @@ def unloaded(text: str) -> dict:
     """The generated text as plain Python, so that many networks cost no compilation."""
     plain = SimpleNamespace(njit=lambda *_, **__: lambda f: f, prange=range)
     names: dict = {}
-    body = text.replace("import numba\n", "").replace("from tplimits.regimes.kernels.numbers.angle import atan2", "")
-    names = {"numba": plain, "atan2": math.atan2}
+    body = text.replace("import numba\n", "").replace("from tplimits.numbers.moments.angles import arc, atan2", "")
+    names = {"numba": plain, "atan2": math.atan2, "arc": arc}
     exec(body, names)
     return names
 

@@ -10,17 +10,15 @@ from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.state import width_ratio
-from tplimits.program.nodes.entries import axis_symbol, canonical_bound_axes
+from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.regimes.kernels.derivation.expectations import Expectations
 from tplimits.regimes.kernels.derivation.infinite import different
 from tplimits.regimes.kernels.derivation.leaves import (
     Data,
     Datum,
-    Kron,
     Of,
     TableEntry,
-    free_indices,
     on_first,
     on_second,
     plain_axis,

@@ -17,12 +17,12 @@ from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.network.parameters import parameters, refuse_laws_of_biases
 from tplimits.program.network.preactivations import with_preactivations
 from tplimits.program.network.tangent import tangent
-from tplimits.program.nodes.entries import NO_NEURON, Entry, axis_symbol
+from tplimits.program.nodes.entries import NO_NEURON, Entry, Kron, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, OTHER_SIDE
 from tplimits.regimes.kernels.derivation.demand import Demand, demand
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
-from tplimits.regimes.kernels.derivation.leaves import DrawMean, Given, Kron, Of, TableEntry, free_indices, second
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Given, Of, TableEntry, second
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 from tplimits.regimes.kernels.derivation.safety import KernelSources
 

@@ -10,9 +10,9 @@ from sympy import DiracDelta, Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.rules.dots import NotAFunction, coefficient, solved
-from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
-from tplimits.regimes.kernels.derivation.leaves import Kron, Of, Slot, free_indices
+from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.nodes import Node, View, overlap
 from tplimits.regimes.kernels.derivation.terms import at
 

@@ -10,12 +10,12 @@ from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
-from tplimits.program.nodes.entries import AxisSum
+from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
 from tplimits.regimes.kernels.derivation.forms import Forms, connected
 from tplimits.regimes.kernels.derivation.infinite import with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, free_indices, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, plain_axis
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
 from tplimits.regimes.kernels.derivation.terms import Term, collapsed, is_random, products, terms
@@ -26,6 +26,12 @@ MOST_VARIABLES = 6
 
 class NoTangentKernel(NoLimitError):
     """The NNGP exists and the tangent kernel does not."""
+
+
+def _stands_in_pole(leaf: Of, factors: Sequence[Expr]) -> bool:
+    """Whether a denominator reads a node: terms of b = b̂ + ½ beside 1/(x² + b²) have no moments each for itself."""
+    powers = (p for f in factors for p in f.atoms(sympy.Pow) if p.exp.could_extract_minus_sign())
+    return any(p.base.has(leaf) for p in powers)
 
 
 class Expectations(Openings):
@@ -119,8 +125,11 @@ class Expectations(Openings):
                 return self.inner(factors[0], factors[1])
         for i, factor in enumerate(factors):
             if isinstance(factor, Of) and not self.nodes[factor.node].gaussian:
+                inner = terms(self.opened(factor))
+                if len(inner) > 1 and _stands_in_pole(factor, factors):
+                    continue
                 rest = [Term(S.One, (), (*factors[:i], *factors[i + 1 :]))]
-                return self.mean_of_terms(products([terms(self.opened(factor)), rest]))
+                return self.mean_of_terms(products([inner, rest]))
         moving = [f for f in factors if self._is_tangent(f)]
         still = [f for f in factors if not self._is_tangent(f)]
         if moving and still and not any(map(self.degree, still)):  # uncorrelated Gaussians are independent

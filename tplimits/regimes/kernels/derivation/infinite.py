@@ -13,9 +13,9 @@ from sympy import Expr, S, Symbol
 from sympy.utilities.iterables import multiset_partitions
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import size_symbol
+from tplimits.program.nodes.entries import Kron, size_symbol
 from tplimits.regimes.kernels.derivation.forms import connected
-from tplimits.regimes.kernels.derivation.leaves import SECOND, Kron, Moment, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
 from tplimits.regimes.kernels.derivation.terms import Term
 
 

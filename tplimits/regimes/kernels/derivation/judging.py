@@ -145,10 +145,14 @@ class Judgements:
 
     def vector(self, position: int, s: OuterNonlin, limit: Expr) -> None:
         """Refuse a ket, or note a tangent, that is not square integrable; doubts wait for data."""
+        if limit.has(DiracDelta):  # whether its square is a function is told where the bracket is taken
+            self.deltas.add(position)
+            limit = sympy.expand(limit).xreplace(dict.fromkeys(limit.atoms(DiracDelta), S.Zero))  # the rest has poles
         leaves = self.state.leaves(limit)
-        if limit.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
-            self.deltas.add(position)  # whether its square is a function is told where the bracket is taken
-        if not leaves or position in self.deltas:
+        if any(x.node in self.deltas for x in leaves):
+            self.deltas.add(position)
+            return
+        if not leaves:
             return
         if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
             self.tame.add(position)

@@ -7,36 +7,38 @@ K(ξ, ξ′)[a, b].  A finite axis may have different lengths on the two sides.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import sympy
 from sympy import Expr, Integer, Symbol
 
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Kron, Lookup, axis_symbol, size_symbol
+from tplimits.program.nodes.entries import (
+    AxisSum,
+    IndexLeaf,
+    Leaf,
+    argument,
+    arguments,
+    axis_symbol,
+    is_index,
+    size_symbol,
+    whole,
+)
 
 #: marks the running indices, axes and sizes of input 2
 SECOND = "‴"
 
 
-class _Leaf(Expr):
-    is_commutative = True
-    is_real = True
-    is_number = False
+def listed(place: int) -> Any:
+    """The entries of the tuple at a place."""
+    return property(lambda leaf: tuple(leaf.args[place]))
 
 
-class Of(_Leaf):
+class Of(Leaf):
     """The ket of node number `node` for input `side`, at the given indices: (node, side, *indices)."""
 
-    @property
-    def node(self) -> int:
-        return int(self.args[0])
-
-    @property
-    def side(self) -> int:
-        return int(self.args[1])
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[2:]
+    node: int = whole(0)
+    side: int = whole(1)
+    indices: tuple[Expr, ...] = arguments(2)
 
     @property
     def free_symbols(self) -> set[Symbol]:
@@ -47,61 +49,42 @@ class Slot(Of):
     """The place of |y⟩ in a dot part while its coefficient E[∂|x⟩/∂ŷ] is taken."""
 
 
-class Data(_Leaf):
+class Data(Leaf):
     """An entry of the data: (instruction, side, *indices)."""
 
-    @property
-    def source(self) -> int:
-        return int(self.args[0])
-
-    @property
-    def side(self) -> int:
-        return int(self.args[1])
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[2:]
+    source: int = whole(0)
+    side: int = whole(1)
+    indices: tuple[Expr, ...] = arguments(2)
 
 
-class Datum(Expr):
+class Datum(IndexLeaf):
     """An index that is data of one of the inputs: (instruction, side, *indices)."""
 
-    is_commutative = True
-    is_integer = True
     is_nonnegative = True
-    is_number = False
-
-    @property
-    def source(self) -> int:
-        return int(self.args[0])
-
-    @property
-    def side(self) -> int:
-        return int(self.args[1])
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[2:]
+    source: int = whole(0)
+    side: int = whole(1)
+    indices: tuple[Expr, ...] = arguments(2)
 
 
-class TableEntry(_Leaf):
+class TableEntry(Leaf):
     """An entry of a table between inputs `left` and `right`: (table, left, right, *indices)."""
 
-    @property
-    def table(self) -> int:
-        return int(self.args[0])
+    table: int = whole(0)
+    indices: tuple[Expr, ...] = arguments(3)
 
     @property
     def sides(self) -> tuple[int, int]:
         return int(self.args[1]), int(self.args[2])
 
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        return self.args[3:]
 
-
-class Moment(_Leaf):
+class Moment(Leaf):
     """E F(z; p), z ~ N(0, C): (F, variables, upper triangle of C in row order, parameters, their values)."""
+
+    integrand: Expr = argument(0)
+    variables: tuple[Symbol, ...] = listed(1)
+    covariances: tuple[Expr, ...] = listed(2)
+    parameters: tuple[Symbol, ...] = listed(3)
+    values: tuple[Expr, ...] = listed(4)
 
     def __new__(
         cls, integrand: Expr, variables: tuple, covariances: tuple, parameters: tuple = (), values: tuple = ()
@@ -109,36 +92,14 @@ class Moment(_Leaf):
         return super().__new__(cls, integrand, *(sympy.Tuple(*t) for t in (variables, covariances, parameters, values)))
 
     @property
-    def integrand(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def variables(self) -> tuple[Symbol, ...]:
-        return tuple(self.args[1])
-
-    @property
-    def covariances(self) -> tuple[Expr, ...]:
-        return tuple(self.args[2])
-
-    @property
-    def parameters(self) -> tuple[Symbol, ...]:
-        return tuple(self.args[3])
-
-    @property
-    def values(self) -> tuple[Expr, ...]:
-        return tuple(self.args[4])
-
-    @property
     def free_symbols(self) -> set[Symbol]:
         return set().union(*(e.free_symbols for e in (*self.covariances, *self.values)))
 
 
-class DrawMean(_Leaf):
+class DrawMean(Leaf):
     """The mean of a product of functions of logits, which is taken over draws: (product,)."""
 
-    @property
-    def product(self) -> Expr:
-        return self.args[0]
+    product: Expr = argument(0)
 
 
 class Given(Data):
@@ -165,63 +126,30 @@ def side_of(name: str) -> int:
 
 
 @functools.lru_cache(maxsize=1 << 14)
+def on_side(expr: Expr, side: int) -> Expr:
+    """A quantity written for the other input, with `side` as the one that all of it belongs to."""
+    if isinstance(expr, (Of, Data, Datum)):
+        return type(expr)(expr.args[0], Integer(side), *(on_side(i, side) for i in expr.indices))
+    if isinstance(expr, TableEntry):
+        return TableEntry(expr.args[0], Integer(side), Integer(side), *(on_side(i, side) for i in expr.indices))
+    if isinstance(expr, AxisSum):
+        return AxisSum(on_side(expr.summand, side), on_side(expr.bound, side), Symbol(_on(expr.axis, side)))
+    if isinstance(expr, Symbol):
+        if expr.name.startswith("|") and expr.name.endswith("|"):
+            return size_symbol(_on(expr.name[1:-1], side))
+        return axis_symbol(_on(expr.name, side)) if is_index(expr) else expr
+    return expr.func(*(on_side(a, side) for a in expr.args)) if expr.args else expr
+
+
+def _on(name: str, side: int) -> str:
+    return name + SECOND if side == 2 else name.replace(SECOND, "")
+
+
 def on_second(expr: Expr) -> Expr:
     """A quantity of input 1 written for input 2."""
-    if isinstance(expr, Of):
-        return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
-    if isinstance(expr, (Data, Datum)):
-        return type(expr)(expr.args[0], Integer(2), *map(on_second, expr.indices))
-    if isinstance(expr, TableEntry):
-        return TableEntry(expr.args[0], Integer(2), Integer(2), *map(on_second, expr.indices))
-    if isinstance(expr, AxisSum):
-        return AxisSum(on_second(expr.summand), second(expr.bound), Symbol(expr.axis + SECOND))
-    if isinstance(expr, Symbol):
-        if expr.name.startswith("|") and expr.name.endswith("|"):
-            return size_symbol(expr.name[1:-1] + SECOND)
-        return second(expr) if is_index(expr) else expr
-    if isinstance(expr, Moment):
-        return Moment(
-            expr.integrand,
-            expr.variables,
-            tuple(map(on_second, expr.covariances)),
-            expr.parameters,
-            tuple(map(on_second, expr.values)),
-        )
-    if not expr.args:
-        return expr
-    return expr.func(*map(on_second, expr.args))
+    return on_side(expr, 2)
 
 
-@functools.lru_cache(maxsize=1 << 14)
 def on_first(expr: Expr) -> Expr:
     """A quantity of input 2 written for input 1."""
-    if isinstance(expr, (Of, Data, Datum)):
-        return type(expr)(expr.args[0], Integer(1), *map(on_first, expr.indices))
-    if isinstance(expr, TableEntry):
-        return TableEntry(expr.args[0], Integer(1), Integer(1), *map(on_first, expr.indices))
-    if isinstance(expr, Symbol):
-        name = expr.name.replace(SECOND, "")
-        if expr.name.startswith("|") and expr.name.endswith("|"):
-            return size_symbol(name[1:-1])
-        return axis_symbol(name) if is_index(expr) else Symbol(name) if SECOND in expr.name else expr
-    if not expr.args:
-        return expr
-    return expr.func(*map(on_first, expr.args))
-
-
-def is_index(symbol: Expr) -> bool:
-    """Whether a symbol is a running index of a finite axis."""
-    return bool(isinstance(symbol, Symbol) and symbol.is_integer and symbol.is_nonnegative and not symbol.is_positive)
-
-
-def free_indices(expr: Expr) -> set[Symbol]:
-    """The running indices that no sum of the expression binds."""
-    if isinstance(expr, AxisSum):
-        return free_indices(expr.summand) - {expr.bound}
-    if is_index(expr):
-        return {expr}
-    if isinstance(expr, Moment):
-        return set().union(*map(free_indices, (*expr.covariances, *expr.values)), set())
-    if isinstance(expr, (Of, Data, Datum, TableEntry, Kron, ArrayEntry, Lookup)):
-        return set().union(*map(free_indices, expr.indices), set())
-    return set().union(*map(free_indices, expr.args), set()) if expr.args else set()
+    return on_side(expr, 1)

@@ -10,8 +10,16 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, axis_symbol, canonical_bound_axes
-from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Kron, Moment, Of, TableEntry, free_indices
+from tplimits.program.nodes.entries import (
+    ArrayEntry,
+    AxisSum,
+    GaussMean,
+    Kron,
+    axis_symbol,
+    canonical_bound_axes,
+    free_indices,
+)
+from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.program.nodes.entries import AxisSum, axis_symbol
-from tplimits.regimes.kernels.derivation.leaves import Kron, Of, Slot, free_indices
+from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
+from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 
 #: powers of sums up to this exponent are multiplied out
 _HIGHEST_POWER = 8

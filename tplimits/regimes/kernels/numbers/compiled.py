@@ -49,9 +49,10 @@ import math
 
 import numba
 
-from tplimits.regimes.kernels.numbers.angle import atan2
+from tplimits.numbers.moments.angles import arc, atan2
 
 angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
+acute = numba.njit(forceinline=True, error_model="numpy")(arc)
 
 
 '''
@@ -274,7 +275,10 @@ def _loop(members: list[int], steps: Mapping[int, Step | None], materialised: se
     outputs = [f"O{k}" for k in range(len(members))]
     stores = [f"{o}[{', '.join(indices)}] = {text}" for o, text in zip(outputs, results, strict=True)]
     body = [*reads, *(f"{a} = {t}" for a, t in stage.writer.assignments), *stores]
-    body = [line.replace("math.atan2(", "angle(") for line in body]
+    body = [
+        line.replace("math.atan2(", "angle(").replace("math.arc(", "acute(").replace("math.fmin(", "min(")
+        for line in body
+    ]
     sizes = [f"n{k}" for k in range(dimensions)]
     arguments = ", ".join([*sizes, *arrays, *outputs])
     text = [f"def row({arguments}, i):"]

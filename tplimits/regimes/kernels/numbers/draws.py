@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.regimes.kernels.derivation.leaves import SECOND, Kron, TableEntry, free_indices, plain_axis
+from tplimits.program.nodes.entries import Kron, free_indices
+from tplimits.regimes.kernels.derivation.leaves import SECOND, TableEntry, plain_axis
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 
 if TYPE_CHECKING:

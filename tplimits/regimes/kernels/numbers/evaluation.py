@@ -161,7 +161,7 @@ class Planned:
                 return _extended(part, kernels)
             if mine and part.one.many == 1 and not owns[1].near.any():
                 return [dropped(part, m[None]) for m in mine], self.plan.error
-            found, near = self.plan.run(part.one, part.other, owns)
+            found, near = self.plan.run(part.one, part.other, owns, part.symmetric)
         except OutOfRangeError:
             return _extended(part, kernels)
         values = [laid_out(part, v) for v in found]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, free_indices
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -21,16 +21,14 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Datum,
     DrawMean,
     Given,
-    Kron,
     Moment,
     Of,
     TableEntry,
-    free_indices,
     on_first,
     plain_axis,
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
-from tplimits.regimes.kernels.numbers.labelled import Labelled, averaged, contracted, mapped, renamed, step
+from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, averaged, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
@@ -151,7 +149,7 @@ class Frame:
         found = [positions(self, i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
-        return _picked([value], places, (*front, *labels), tuple(self.size(x) for x in labels))
+        return indexed([value], places, (*front, *labels), tuple(self.size(x) for x in labels))
 
     def _kron(self, kron: Kron) -> Labelled:
         (a, mine), (b, theirs) = (positions(self, i) for i in kron.args)
@@ -205,7 +203,8 @@ class Frame:
         first, third = self.value(c11), self.value(c22)
         if gap is not None:
             law = Law(True)
-            values = [first, third, gap, *(self.value(sympy.sqrt(c)) for c in (c11, c22))]
+            powers = (c ** sympy.Rational(e, 2) for e in (1, -1) for c in (c11, c22))
+            values = [first, third, gap, *map(self.value, powers)]
             alone = not any(x for x in gap.labels if not x.startswith("input "))
             doubts = [OPPOSITE] if not gaps.acute(self, c12) else []
             for doubt in (*doubts, *([COLLINEAR] if alone else [])):  # of places the angle is 0: they would be too many
@@ -220,7 +219,7 @@ class Frame:
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
         """All parts of a law; on a tape one step, however many parts it gets."""
-        if self.tables.tape is None:
+        if self.tables.tape is None or not any(isinstance(v, Traced) for v in values):  # numbers are laid out at once
             return evaluated(values, law)
         key = ("parts", id(law))
         if key not in self.tables.laws:
@@ -257,7 +256,7 @@ def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int],
 
 
 @step(lambda values, places, labels, sizes: labels)
-def _picked(
+def indexed(
     values: Sequence[Labelled], places: tuple[Any, ...], labels: tuple[str, ...], sizes: tuple[int, ...]
 ) -> Labelled:
     """Entries at places; −1 reads zero."""
@@ -301,15 +300,25 @@ def _linear_in_draws(expr: Expr) -> bool:
     return all(_linear_in_draws(a) for a in expr.args if isinstance(a, Expr))
 
 
+def reciprocal(x: Array) -> Array:
+    """1/x."""
+    return 1.0 / x
+
+
+def reciprocal_root(x: Array) -> Array:
+    """1/√x."""
+    return 1.0 / numpy.sqrt(x)
+
+
 @lru_cache(maxsize=256)
 def _power(exponent: Expr) -> Any:
     if exponent == 2:
         return numpy.square
     if exponent == -1:
-        return lambda x: 1.0 / x
+        return reciprocal
     if exponent == sympy.S.Half:
         return numpy.sqrt
     if exponent == -sympy.S.Half:
-        return lambda x: 1.0 / numpy.sqrt(x)
+        return reciprocal_root
     number = float(exponent)
     return lambda x: numpy.power(x, number)

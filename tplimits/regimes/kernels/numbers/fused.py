@@ -23,8 +23,8 @@ from sympy import Expr
 from tplimits.numbers.generated import functions
 from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.writing import Writer, number
-from tplimits.program.nodes.entries import AxisSum
-from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Kron, Moment, TableEntry
+from tplimits.program.nodes.entries import AxisSum, Kron
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.fused_determinants import Determinants
 from tplimits.regimes.kernels.numbers.moment import function_of
 from tplimits.regimes.kernels.numbers.singular import KINKED
@@ -237,7 +237,7 @@ import math
 
 import numba
 
-from tplimits.regimes.kernels.numbers.angle import atan2
+from tplimits.numbers.moments.angles import atan2
 
 angle = numba.njit(forceinline=True, error_model="numpy")(atan2)
 

@@ -23,19 +23,9 @@ import numpy
 import sympy
 from sympy import Expr
 
-from tplimits.program.nodes.entries import AxisSum, axis_symbol
+from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import (
-    Data,
-    Kron,
-    Moment,
-    Of,
-    TableEntry,
-    free_indices,
-    on_second,
-    second,
-    side_of,
-)
+from tplimits.regimes.kernels.derivation.leaves import Data, Moment, Of, TableEntry, on_second, second, side_of
 from tplimits.regimes.kernels.numbers import sums
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import half_squared_distance
@@ -73,7 +63,7 @@ def _gap(frame: Frame, expr: Expr) -> Any:
         same = expr.sides[0] == expr.sides[1] and frame.input[1] != frame.input[2]
         return None if same or expr.has(sums.Lookup) else frame.entry(expr, gap=True)[1]
     if isinstance(expr, Kron):
-        return mapped(_complement, [frame.value(expr)]) if len(free_indices(expr)) == 2 else None
+        return mapped(complement, [frame.value(expr)]) if len(free_indices(expr)) == 2 else None
     if isinstance(expr, Moment):
         found = slopes(expr)
         if found is None or (found[0] + found[1]) ** 2 > found[0] ** 2 + found[1] ** 2:  # opposites that become equal
@@ -88,7 +78,8 @@ def _gap(frame: Frame, expr: Expr) -> Any:
     return None
 
 
-def _complement(same: Array) -> Array:
+def complement(same: Array) -> Array:
+    """The gap of members that are the same or independent."""
     return 1.0 - same
 
 
@@ -235,8 +226,9 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
     one, other = own(picking.inner, 1), own(picking.inner, 2)
     if one is None or other is None:
         return None
-    away = [Labelled((r.flat < 0).astype(float).reshape(r.places.shape), ("tap", *r.labels)) for r in reads]
-    half, over = Labelled(numpy.asarray(0.5)), frozenset({"tap"})
+    tap = _tap(reads[0])
+    away = [Labelled((r.flat < 0).astype(float).reshape(r.places.shape), (tap, *r.labels)) for r in reads]
+    half, over = Labelled(numpy.asarray(0.5)), frozenset({tap})
     left, right = _by_tap(frame, one, reads[0]), _by_tap(frame, other, reads[1])
     edges = [contracted([left, away[1], half], over), contracted([away[0], right, half], over)]  # rows, then columns
     return mapped(total, [found, *edges])
@@ -260,10 +252,11 @@ def _pooled(frame: Frame, expr: AxisSum, picking: sums.Picking, inner: Any) -> A
         if found is None:
             return None
         values.append(found)
-    return mapped(_without_spread, values)
+    return mapped(without_spread, values)
 
 
-def _without_spread(inner: Array, one: Array, other: Array) -> Array:
+def without_spread(inner: Array, one: Array, other: Array) -> Array:
+    """A gap of sums less half of what the places of either input differ."""
     return numpy.maximum(inner - 0.5 * one - 0.5 * other, 0.0)
 
 
@@ -307,5 +300,10 @@ def _both(picking: sums.Picking) -> bool:
 
 def _by_tap(frame: Frame, variances: Expr, read: Read) -> Any:
     """Variances of one input at the places of each tap, 0 outside."""
-    one = Read(read.label, read.places[None], ("tap", *read.labels))
+    one = Read(read.label, read.places[None], (_tap(read), *read.labels))
     return summed_entries([frame.value(variances)], (one,))
+
+
+def _tap(read: Read) -> str:
+    """The label of so many taps."""
+    return f"′{len(read.places)} taps"

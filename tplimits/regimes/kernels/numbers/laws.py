@@ -38,7 +38,7 @@ _NEARLY_OPPOSITE = 1e-9
 _NEARLY_COLLINEAR = 1e5
 #: below so many units of rounding of the lengths, e and f are zero
 _ROUNDING = 8
-_TINY = "1e-300"
+_EPS = float(numpy.finfo(numpy.float64).eps)
 
 
 @dataclass(eq=False)
@@ -56,32 +56,34 @@ class Law:
         return self.parts.index(part)
 
     def arrays(self) -> Callable[..., Any]:
-        """The parts as a function of arrays (c11, c22, c12), or (c11, c22, G, √c11, √c22)."""
+        """The parts as a function of arrays (c11, c22, c12), or (c11, c22, G, √c11, √c22, 1/√c11, 1/√c22)."""
         return _arrays(tuple(self.parts), self.gapped, self.coincident)
 
 
-def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: bool, names: Sequence[str]) -> list[str]:
-    """The parts as names in a text; `names` are those of c11, c22 and of c12, or of G, √c11 and √c22."""
+def written(
+    writer: Writer, parts: Sequence[Part], gapped: bool, coincident: bool, names: Sequence[str], eps: float = _EPS
+) -> list[str]:
+    """The parts as names in a text; `names` are those of c11, c22 and of c12, or of G, the roots and their inverses."""
     c11, c22, third, *roots = names
     let, call = writer.let, writer.call
-    eps = number(_ROUNDING * float(numpy.finfo(numpy.float64).eps))
+    unit = number(_ROUNDING * eps)
     if coincident:
         law = (c11, c11, c22, "0.0")
         return [closed_text(writer, p, law) for p in parts if isinstance(p, MomentFunction)]
     if gapped:
-        a, b = roots
+        a, b, ia, ib = roots
         r = let(f"{a}*{b}")
         writer.know(call("sqrt", f"{c11}*{c22}"), r)
         d = let(f"{a} - {b}")
         h = let(f"0.5*{d}*{d}")
         raw = let(f"{third} - {h}")
-        least = let(f"{eps}*({h} + 0.5*{call('fabs', d)}*({a} + {b}))")  # the rounding of h: lengths have their own
+        least = let(f"{unit}*({h} + 0.5*{call('fabs', d)}*({a} + {b}))")  # the rounding of h: lengths have their own
         e = let(writer.select(f"{raw} > {least}", raw, "0.0"))
         rest = let(f"2.0*{r} - {e}")
-        f = let(writer.select(f"{rest} > {eps}*{r}", rest, "0.0"))
+        f = let(writer.select(f"{rest} > {unit}*{r}", rest, "0.0"))
         cross, det = let(f"{r} - {e}"), let(f"{e}*{f}")
         if writer.scalar:
-            _one_angle(writer, cross, det)
+            _one_angle(writer, cross, det, let(f"{writer.call('fmin', e, f)}*{ia}*{ib} if {r} > 0.0 else 0.0"))
     else:
         size = let(f"{c11}*{c22}")
         raw = let(f"{size} - {third}*{third}")
@@ -107,11 +109,11 @@ def written(writer: Writer, parts: Sequence[Part], gapped: bool, coincident: boo
     return found
 
 
-def _one_angle(writer: Writer, cross: str, det: str) -> None:
-    """Both angles of a law from the acute one: in a loop an angle costs more than all the rest."""
+def _one_angle(writer: Writer, cross: str, det: str, versine: str) -> None:
+    """Both angles of a law from the acute one, whose cosine is 1 − `versine`: angles cost more than all the rest."""
     let, call, pi = writer.let, writer.call, repr(math.pi)
     root = let(call("sqrt", det))
-    acute = let(call("atan2", root, call("fabs", cross)))
+    acute = let(call("arc", versine))
     writer.know(call("atan2", root, f"{cross} + 0.0"), let(writer.select(f"{cross} >= 0.0", acute, f"{pi} - {acute}")))
     writer.know(call("atan2", root, f"0.0 - {cross}"), let(writer.select(f"{cross} > 0.0", f"{pi} - {acute}", acute)))
 
@@ -119,7 +121,7 @@ def _one_angle(writer: Writer, cross: str, det: str) -> None:
 @lru_cache(maxsize=512)
 def _arrays(parts: tuple[Part, ...], gapped: bool, coincident: bool) -> Callable[..., Any]:
     writer = Writer(scalar=False)
-    names = ("c11", "c22", "third", *(("a", "b") if gapped else ()))
+    names = ("c11", "c22", "third", *(("a", "b", "ia", "ib") if gapped else ()))
     code: Code = writer.code(*written(writer, parts, gapped, coincident, names))
     made = function(code, "law", names, scalar=False)
     return made if len(parts) > 1 else lambda *arrays: (made(*arrays),)

@@ -20,7 +20,7 @@ Array = NDArray[numpy.float64]
 #: extended precision, for pairs that looked singular in doubles, the bound is tight: a larger one costs digits
 _COINCIDENT, _COINCIDENT_EXTENDED = 90, 16
 #: variances below this are refused
-_SMALLEST = 1e-140
+SMALLEST = 1e-140
 #: so many different values of parameters are treated one by one
 _MOST_VALUES = 4096
 
@@ -32,11 +32,11 @@ class OutOfRangeError(EvaluationError):
 def refuse_underflow(variances: Array) -> None:
     """Refuse variances whose products leave the range of double precision: a kernel would be zero without a word."""
     size = numpy.abs(variances[(variances != 0) & numpy.isfinite(variances)])  # what is infinite is told elsewhere
-    if size.size and (size.min() < _SMALLEST or size.max() > 1 / _SMALLEST):
-        found = size.min() if size.min() < _SMALLEST else size.max()
+    if size.size and (size.min() < SMALLEST or size.max() > 1 / SMALLEST):
+        found = size.min() if size.min() < SMALLEST else size.max()
         raise EvaluationError(
             f"a kernel of an input with itself, or a factor of it, is {found:.1e}: products of two such numbers leave "
-            f"the range of doubles; {_SMALLEST:.0e} to {1 / _SMALLEST:.0e} is in range. Scale the inputs or weights."
+            f"the range of doubles; {SMALLEST:.0e} to {1 / SMALLEST:.0e} is in range. Scale the inputs or weights."
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sympy
 from sympy import Expr, S
 
-from tplimits.regimes.kernels.derivation.leaves import Data, Kron, TableEntry, free_indices, on_second, side_of
+from tplimits.program.nodes.entries import Kron, free_indices
+from tplimits.regimes.kernels.derivation.leaves import Data, TableEntry, on_second, side_of
 
 
 def of_pair(expr: Expr) -> bool:

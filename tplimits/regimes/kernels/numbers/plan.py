@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,18 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.regimes.kernels.derivation.leaves import SECOND, free_indices, on_first, plain_axis
+from tplimits.program.nodes.entries import free_indices
+from tplimits.regimes.kernels.derivation.leaves import SECOND, on_first, plain_axis
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
 from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
+from tplimits.regimes.kernels.numbers.nested import Nested, nested, roomy
+from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
 from tplimits.regimes.kernels.numbers.places import batch
-from tplimits.regimes.kernels.numbers.singular import KINKED, suspects
+from tplimits.regimes.kernels.numbers.shifts import summed_entries
+from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects
 from tplimits.regimes.kernels.numbers.tables import Tables
 from tplimits.regimes.kernels.numbers.tables import spread as spread_out
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
@@ -98,6 +102,7 @@ class Plan:
     #: seconds that array passes of all calls so far have been worth
     worth: float = 0.0
     is_compiled: bool = False
+    _nested: dict[tuple[bool, bool], Nested | None] = field(default_factory=dict)
 
     @cached_property
     def loops(self) -> CompiledSchedule:
@@ -113,6 +118,31 @@ class Plan:
             known = self.rows[side] is self.rows[1] and 1 in found
             sizes = _sizes(self.rows[side], tables.tape, tables)
             found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
+        return found
+
+    def nested(self, single: bool, columns: int) -> Nested | None:
+        """The tape of pairs as one compiled function, where it has a form."""
+        kind = single, single and columns <= 8
+        if kind not in self._nested:
+            eps = float(numpy.finfo(numpy.float32 if single else numpy.float64).eps)
+            inputs = (batch(1), batch(2))
+            self._nested[kind] = _nested(
+                lambda: Passes(self.pair, self.labels, self.sizes, inputs, self.kernels, eps=eps), single, columns
+            )
+        return self._nested[kind]
+
+    @cached_property
+    def own_nested(self) -> dict[int, Nested | None]:
+        """The same of the tapes of inputs."""
+        found: dict[int, Nested | None] = {}
+        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
+            assert tables.tape is not None
+            if self.rows[side] is self.rows[1] and 1 in found:
+                found[side] = found[1]
+                continue
+            schedule, labels = self.rows[side], tables.tape.labels
+            sizes, many = _sizes(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
+            found[side] = _nested(partial(Passes, schedule, labels, sizes, (batch(1),), many, True), False, 8)
         return found
 
     def expect(self, pairs: int) -> None:
@@ -141,7 +171,12 @@ class Plan:
 
     def own(self, side: int, inputs: Inputs) -> Own:
         """What is done once for each input of a side."""
-        schedule, parts = (self.own_loops if self.is_compiled else self.rows)[side], []
+        nest = self.own_nested[side] if self.is_compiled else None
+        if nest is not None:
+            rows, flagged = nest.run(partial(_data, self.tables[0], inputs), (inputs.many,), False)
+            if not flagged.any():
+                return Own(rows, flagged)
+        schedule, parts = (self.own_loops if self.is_compiled and nest is None else self.rows)[side], []
         step = max(1, _BLOCK // self.largest_row)
         for start in range(0, inputs.many, step):
             some = inputs.some(slice(start, start + step))
@@ -156,8 +191,27 @@ class Plan:
             near |= f.array.any(axis=tuple(k for k, x in enumerate(f.labels) if x != batch(1)))
         return Own(values, near)
 
-    def run(self, one: Inputs, other: Inputs, owns: Mapping[int, Own]) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
-        """Kernels of all pairs, and which of them rest on a nearly singular law."""
+    def run(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
+    ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
+        """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
+
+        given = self._given(one, other, owns)
+        if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
+            with numpy.errstate(all="ignore"):
+                values, flagged = nest.run(given, (one.many, other.many), above)
+            near = owns[1].near[:, None] | owns[2].near[None, :]
+            for i, j in blocks(flagged):
+                mine, theirs = one.some(i), other.some(j)
+                found = self.pair.run(self._given(mine, theirs, {1: owns[1].some(i), 2: owns[2].some(j)}))
+                near[numpy.ix_(i, j)] |= self._near(found[self.kernels :], mine, theirs)
+            return values, near
+        found = self._interpreted(given)
+        near = self._near(found[self.kernels :], one, other)
+        return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
+
+    def _given(self, one: Inputs, other: Inputs, owns: Mapping[int, Own]) -> Callable[[Any], Labelled]:
+        """What the leaves of the tape of pairs are."""
 
         def given(leaf: Any) -> Labelled:
             if leaf[0] == "data":
@@ -166,17 +220,19 @@ class Plan:
             _, side, place, labels = leaf
             return Labelled(owns[side].rows[place].array, labels)
 
+        return given
+
+    def _interpreted(self, given: Callable[[Any], Labelled]) -> list[Labelled]:
         with numpy.errstate(all="ignore"):
-            found = (self.loops if self.is_compiled else self.pair).run(given)
-        values = found[: self.kernels]
-        flags = [Labelled(f.array != 0, f.labels) for f in found[self.kernels :]]
+            return (self.loops if self.is_compiled else self.pair).run(given)
+
+    def _near(self, found: Sequence[Labelled], one: Inputs, other: Inputs) -> NDArray[numpy.bool_]:
+        """Pairs with a flag, but not at the same data."""
+        flags = [Labelled(f.array != 0, f.labels) for f in found]
         near = numpy.zeros((one.many, other.many), dtype=bool)
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
-        if bad:
-            near |= suspects(bad, (one.many, other.many))
-        near |= owns[1].near[:, None] | owns[2].near[None, :]
-        return values, near
+        return near | suspects(bad, near.shape) if bad else near
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,14 +242,27 @@ class Own:
     rows: list[Labelled]
     near: NDArray[numpy.bool_]
 
-    def some(self, part: slice) -> Own:
+    def some(self, part: slice | NDArray[numpy.intp]) -> Own:
         """Those of a few inputs."""
         rows = [Labelled(r.array[part], r.labels) if batch(1) in r.labels else r for r in self.rows]
         return Own(rows, self.near[part])
 
     def single(self) -> Own:
-        """In single precision."""
-        return Own([Labelled(r.array.astype(numpy.float32), r.labels) for r in self.rows], self.near)
+        """In single precision, with room for vectors."""
+        rows = []
+        for row in self.rows:
+            array = roomy((*row.array.shape[1:], row.array.shape[0]), numpy.float32) if row.array.ndim else row.array
+            if row.array.ndim:
+                array[...] = numpy.moveaxis(row.array, 0, -1)
+            rows.append(Labelled(numpy.moveaxis(array, -1, 0) if row.array.ndim else array, row.labels))
+        return Own(rows, self.near)
+
+
+def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested | None:
+    try:
+        return nested(passes(), single, columns)
+    except NotNested:
+        return None
 
 
 def _data(tables: Tables, inputs: Inputs, leaf: Any) -> Labelled:
@@ -297,7 +366,9 @@ def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
 def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
     """Sizes of all labels but those of inputs."""
     found: dict[str, int] = {}
-    for number, _, _ in schedule.steps:
+    for number, step, _ in schedule.steps:
+        for read in step.fixed[0] if step is not None and step.function is bare(summed_entries) else ():
+            found.update(zip(read.labels, read.sizes, strict=True))
         for label in tape.labels[number]:
             sizes = tables.sides[1 if SECOND in label else 0].sizes
             if plain_axis(label) in sizes:

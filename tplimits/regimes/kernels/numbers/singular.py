@@ -32,10 +32,11 @@ Flags = NDArray[numpy.bool_]
 
 def flagged(covariances: Sequence[Any]) -> Any:
     """Where a law (c11, c12, c22) is nearly singular."""
-    return mapped(_nearly_singular, covariances)
+    return mapped(nearly_singular, covariances)
 
 
-def _nearly_singular(a: Any, c: Any, b: Any) -> Flags:
+def nearly_singular(a: Any, c: Any, b: Any) -> Flags:
+    """Whether a law has lost the digits of its determinant."""
     with numpy.errstate(all="ignore"):
         found: Flags = a * b - c * c < NEARLY * a * b
     return found

@@ -10,8 +10,8 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol
-from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, TableEntry, free_indices, plain_axis
+from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol, free_indices
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, TableEntry, plain_axis
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted
 from tplimits.regimes.kernels.numbers.places import positions
 from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries, together

@@ -1,4 +1,4 @@
-"""Kernels of a network, and their numbers, as JSON for other programs to read."""
+"""Kernels of a network, and their numbers, as JSON for other programs to read and on a page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tplimits.program.files.serial import to_json
 from tplimits.regimes.kernels.report import latex as kernels_latex
 from tplimits.regimes.kernels.report import text as kernels_text
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
-from tplimits.regimes.kernels.report.steps import assumptions, steps
-from tplimits.report.json_report import NUMBERS, step_document, written_document
-from tplimits.version import VERSION
+from tplimits.regimes.kernels.report.steps import assumptions
+from tplimits.report.html import cells
+from tplimits.report.json_report import numbers_document
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -23,25 +23,28 @@ if TYPE_CHECKING:
 KERNELS = "tplimits kernel limit"
 
 
-def kernel_limit(outline: Outline, citation: str) -> str:
-    """Program, recursion (repeated layers once), named means, steps; expressions as text and as LaTeX."""
+def kernel_limit(outline: Outline) -> dict[str, Any]:
+    """The recursion (repeated layers once) and named means; expressions as text and as LaTeX."""
     derivation = outline.derivation
-    return written_document(
-        {
-            "format": KERNELS,
-            "tplimits": VERSION,
-            "program": json.loads(to_json(derivation.network)),
-            "trained": list(derivation.trained),
-            "infinite": list(derivation.infinite),
-            "recursion": [_item(outline, item) for item in outline.items],
-            "means": [_mean(outline, mean) for mean in outline.named_means],
-            "indices": {letter: axis for axis, letter in outline.letters.items()},
-            "assumptions": list(assumptions(outline)),
-            "steps": [step_document(step) for step in steps(outline)],
-            "latex": kernels_latex.kernel_limit(outline),
-            "citation": citation,
-        }
-    )
+    return {
+        "program": json.loads(to_json(derivation.network)),  # the recursion names arguments of functions as it has them
+        "trained": list(derivation.trained),
+        "infinite": list(derivation.infinite),
+        "recursion": [_item(outline, item) for item in outline.items],
+        "means": [_mean(outline, mean) for mean in outline.named_means],
+        "indices": {letter: axis for axis, letter in outline.letters.items()},
+        "assumptions": list(assumptions(outline)),
+    }
+
+
+def kernel_page(outline: Outline) -> dict[str, Any]:
+    """What the page of a kernel limit shows."""
+    return {
+        "program": outline.derivation.network,
+        "equations": [cells(row) for row in kernels_latex.formulas(outline)],
+        "indices": ", ".join(f"{letter} over {axis}" for axis, letter in outline.letters.items()),
+        "assumptions": assumptions(outline),
+    }
 
 
 def kernel_numbers(program: Program, pair: KernelPair | NNGPAlone) -> str:
@@ -50,9 +53,7 @@ def kernel_numbers(program: Program, pair: KernelPair | NNGPAlone) -> str:
     names = ("nngp", "nngp_error") if reason else ("nngp", "ntk", "nngp_error", "ntk_error")
     parts = {name: getattr(pair, name) for name in names}
     values = {name: getattr(value, "tolist", lambda value=value: value)() for name, value in parts.items()}
-    more = {"no_ntk": reason} if reason else {}
-    document = {"format": NUMBERS, "tplimits": VERSION, "program": program.name, "kernels": values, **more}
-    return written_document(document)
+    return numbers_document(program, kernels=values, **({"no_ntk": reason} if reason else {}))
 
 
 def _item(outline: Outline, item: Equation | Layers) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from sympy.printing.precedence import PRECEDENCE
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup
 from tplimits.program.nodes.kinds import Avg, MatMul
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
-from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal, environment
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.entries import Kron
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
-    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Kron, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Of, TableEntry
     from tplimits.regimes.kernels.report.labels import Title
 
 _SIGNS = {
@@ -252,13 +253,3 @@ def formulas(outline: Outline) -> list[Formula]:
         rows.append(Formula(left, "=", printer.addends(logit.covariance)))
     network, body = outline.derivation.network, _Body(outline)
     return [*rows, *(Formula(name(network[p].name), "=", (body.instruction(p),)) for p in outline.legend())]
-
-
-def kernel_limit(outline: Outline) -> str:
-    """The limit as an align* environment."""
-    return environment(formulas(outline), "align*")
-
-
-def notebook(outline: Outline) -> str:
-    """The limit for MathJax and KaTeX, which want dollars around an aligned environment."""
-    return f"$$\n{environment(formulas(outline), 'aligned')}\n$$"

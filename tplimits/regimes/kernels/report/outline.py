@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr, Function, Symbol
 
-from tplimits.program.nodes.entries import AxisSum, Entry, axis_symbol, size_symbol
+from tplimits.program.nodes.entries import AxisSum, Entry, axis_symbol, is_index, size_symbol
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form, mean_function
 from tplimits.regimes.kernels.derivation.leaves import (
     SECOND,
@@ -18,7 +18,6 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Moment,
     Of,
     TableEntry,
-    is_index,
     plain_axis,
     second,
     side_of,

@@ -15,9 +15,9 @@ from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean,
 from tplimits.report.text import as_written, positive_first
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup
+    from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Kron, Lookup
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Kron, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Of, TableEntry
     from tplimits.regimes.kernels.report.labels import Title
 
 #: longer right-hand sides are broken between their terms

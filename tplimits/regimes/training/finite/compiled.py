@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -36,25 +35,6 @@ def bound(net: Program, data: Mapping[str, Array], given: Mapping[str, Any]) -> 
     return sized.bind(**constants) if constants else sized
 
 
-@lru_cache(maxsize=8)
-def _plan(net: Program, held: _Held) -> Plan:
-    return Plan(replace(held.recipe, net=net), None)
-
-
-class _Held:
-    """A recipe as a key: two are the same if their code is."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self._key = (recipe.parametrization.a_out, *sorted((n, str(o)) for n, o in recipe.optimizers.items()))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
 class Compiled:
     """The same networks as `Networks` holds, moved by compiled code; None of them where a function has no loop."""
 
@@ -66,10 +46,7 @@ class Compiled:
         widths: Mapping[str, int],
         held: Mapping[str, Array],
     ) -> None:
-        shared = _plan(net, _Held(recipe))
-        self.plan = replace(shared, recipe=replace(recipe, net=net))
-        for name in ("loops", "updating", "training"):  # what is compiled is the same, rates and decays are not
-            self.plan.__dict__[name] = getattr(shared, name)
+        self.plan = Plan(replace(recipe, net=net), None)
         self.draws = len(next(iter(held.values())))
         self.rows = numpy.arange(len(next(iter(data.values()))))
         self.kernel = self.plan.kernel(widths, len(self.rows), self.draws)

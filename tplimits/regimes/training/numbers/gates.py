@@ -54,6 +54,11 @@ class Gate:
         argument: Expr = self.node.args[0]
         return argument
 
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Where it differs: bodies that hold the jump may have more axes, or others."""
+        return tuple(sorted(a.name for a in free_axes(self.argument)))
+
 
 def gates(program: Program) -> tuple[Gate, ...]:
     """The jumps of scalars that depend on a parameter; indices of sums over finite axes are not looked into."""
@@ -78,13 +83,13 @@ def seen(found: Sequence[Gate], run: Execution, count: int) -> dict[str, Array]:
     for number, gate in enumerate(found):
         if gate.positions[0] < count:
             s = run.program[gate.positions[0]]
-            values[str(number)] = run.scalar(ScalarNonlin("", s.axes, s.line, body=gate.argument))
+            values[str(number)] = run.scalar(ScalarNonlin("", gate.axes, s.line, body=gate.argument))
     return values
 
 
 @dataclass(frozen=True)
 class Shifted(TotalProgram):
-    """A total program in which the argument of one jump is moved, by an array over the axes where it stands."""
+    """A total program in which the argument of one jump is moved, by an array over its axes."""
 
     gate: Gate = Gate((), sympy.S.Zero)
     by: IndexTable | None = None
@@ -119,10 +124,10 @@ def judge(total: TotalProgram, runs: Sequence[Mapping[str, Array]], again: Calla
         if not open_.any():
             continue
         by = 2 * float(abs(values[:, open_]).max()) + _ROUNDING
-        axes = total.program[gate.positions[0]].axes
-        shape = values.shape[values.ndim - len(axes) :]
+        shape = values.shape[values.ndim - len(gate.axes) :]
         above, *others = (
-            again(Shifted(total.network, total.train, gate, IndexTable(by * signs, axes))) for signs in _patterns(shape)
+            again(Shifted(total.network, total.train, gate, IndexTable(by * signs, gate.axes)))
+            for signs in _patterns(shape)
         )
         for other in others:
             apart = above - other

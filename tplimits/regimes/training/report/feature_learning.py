@@ -11,14 +11,13 @@ from tplimits.regimes.training.report.notation import LatexNotation, NamedLatex,
 from tplimits.regimes.training.report.outline import Equation, Outline
 from tplimits.regimes.training.report.ratios import text_factor
 from tplimits.regimes.training.report.update_functions import (
-    NOT_ZERO,
     SIDES,
     entry_by_entry,
     factored_latex,
     factored_text,
     is_factored,
 )
-from tplimits.report.latex_formulas import Formula, environment
+from tplimits.report.latex_formulas import Formula
 from tplimits.report.text import formula
 
 if TYPE_CHECKING:
@@ -126,16 +125,3 @@ def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:
         rows += [Formula(s.name, r"\leftarrow", printer.addends(s.update)) for s in states]
         rows.append(Formula("Q_t", "=", (printer.doprint(output) + tag,)))
     return rows
-
-
-def latex(recursion: MaximalRecursion) -> str:
-    """An align* environment."""
-    return environment(formulas(recursion), "align*")
-
-
-def notebook(recursion: MaximalRecursion) -> str:
-    """The same for MathJax and KaTeX."""
-    return f"$$\n{environment(formulas(recursion), 'aligned')}\n$$"
-
-
-__all__ = ["NOT_ZERO", "formulas", "latex", "notebook", "steps", "text"]

@@ -14,21 +14,11 @@ from tplimits.regimes.training.report.update_functions import (
     norm_latex,
     whole_latex,
 )
-from tplimits.report.latex_formulas import Formula, FormulaPrinter, environment
+from tplimits.report.latex_formulas import Formula, FormulaPrinter
 from tplimits.report.latex_names import name as latex_name
 
 if TYPE_CHECKING:
     from tplimits.regimes.training.derivation.operator import TangentOperator
-
-
-def latex(operator: TangentOperator) -> str:
-    """The evolution of the outputs and the operator, for amsmath."""
-    return environment(formulas(operator), "align*")
-
-
-def notebook(operator: TangentOperator) -> str:
-    """The same for a notebook, whose MathJax has no align of its own."""
-    return f"$${environment(formulas(operator), 'aligned')}$$"
 
 
 def formulas(operator: TangentOperator) -> list[Formula]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -15,13 +15,15 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.loops.training import Kernel, Training, data_of
 from tplimits.program.loops.form import GRADIENT, PARAMETER, Loops
 from tplimits.program.loops.lowering import forward, training
-from tplimits.program.loops.signals import TARGETS, WEIGHTS, with_signal
+from tplimits.program.loops.signals import TARGETS, WEIGHTS, kind_of, with_signal
 from tplimits.program.loops.updating import FACTOR, KEEP, RATE, SCALARS, Updating
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.optimizers.symbols import TIME
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.finite.recipe import Recipe
     from tplimits.regimes.training.finite.updates import Updates
 
@@ -30,42 +32,12 @@ _SHARE = ("share", "")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A recipe for a network whose sizes are known, and its loops with a loss."""
+class Code:
+    """What is compiled, the same for all runs of a network with these optimizers and a loss of this kind."""
 
-    recipe: Recipe
-    loss: Any
-
-    @cached_property
-    def loops(self) -> Loops:
-        """Outputs and gradients, and the error signal where it is a loss by name."""
-        found = training(self.recipe.net, self.recipe.parametrization.a_out, tuple(self.recipe.optimizers))
-        return with_signal(found, self.loss) or found
-
-    @cached_property
-    def by_name(self) -> bool:
-        """Whether the error signal is computed in the loops."""
-        return any(a.name == TARGETS for a in self.loops.arrays)
-
-    @cached_property
-    def entrywise(self) -> bool:
-        """Whether all parameters move entry by entry."""
-        return all(o.is_entrywise and o.clips_gradient is None for o in self.recipe.optimizers.values())
-
-    @cached_property
-    def updating(self) -> Updating:
-        """The statements of the updates."""
-        found = Updating(self.loops, [_SHARE])
-        if self.entrywise:
-            for name, optimizer in self.recipe.optimizers.items():
-                found.parameter(name, optimizer)
-        return found
-
-    @cached_property
-    def training(self) -> Training:
-        """What is compiled."""
-        found = self.updating
-        return Training(found.finished(), tuple(found.statements), max(1, len(found.scalars)))
+    loops: Loops
+    updating: Updating
+    training: Training
 
     @cached_property
     def parameters(self) -> dict[str, str]:
@@ -77,9 +49,83 @@ class Plan:
         """The arrays of gradients, by the names of parameters."""
         return {a.title: a.name for a in self.loops.of_role(GRADIENT)}
 
+
+# Networks are traced, lowered and written once in a process: recordings of many seeds and widths, one call each, and
+# parts of recordings that other processes make start at no cost.
+@lru_cache(maxsize=64)
+def _code(
+    net: Program, a_out: Expr, optimizers: tuple[tuple[str, Optimizer], ...], kind: tuple[str, float] | None
+) -> Code:
+    loops = training(net, a_out, tuple(name for name, _ in optimizers))
+    loops = with_signal(loops, kind) or loops
+    updating = Updating(loops, [_SHARE])
+    if _entrywise(o for _, o in optimizers):
+        for name, optimizer in optimizers:
+            updating.parameter(name, optimizer)
+    asked = Training(updating.finished(), tuple(updating.statements), max(1, len(updating.scalars)))
+    return Code(loops, updating, asked)
+
+
+@lru_cache(maxsize=256)
+def _value(net: Program, name: str, a_out: Expr) -> Loops:
+    return forward(net, (name,), a_out)
+
+
+def _entrywise(optimizers: Iterable[Optimizer]) -> bool:
+    return all(o.is_entrywise and o.clips_gradient is None for o in optimizers)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe for a network whose sizes are known, and its loops with a loss."""
+
+    recipe: Recipe
+    loss: Any
+
+    @cached_property
+    def code(self) -> Code:
+        """What is compiled."""
+        recipe = self.recipe
+        return _code(recipe.net, recipe.parametrization.a_out, tuple(recipe.optimizers.items()), kind_of(self.loss))
+
+    @property
+    def loops(self) -> Loops:
+        """Outputs and gradients, and the error signal where it is a loss by name."""
+        return self.code.loops
+
+    @cached_property
+    def by_name(self) -> bool:
+        """Whether the error signal is computed in the loops."""
+        return any(a.name == TARGETS for a in self.loops.arrays)
+
+    @cached_property
+    def entrywise(self) -> bool:
+        """Whether all parameters move entry by entry."""
+        return _entrywise(self.recipe.optimizers.values())
+
+    @property
+    def updating(self) -> Updating:
+        """The statements of the updates."""
+        return self.code.updating
+
+    @property
+    def training(self) -> Training:
+        """What is compiled."""
+        return self.code.training
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The arrays of parameters, by name."""
+        return self.code.parameters
+
+    @property
+    def gradients(self) -> dict[str, str]:
+        """The arrays of gradients, by the names of parameters."""
+        return self.code.gradients
+
     def value(self, name: str) -> Loops:
         """A named value."""
-        return forward(self.recipe.net, (name,), self.recipe.parametrization.a_out)
+        return _value(self.recipe.net, name, self.recipe.parametrization.a_out)
 
     # -- what a kernel is given ---------------------------------------------------------------
 
@@ -101,12 +147,19 @@ class Plan:
         weights = loss.weights * loss.train.reshape(-1, *[1] * (loss.weights.ndim - 1))
         return {TARGETS: data_of(targets, loops[TARGETS]), WEIGHTS: data_of(weights, loops[WEIGHTS])}
 
+    @cached_property
+    def _weight(self) -> Array | None:
+        """The weight of every input; None where all are 1."""
+        each = (self.loss.weights.reshape(len(self.loss.train), -1).sum(axis=1)) * self.loss.train
+        return None if (each[self.loss.train] == 1).all() else each
+
     def shares(self, rows: NDArray[numpy.int64]) -> Array:
         """One over the sum of the weights of some rows (steps, batch)."""
         if not isinstance(self.loss, Loss):
             return numpy.ones(len(rows))
-        each = (self.loss.weights.reshape(len(self.loss.train), -1).sum(axis=1)) * self.loss.train
-        total = each[rows].sum(axis=1)
+        if self._weight is None:
+            return numpy.full(len(rows), 1 / rows.shape[1])
+        total = self._weight[rows].sum(axis=1)
         if not (total > 0).all():
             raise EvaluationError(
                 "batches=…: all inputs of a batch have the weight 0; there is nothing to average. Give larger batches, "
@@ -117,15 +170,14 @@ class Plan:
 
     def scalars(self, updates: Updates, t: int, rows: NDArray[numpy.int64]) -> Array:
         """The scalars of steps t, t + 1, …, one for each row of `rows`."""
-        times = numpy.arange(t, t + len(rows), dtype=numpy.float64)
         found = numpy.empty((len(rows), self.training.scalars))
         for k, entry in enumerate(self.updating.scalars):
-            found[:, k] = self.shares(rows) if entry == _SHARE else self._scalar(entry, updates, times)
+            found[:, k] = self.shares(rows) if entry == _SHARE else self._scalar(entry, updates, t, len(rows))
         return found
 
-    def _scalar(self, entry: tuple[str, str] | Expr, updates: Updates, times: Array) -> Any:
+    def _scalar(self, entry: tuple[str, str] | Expr, updates: Updates, t: int, steps: int) -> Any:
         if isinstance(entry, Expr):
-            return evaluate(entry, {TIME: times})
+            return evaluate(entry, {TIME: numpy.arange(t, t + steps, dtype=numpy.float64)})
         word, name = entry
         e = self.recipe.exponents[name]
         if word == FACTOR:
@@ -134,8 +186,13 @@ class Plan:
             return 1 - self.recipe.decays[name]
         assert word == RATE
         if not callable(self.recipe.rates[name].value):
-            return updates.rate(name, int(times[0]))
-        return [updates.rate(name, int(t)) for t in times]
+            return updates.rate(name, t)
+        return [updates.rate(name, s) for s in range(t, t + steps)]
+
+    @cached_property
+    def follows_a_function(self) -> bool:
+        """Whether a rate is a function of the user's, which nobody may ask for steps beyond the last."""
+        return any(callable(rate.value) for rate in self.recipe.rates.values())
 
 
 __all__ = ["SCALARS", "Plan"]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.loops import kernels
+from tplimits.numbers.loops.machine import PRODUCT
 from tplimits.program.loops.form import DATA, PARAMETER
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.losses import Loss
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: numbers of rows that are handed over in one call
 _MOST_ROWS = 1 << 20
+#: steps whose batches and scalars are found at once
+_AHEAD = 4096
 
 
 class Running:
@@ -46,6 +49,7 @@ class Running:
         self._kernel = plan.kernel(widths, self._count)
         self._data, self._targets = plan.data(data), plan.targets()
         self._X = data
+        self._window: tuple[int, NDArray[numpy.int64], Array] | None = None
         for name, w in held.items():
             self._kernel.arrays[plan.parameters[name]][...] = w
         for name, optimizer in plan.recipe.optimizers.items():
@@ -59,6 +63,11 @@ class Running:
     def parameters(self) -> dict[str, Array]:
         """All parameters by name, (*axes, n)."""
         return {name: self._kernel.arrays[array].copy() for name, array in self._plan.parameters.items()}
+
+    @property
+    def multiplies_matrices(self) -> bool:
+        """Whether products are left to BLAS, which has threads of its own."""
+        return PRODUCT in self._plan.training.text
 
     # -- training -----------------------------------------------------------------------------
 
@@ -78,14 +87,23 @@ class Running:
 
     def _several(self, steps: int) -> int:
         """Steps in one call."""
-        rows = self._rows(steps)
-        scalars = self._plan.scalars(self._updates, self.step, rows)
-        stopped = self._kernel.train({**self._data, **self._targets}, rows, scalars)
+        stopped = self._kernel.train({**self._data, **self._targets}, *self._ahead(steps))
         if stopped >= 0:
             self.step += stopped
             raise EvaluationError(self._overflow("the outputs overflow", self.step))
         self.step += steps
         return steps
+
+    def _ahead(self, steps: int) -> tuple[NDArray[numpy.int64], Array]:
+        """Batches and scalars of the next steps; frames that lie close together share one look at those to come."""
+        at = -1 if self._window is None else self.step - self._window[0]
+        if self._window is None or at < 0 or at + steps > len(self._window[1]):
+            before = 0 if self._window is None else len(self._window[1])
+            many = min(2 * before, _AHEAD, _MOST_ROWS // self._batch())
+            rows = self._rows(max(steps, 0 if self._plan.follows_a_function else many))
+            self._window, at = (self.step, rows, self._plan.scalars(self._updates, self.step, rows)), 0
+        _, rows, scalars = self._window
+        return rows[at : at + steps], scalars[at : at + steps]
 
     def _one(self) -> int:
         """One step with an error signal of the user's, or with updates that look at all entries at once."""
@@ -94,7 +112,7 @@ class Running:
         if self._plan.entrywise:
             stopped = self._kernel.train(data, rows, self._plan.scalars(self._updates, self.step, rows))
         else:
-            stopped = self._differentiated(data, rows[0])
+            stopped = -1 if numpy.isfinite(self._differentiated(data, rows[0])).all() else 0
             held = {name: w[None] for name, w in self.parameters.items()}
             with numpy.errstate(all="ignore"):
                 found = self._found_gradients()
@@ -117,7 +135,8 @@ class Running:
         own = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
         if batches is None:
             return numpy.broadcast_to(own, (steps, len(own)))
-        return own[numpy.stack([batches.indices(t, len(own)) for t in range(self.step, self.step + steps)])]
+        found: NDArray[numpy.int64] = own[batches.of_steps(self.step, steps, len(own))]
+        return found
 
     def _signalled(self, rows: NDArray[numpy.int64]) -> dict[str, NDArray[Any]]:
         """The data of a step, with its error signal where that is the user's."""
@@ -130,7 +149,8 @@ class Running:
         full[..., rows] = numpy.moveaxis(χ, 0, -1)
         return {**self._data, "chi": full}
 
-    def _differentiated(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> int:
+    def _differentiated(self, data: Mapping[str, NDArray[Any]], rows: NDArray[numpy.int64]) -> Array:
+        """Fill the gradients; f on these rows, inputs last."""
         self._kernel.arrays[SCALARS][0] = self._plan.shares(rows[None])[0]
         return self._kernel.gradients(data, rows)
 
@@ -141,17 +161,33 @@ class Running:
 
     def outputs(self, X: Any = None) -> Array:
         """f on the data of the run, or on others: (N, *outputs)."""
-        data = self._data if X is None else self._plan.data(self._inputs(X))
-        count = self._count if X is None else len(next(iter(self._inputs(X).values())))
+        data, count = self._data, self._count
+        if X is not None:
+            inputs = self._inputs(X)
+            data, count = self._plan.data(inputs), len(next(iter(inputs.values())))
         return self._finite(self._kernel.outputs(data, numpy.arange(count)))
 
     def gradients(self) -> dict[str, Array]:
         """The gradients ∂L/∂W of the loss on all training inputs, for every trained parameter W of the program."""
+        self._trained()
+        return self._found_gradients()
+
+    def outputs_and_gradients(self) -> tuple[Array, dict[str, Array]]:
+        """Both of the above, in one pass over the training inputs."""
+        rows, found = self._trained()
+        gradients = self._found_gradients()
+        if len(rows) == self._count:
+            return found, gradients
+        f, rest = numpy.empty((self._count, *found.shape[1:])), numpy.ones(self._count, dtype=bool)
+        f[rows], rest[rows] = found, False
+        f[rest] = self._finite(self._kernel.outputs(self._data, numpy.flatnonzero(rest)))
+        return f, gradients
+
+    def _trained(self) -> tuple[NDArray[numpy.int64], Array]:
+        """Fill the gradients of the loss on the training inputs; their numbers, and f on them."""
         loss = self.trainer.loss
         rows = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
-        if self._differentiated(self._signalled(rows), rows) >= 0:
-            raise EvaluationError(self._overflow("the outputs overflow", self.step))
-        return self._found_gradients()
+        return rows, self._finite(self._differentiated(self._signalled(rows), rows))
 
     def value(self, name: str, X: Any = None) -> Array:
         """A named value: (N, *axes, n) if it depends on the data, (*axes, n) if not."""
