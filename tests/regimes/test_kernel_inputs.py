@@ -140,7 +140,7 @@ def test_padding_behind_a_mask_changes_nothing():
         ({"σ": 1, "ratios": 3}, "ratios=3: give names and numbers"),
         ({"σ": 1, "d": 4}, "X1 has 3 entries along `d`; it needs 4"),
         ({"σ": 1, "d": 0}, "d=0: the size of an axis is a positive whole number"),
-        ({"σ": 1, "out": ""}, "out='': it has no name; give a folder of its own"),
+        ({"σ": 1, "out": ""}, "it has no name; give a folder of its own"),
         ({"σ": 1, "out": "."}, "it has no name; give a folder of its own"),
     ],
 )

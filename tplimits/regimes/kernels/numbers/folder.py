@@ -14,6 +14,7 @@ import io
 import os
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -115,6 +116,12 @@ class GramFolder:
         numbers = range(len(self.job.places))
         self.finished = {n for n in numbers if self._tile(n).exists()}
 
+    def tidy(self) -> None:
+        """Remove the tiles that a process killed at the very end has left beside complete arrays, if that can be."""
+        if next(self.path.glob("tile-*.npz"), None) is not None:
+            with suppress(EvaluationError), self:
+                pass
+
     # -- tiles --------------------------------------------------------------------------------
 
     def keep(self, number: int, found: Found) -> None:
@@ -151,7 +158,7 @@ class GramFolder:
     def _read(self, number: int, name: str) -> Array:
         path = self._tile(number)
         try:
-            with numpy.load(path, allow_pickle=False) as stored:
+            with open(path, "rb") as file, numpy.load(file, allow_pickle=False) as stored:
                 found: Array = stored[name]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise self.refused(f"{path.name} is damaged ({error}); delete it and call again") from None

@@ -59,7 +59,9 @@ def stored(
     refuse_mixture(asked.derivation)
     job = Job(asked, sampling)
     folder = GramFolder(out, job)
-    if not folder.is_complete:
+    if folder.is_complete:
+        folder.tidy()
+    else:
         with folder, reporting(progress) as report:
             missing = [n for n in range(len(job.places)) if n not in folder.finished]
             report.plan(len(job.places), "tiles of pairs")

@@ -66,6 +66,13 @@ class Job:
             found = Found([symmetric(v) for v in found.values], found.error)
         return found
 
+    def begin(self) -> None:
+        """Do a small part of the first tile: what is compiled for it is on disk afterwards."""
+        if not self.asked.derivation.is_drawn:
+            rows, columns = self.places[0]
+            step = self._pieces.step
+            self._pieces.of(slice(0, min(step, rows.stop)), slice(0, min(step, columns.stop)))
+
     def _planned(self, rows: slice, columns: slice, on_diagonal: bool) -> Found:
         """The small tiles of one, those that are done together in memory."""
         many, shape = (rows.stop - rows.start, columns.stop - columns.start), shape_of(self.asked)

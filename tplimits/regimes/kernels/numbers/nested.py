@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tplimits.numbers.loops.machine import Code, compiled
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.lanes import HEAD, Lanes
+from tplimits.regimes.kernels.numbers.lanes import Lanes
 from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
 
 #: inputs behind the last one that vectors may read
@@ -162,7 +162,9 @@ def is_roomy(array: NDArray[Any]) -> bool:
     offset = (array.ctypes.data - base.ctypes.data) // base.itemsize
     step = base.shape[-1]
     last = sum((n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides, strict=True))
-    return bool(base.dtype == array.dtype and (offset + last) % step + _BEYOND <= step and math.prod(base.shape) >= step)
+    return bool(
+        base.dtype == array.dtype and (offset + last) % step + _BEYOND <= step and math.prod(base.shape) >= step
+    )
 
 
 def nested(passes: Passes, single: bool, columns: int) -> Nested:

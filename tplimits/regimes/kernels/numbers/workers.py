@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -52,8 +53,10 @@ def _elsewhere(job: Job, missing: Sequence[int], executor: Executor) -> Iterator
     waiting, running = list(reversed(missing)), dict[Any, int]()
     failed: BaseException | None = None
     try:
-        parcel = _parcel(executor, job)
-        unknown: set[int] = set()
+        _refuse_fork(executor)
+        parcel, unknown = _parcel(executor, job), set[int]()
+        if len(missing) > 1:
+            failed = _compiled(executor, name, parcel)
         while running or (waiting and failed is None):
             if failed is None:
                 failed = _sent(executor, name, parcel, waiting, unknown, running)
@@ -61,6 +64,8 @@ def _elsewhere(job: Job, missing: Sequence[int], executor: Executor) -> Iterator
                 number = running.pop(future)
                 try:
                     found = future.result()
+                except (KeyboardInterrupt, SystemExit):
+                    raise
                 except BaseException as error:  # of any library; all that was finished is handed on first
                     failed = failed or error
                     continue
@@ -73,11 +78,23 @@ def _elsewhere(job: Job, missing: Sequence[int], executor: Executor) -> Iterator
                 for future in [f for f in running if f.cancel()]:
                     del running[future]
         if failed is not None:
-            raise failed if isinstance(failed, TplimitsError) or not isinstance(failed, Exception) else _lost(failed)
+            raise failed if isinstance(failed, TplimitsError) else _lost(failed)
     finally:
         for future in running:
             future.cancel()
-        del _JOBS[name], _HOME[name]
+        _JOBS.pop(name, None)
+        del _HOME[name]
+
+
+def _compiled(executor: Executor, name: str, parcel: Any) -> Exception | None:
+    """Let one worker compile what tiles need, so that the others find it on disk; what went wrong."""
+    try:
+        first = executor.submit(_begin, name, parcel)
+        _finished({first: 0})
+        first.result()
+    except Exception as error:
+        return error
+    return None
 
 
 def _sent(
@@ -120,12 +137,28 @@ def _parcel(executor: Any, job: Job) -> Any:
     return job if client is None else client.scatter(job, hash=False)
 
 
+def _refuse_fork(executor: Any) -> None:
+    """Refuse a process pool that would fork this process after GNU OpenMP ran in it: its workers would be killed."""
+    context = getattr(executor, "_mp_context", None)
+    if context is None or context.get_start_method() != "fork" or executor._processes:
+        return
+    try:
+        layer = numba.threading_layer()
+    except ValueError:  # no loop has run on several threads yet
+        return
+    if layer == "omp":
+        raise EvaluationError(
+            "executor=: this pool starts its processes by fork, and compiled loops have run in this one on threads of "
+            "OpenMP, which does not survive that. Give ProcessPoolExecutor(mp_context=multiprocessing.get_context("
+            '"forkserver")), or a ThreadPoolExecutor.'
+        )
+
+
 def _lost(error: BaseException) -> EvaluationError:
     return EvaluationError(
         f"the executor gave up ({type(error).__name__}: {str(error) or 'no reason told'}): a worker was killed, ran "
         "out of memory, or cannot import tplimits. Finished tiles are kept where out= names a folder: give a new "
-        "executor and call again. A process pool started by fork after compiled parallel loops is killed by OpenMP: "
-        'ProcessPoolExecutor(mp_context=multiprocessing.get_context("forkserver")).'
+        "executor and call again."
     )
 
 
@@ -134,18 +167,38 @@ def _lost(error: BaseException) -> EvaluationError:
 
 def _tile(name: str, number: int, job: Job | None) -> Found | None:
     """One tile; None where this process does not know the job."""
-    if _HOME.get(name) == os.getpid():
-        return _JOBS[name].tile(number)
-    _end_with_parent()
+    known = _known(name, job)
+    if known is None:
+        return None
+    with _alone(name):
+        return known.tile(number)
+
+
+def _begin(name: str, job: Job) -> None:
+    """Compile what tiles need."""
+    known = _known(name, job)
+    assert known is not None
+    with _alone(name):
+        known.begin()
+
+
+def _known(name: str, job: Job | None) -> Job | None:
+    """The job of this name, kept from now on."""
+    if _HOME.get(name) != os.getpid():
+        _end_with_parent()
     if job is not None and name not in _JOBS:
         while len(_JOBS) >= _KEPT:
             del _JOBS[next(iter(_JOBS))]
         _JOBS[name] = job
-    if name not in _JOBS:
-        return None
-    numba.set_num_threads(1)  # as many workers as cores: none of them needs more
-    with one_thread():
-        return _JOBS[name].tile(number)
+    return _JOBS.get(name)
+
+
+def _alone(name: str) -> AbstractContextManager[Any]:
+    """One thread for linear algebra and loops: there are as many workers as cores.  Threads of the caller have that."""
+    if _HOME.get(name) == os.getpid():
+        return nullcontext()
+    numba.set_num_threads(1)
+    return one_thread()
 
 
 def _end_with_parent() -> None:
