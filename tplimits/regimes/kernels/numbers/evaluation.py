@@ -28,7 +28,7 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
-from tplimits.regimes.kernels.numbers.symmetry import transposed
+from tplimits.regimes.kernels.numbers.symmetry import symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = NDArray[numpy.float64]
@@ -48,10 +48,15 @@ def evaluate(
     reason = asked.derivation.no_ntk
     if asked.derivation.is_drawn:
         pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
-        pair = replace(pair, nngp=pair.nngp.astype(asked.dtype), ntk=pair.ntk.astype(asked.dtype))
+        arrays = (pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error)
+        pair = KernelPair(*(_given(asked, numpy.asarray(v)) for v in arrays))
     else:
         pair = _tiled(asked, progress)
     return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
+
+
+def _given(asked: GramRequest, value: Array) -> Array:
+    return (symmetric(value) if asked.symmetric else value).astype(asked.dtype)
 
 
 # -- tiles ------------------------------------------------------------------------------------
@@ -77,6 +82,8 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
         for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
             values, error = pieces.of(rows, columns)
             refuse_infinite(asked, kernels, values, rows.start, columns.start)
+            if asked.symmetric and rows == columns:
+                values = [symmetric(v) for v in values]
             yield Tile(rows, columns, values, error)
             report.advance(1)
 
@@ -116,10 +123,10 @@ def _step(asked: GramRequest, step: int) -> int:
     return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step
 
 
-def squares(rows: int, columns: int, symmetric: bool, step: int) -> Iterator[tuple[slice, slice]]:
+def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of the tiles of a matrix; of a symmetric one those on and above the diagonal."""
     for i in range(0, rows, step):
-        for j in range(i if symmetric else 0, columns, step):
+        for j in range(i if mirrored else 0, columns, step):
             yield slice(i, min(i + step, rows)), slice(j, min(j + step, columns))
 
 

@@ -54,8 +54,13 @@ class Job:
             return [(slice(0, one), slice(0, other))]
         pairs = one * other / (2 if self.asked.symmetric else 1)
         side = math.isqrt(int(max(_TILE / self._pieces.seconds, pairs / _MOST, 1)))
-        step = max(1, min(side, _LARGEST) // self._pieces.step) * self._pieces.step
+        step = max(1, min(side, _LARGEST) // self.step) * self.step
         return list(squares(one, other, self.asked.symmetric, step))
+
+    @cached_property
+    def step(self) -> int:
+        """Inputs a side of the tiles that are done together in memory."""
+        return 1 if self.asked.derivation.is_drawn else self._pieces.step
 
     def tile(self, number: int) -> Found:
         """One tile; a diagonal one of a symmetric request is exactly symmetric.  EvaluationError where not finite."""
@@ -70,15 +75,14 @@ class Job:
         """Do a small part of the first tile: what is compiled for it is on disk afterwards."""
         if not self.asked.derivation.is_drawn:
             rows, columns = self.places[0]
-            step = self._pieces.step
-            self._pieces.of(slice(0, min(step, rows.stop)), slice(0, min(step, columns.stop)))
+            self._pieces.of(slice(0, min(self.step, rows.stop)), slice(0, min(self.step, columns.stop)))
 
     def _planned(self, rows: slice, columns: slice, on_diagonal: bool) -> Found:
         """The small tiles of one, those that are done together in memory."""
         many, shape = (rows.stop - rows.start, columns.stop - columns.start), shape_of(self.asked)
         values = [numpy.empty((*many, *shape[2:]), self.asked.dtype) for _ in self.names]
         error = 0.0
-        for i, j in squares(*many, on_diagonal, self._pieces.step):
+        for i, j in squares(*many, on_diagonal, self.step):
             here = _moved(i, rows.start), _moved(j, columns.start)
             found, bound = self._pieces.of(*here)
             refuse_infinite(self.asked, self.names, found, here[0].start, here[1].start)
@@ -97,7 +101,8 @@ class Job:
         return pieces_of(self.asked, kernels, settled=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"asked": self.asked, "sampling": self.sampling}  # plans hold functions: made again
+        """Without the plan, which holds functions and is made again; with the tiles of whoever sends it."""
+        return {"asked": self.asked, "sampling": self.sampling, "places": self.places, "step": self.step}
 
 
 def _moved(part: slice, by: int) -> slice:
