@@ -110,7 +110,12 @@ class Worked:
         judged = dict(claims or {})
         if stated is not None:
             judged = {"nngp": stated.nngp} | ({"ntk": stated.ntk} if limit.trained else {})
-        asked: dict[str, Any] = {"train": limit.trained, **options, "given": Given(options.get("given", {}))}
+        asked: dict[str, Any] = {
+            "train": limit.trained,
+            **options,
+            "given": Given(options.get("given", {}), options.get("ratios", {})),
+        }
+        asked.pop("ratios", None)
         widths, draws = asked.pop("widths", KERNEL_WIDTHS), asked.pop("draws", KERNEL_DRAWS)
         sampling = Sampling(widths, draws, SEED, LEVEL, progress=False)
         verdict = check_kernels(limit.program, X, stated=judged, sampling=sampling, **asked)

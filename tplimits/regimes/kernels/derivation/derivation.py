@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelTables:
     """The recursion: tables in the order they are needed, and the two kernels in terms of them."""
 

@@ -3,13 +3,13 @@
 The text of the loop is generated from the tables.  What depends on one input alone is computed beforehand, row by row
 of `left` and `right`; Gram matrices of the data come from matrix products.  There are two versions: a fast one, which
 takes determinants from the entries of each 2×2 covariance, and a careful one, which carries them along the recursion;
-pairs that come near a singular law in the first are done again by the second.
+pairs that come near a singular law in the first are done again by the second.  The careful statements are also written
+for arrays of pairs (see `fused_arrays`), which need no compilation.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,10 +20,11 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.numbers.generated import functions
+from tplimits.numbers.generated import functions, is_compiled
 from tplimits.numbers.moments.function import closed_text
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.program.nodes.entries import AxisSum, Kron
+from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Given, Moment, TableEntry
 from tplimits.regimes.kernels.numbers.fused_determinants import Determinants
 from tplimits.regimes.kernels.numbers.moment import function_of
@@ -50,6 +51,8 @@ class Text:
     derivation: KernelTables
     constants: Mapping[Expr, float]
     careful: bool
+    #: statements of one pair, or of arrays of pairs
+    scalar: bool = True
     lines: list[str] = field(default_factory=list)
     known: dict[Any, str] = field(default_factory=dict)
     grams: dict[Expr, str] = field(default_factory=dict)
@@ -60,7 +63,7 @@ class Text:
 
     def __post_init__(self) -> None:
         self.determinants = Determinants(self)
-        self.writer = Writer(scalar=True, prefix="m", series=self.careful)
+        self.writer = Writer(scalar=self.scalar, prefix="m", series=self.careful)
         self.flushed = 0
 
     def let(self, key: Any, text: str) -> str:
@@ -72,6 +75,15 @@ class Text:
         return self.known[key, text]
 
     # -- expressions --------------------------------------------------------------------------
+
+    def kernels(self, other: int) -> list[str]:
+        """NNGP and NTK between inputs 1 and `other`, all tables before them: deep networks need no deep recursion."""
+        for table in self.derivation.needed:
+            if table.left or table.right:
+                raise NotFused
+            if not table.single or other == 1:
+                self.value(TableEntry(sympy.Integer(table.number), sympy.Integer(1), sympy.Integer(other)))
+        return [self.value(sided(k, 1, other)) for k in (self.derivation.nngp, self.derivation.ntk)]
 
     def value(self, expr: Expr) -> str:
         """A name (or number) for an expression in (ξ, ξ′)."""
@@ -92,6 +104,9 @@ class Text:
             return self._number(expr)
         if len(sides) == 1:
             return self._row(expr, *sides)
+        return self._computed(expr)
+
+    def _computed(self, expr: Expr) -> str:
         if expr.has(Kron, DrawMean, Given) or any(t.indices for t in expr.atoms(TableEntry)):
             raise NotFused
         if isinstance(expr, AxisSum):
@@ -102,8 +117,17 @@ class Text:
         if isinstance(expr, (sympy.Add, sympy.Mul)):
             return self._joined(expr)
         if isinstance(expr, sympy.Pow) and expr.exp.is_number:
-            return self.let("pow", _power(self.value(expr.base), expr.exp))
+            return self.let("pow", self._power(self.value(expr.base), expr.exp))
         raise NotFused
+
+    def _power(self, base: str, exponent: Expr) -> str:
+        if abs(exponent) == sympy.S.Half:
+            root = self.writer.call("sqrt", base)
+            return root if exponent > 0 else f"1.0/{root}"
+        if exponent.is_Integer and 0 < abs(exponent) <= 4:
+            product = "*".join([base] * abs(int(exponent)))
+            return product if exponent > 0 else f"1.0/({product})"
+        return f"{base}**{number(float(exponent))}"
 
     def _definition(self, entry: TableEntry) -> Expr:
         table = self.derivation.tables[entry.table]
@@ -189,18 +213,6 @@ def swapped(expr: Expr) -> Expr:
     return expr.xreplace(swap)
 
 
-def _power(base: str, exponent: Expr) -> str:
-    if exponent == sympy.S.Half:
-        return f"math.sqrt({base})"
-    if exponent == -sympy.S.Half:
-        return f"1.0/math.sqrt({base})"
-    if exponent.is_Integer and 0 < exponent <= 4:
-        return "*".join([base] * int(exponent))
-    if exponent.is_Integer and -4 <= exponent < 0:
-        return f"1.0/({'*'.join([base] * -int(exponent))})"
-    return f"{base}**{number(float(exponent))}"
-
-
 # -- the loop ---------------------------------------------------------------------------------
 
 
@@ -208,7 +220,7 @@ def _power(base: str, exponent: Expr) -> str:
 class Loop:
     """A loop and what it reads: expressions of Grams, of rows of either side, of numbers.
 
-    `text` is the module; `run` compiles it, `interpret` runs the body of one row as it is, for a few pairs.
+    `text` is the module, which `run` compiles.
     """
 
     text: str
@@ -223,11 +235,10 @@ class Loop:
         """The compiled loop."""
         return _compiled(self.text)
 
-    def interpret(self, *arrays: Any) -> None:
-        """The loop over rows without compiling it; it takes the arrays of `run`."""
-        body = _interpreted(self.text)
-        for i in range(len(arrays[5])):
-            body(*arrays, i)
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is compiled already."""
+        return is_compiled(self.text, _kind(self.text))
 
 
 _HEADING = '''"""Generated: the kernels of a network for pairs of inputs."""
@@ -262,12 +273,7 @@ def loop(G, D, L, R, P, K, T, N, triangle):
 def generate(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> tuple[str, Text]:
     """The module with the loop, and what it reads.  Raises NotFused where a part has no place in it."""
     text = Text(derivation, constants, careful)
-    for table in derivation.needed:
-        if table.left or table.right:
-            raise NotFused
-        if not table.single:
-            text.value(TableEntry(sympy.Integer(table.number), sympy.Integer(1), sympy.Integer(2)))
-    results = [text.value(derivation.nngp), text.value(derivation.ntk)]
+    results = text.kernels(2)
     rows = [f"{name} = L[{k}, i]" for k, name in enumerate(text.left.values())]
     there = "i" if careful else "j"  # the careful loop runs over pairs: (pairs, 1)
     columns = [f"{name} = R[{k}, {there}]" for k, name in enumerate(text.right.values())]
@@ -293,18 +299,13 @@ def _inlined_numbers(line: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _interpreted(code: str) -> Callable[..., None]:
-    names: dict[str, Any] = {"math": math, "angle": math.atan2}
-    exec(code[code.index("def row(") : code.index("row_of =")], names)  # our own text, written above
-    body: Callable[..., None] = names["row"]
-    return body
-
-
-@lru_cache(maxsize=64)
 def _compiled(code: str) -> Callable[..., None]:
-    digest = hashlib.sha256(code.encode()).hexdigest()[:16]
-    run: Callable[..., None] = functions(code, f"kernels_{digest}")["loop"]
+    run: Callable[..., None] = functions(code, _kind(code))["loop"]
     return run
+
+
+def _kind(code: str) -> str:
+    return f"kernels_{hashlib.sha256(code.encode()).hexdigest()[:16]}"
 
 
 def loop_for(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> Loop:

@@ -33,14 +33,14 @@ class Determinants:
         """The determinant of a law, by a rule where there is one."""
         kernel = self._kernel(law[1], law[0], law[2])
         det = kernel.det if kernel is not None else self._plain(*entries, kinked)
-        return self.text.let("det", f"{det} if {det} > 0.0 else 0.0")
+        return self.text.let("det", self.text.writer.select(f"{det} > 0.0", det, "0.0"))
 
     def _plain(self, c11: str, c12: str, c22: str, kinked: bool) -> str:
         size = self.text.let("size", f"{c11}*{c22}")
         raw = self.text.let("raw", f"{size} - {c12}*{c12}")
         if kinked:
             self.text.let("near", f"{raw} - 1e-9*{size}")
-        return self.text.let("snap", f"{raw} if {raw} > 2e-14*{c11}*{c22} else 0.0")
+        return self.text.let("snap", self.text.writer.select(f"{raw} > 2e-14*{c11}*{c22}", raw, "0.0"))
 
     def _kernel(self, cross: Expr, first: Expr | None = None, second: Expr | None = None) -> Kernel | None:
         """The expression with its variances and its determinant; None without a rule."""
@@ -73,7 +73,7 @@ class Determinants:
         place = list(self.text.grams.values()).index(name) if name in self.text.grams.values() else None
         if place is None:
             return "0.0"
-        read = f"d{place} = D[{place}, i, j]"
+        read = f"d{place} = D[{place}{', i, j' if self.text.scalar else ''}]"
         if read not in self.reads:
             self.reads.append(read)
         return f"d{place}"

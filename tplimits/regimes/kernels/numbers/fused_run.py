@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
-import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.numbers.moments.inputs import residual_determinant
-from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.regimes.kernels.derivation.leaves import Data
 from tplimits.regimes.kernels.numbers.fused import Loop, NotFused, loop_for
-from tplimits.regimes.kernels.numbers.moment import refuse_underflow
-from tplimits.regimes.kernels.numbers.plan import alone
+from tplimits.regimes.kernels.numbers.fused_arrays import Gram, Places, fused_arrays
+from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.precise import precise_pairs
 
 if TYPE_CHECKING:
@@ -27,28 +24,55 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: entries of one Gram matrix of a block of rows
 _BLOCK = 1 << 19
-
-#: statements of all pairs up to which a loop is run without being compiled, which takes seconds
-_INTERPRETED = 1 << 21
-
+#: statements of all pairs, of all calls so far, up to which they are done by arrays: compiling a loop takes seconds
+_INTERPRETED = 1 << 28
+#: the same where the loop is compiled already and only has to be read
+_FEW = 1 << 22
 #: so many pairs of a block are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
 _MOST_PRECISE = 2048
 
-_LOOPS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Loop | None]] = weakref.WeakKeyDictionary()
+
+class _Fused:
+    """The forms of one recursion with its constants: arrays, and loops for much work."""
+
+    def __init__(self, derivation: KernelTables, constants: Mapping[Expr, float]) -> None:
+        self.derivation, self.constants = derivation, constants
+        self.arrays = fused_arrays(derivation, constants)
+        self.worth = 0
+
+    @cached_property
+    def fast(self) -> Loop:
+        """The loop over all pairs."""
+        return loop_for(self.derivation, self.constants, careful=False)
+
+    @cached_property
+    def careful(self) -> Loop:
+        """The loop over pairs that are nearly singular."""
+        return loop_for(self.derivation, self.constants, careful=True)
+
+    def by_arrays(self, pairs: int) -> bool:
+        """Whether so many pairs more are done without a loop."""
+        work = pairs * self.arrays.statements
+        self.worth += work
+        return work < _FEW or (self.worth < _INTERPRETED and not self.fast.is_kept)
 
 
-def _loop(derivation: KernelTables, constants: Mapping[Expr, float], careful: bool) -> Loop:
-    """The loop of a derivation, remembered; constants that stand inside moments are part of its text."""
-    known = _LOOPS.setdefault(derivation, {})
-    key = (careful, frozenset(constants.items()))
+_KNOWN: weakref.WeakKeyDictionary[KernelTables, dict[Any, _Fused | None]] = weakref.WeakKeyDictionary()
+
+
+def _fused(derivation: KernelTables, constants: Mapping[Expr, float]) -> _Fused:
+    """The forms of a derivation, remembered; constants that stand inside moments are part of their text."""
+    known = _KNOWN.setdefault(derivation, {})
+    key = keyed(constants)
     if key not in known:
         try:
-            known[key] = loop_for(derivation, constants, careful)
+            known[key] = _Fused(derivation, constants)
         except NotFused:
             known[key] = None
-    if known[key] is None:
+    found = known[key]
+    if found is None:
         raise NotFused
-    return known[key]  # type: ignore[return-value]
+    return found
 
 
 def pairs(
@@ -60,137 +84,117 @@ def pairs(
     dtype: type[numpy.floating[Any]] = numpy.float64,
 ) -> tuple[Array, Array]:
     """NNGP and NTK of all pairs, (N1, N2) each.  Raises NotFused for recursions that need arrays."""
+    fused = _fused(derivation, constants)
+    *left, own = fused.arrays.own(one)
+    rows = left[0], left[1] if symmetric else fused.arrays.own(other)[1]
     nngp, ntk = numpy.empty((2, one.many, other.many), dtype)
-    careful = _loop(derivation, constants, careful=True)
-    if nngp.size * careful.statements < _INTERPRETED:
-        wanted = numpy.ones(nngp.shape, dtype=numpy.bool_)
-        _again(derivation, constants, one, other, numpy.triu(wanted, 1) if symmetric else wanted, nngp, ntk)
-        return _with_own(derivation, constants, one, nngp, ntk) if symmetric else (nngp, ntk)
-    loop = _loop(derivation, constants, careful=False)
-    numbers = _numbers(loop, constants)
-    columns = _rows(loop.right, derivation, other, constants)
+    if fused.by_arrays(nngp.size):
+        places = _triangle(one.many) if symmetric else tuple(i.ravel() for i in numpy.indices(nngp.shape))
+        K, T = _careful(fused, one, other, rows, places)
+        for array, values in ((nngp, K), (ntk, T)):
+            array[places] = values
+            if symmetric:
+                array[places[::-1]] = values
+    else:
+        _by_loops(fused, one, other, rows, symmetric, (nngp, ntk))
+        if symmetric:
+            _mirror(nngp)
+            _mirror(ntk)
+    if symmetric:
+        for array, values in ((nngp, own[0]), (ntk, own[1])):
+            array.reshape(-1)[:: one.many + 1] = values
+    return nngp, ntk
+
+
+@lru_cache(maxsize=16)
+def _triangle(many: int) -> Any:
+    return numpy.triu_indices(many, 1)
+
+
+def _by_loops(
+    fused: _Fused,
+    one: Inputs,
+    other: Inputs,
+    rows: tuple[list[Array], list[Array]],
+    symmetric: bool,
+    into: tuple[Array, Array],
+) -> None:
+    """Block by block of rows; of symmetric kernels what is not below the diagonal."""
+    loop = fused.fast
+    numbers = _numbers(loop, fused.constants)
+    mine, theirs = _stacked(rows[0], one.many), _stacked(rows[1], other.many)
     step = max(1, _BLOCK // max(1, other.many * max(1, len(loop.grams))))
     for start in range(0, one.many, step):
         part = slice(start, min(start + step, one.many))
         rest = slice(start if symmetric else 0, other.many)
         some, those = one.some(part), other.some(rest)
-        rows = _rows(loop.left, derivation, some, constants)
-        grams = _grams(loop.grams, some, those, constants)
+        grams = _grams(fused.arrays.grams, some, those)
         near = numpy.empty((some.many, those.many), dtype=numpy.bool_)
         K, T = numpy.empty((2, some.many, those.many))
-        none = numpy.empty((0, 0, 0))
-        loop.run(grams, none, rows, numpy.ascontiguousarray(columns[:, rest]), numbers, K, T, near, symmetric)
+        left, right = (numpy.ascontiguousarray(r) for r in (mine[:, part], theirs[:, rest]))
+        loop.run(grams, numpy.empty((0, 0, 0)), left, right, numbers, K, T, near, symmetric)
         if symmetric:
             near[numpy.tril_indices(some.many, 0, those.many)] = False
-        _again(derivation, constants, some, those, near, K, T)
-        nngp[part, rest], ntk[part, rest] = K, T
-    return _with_own(derivation, constants, one, nngp, ntk) if symmetric else (nngp, ntk)
+        places = numpy.nonzero(near)
+        if len(places[0]):
+            sides = [r[part] for r in rows[0]], [r[rest] for r in rows[1]]
+            K[places], T[places] = _careful(fused, some, those, sides, places)
+        into[0][part, rest], into[1][part, rest] = K, T
 
 
-def _with_own(
-    derivation: KernelTables, constants: Mapping[Expr, float], one: Inputs, nngp: Array, ntk: Array
+def _careful(
+    fused: _Fused, one: Inputs, other: Inputs, rows: tuple[list[Array], list[Array]], places: Places
 ) -> tuple[Array, Array]:
-    """Symmetric kernels: the lower triangle from the upper one, inputs with themselves by their own rows."""
-    own = alone(derivation, (derivation.nngp, derivation.ntk), one, constants)
-    for array, value in zip((nngp, ntk), own, strict=True):
-        _mirror(array)
-        numpy.fill_diagonal(array, value.array)
-    return nngp, ntk
+    """Both kernels of some pairs by the statements that keep determinants."""
+    if len(places[0]) * fused.arrays.statements < _INTERPRETED:
+        with numpy.errstate(all="ignore"):
+            K, T, singular = fused.arrays.of(one, other, rows, places)
+    else:
+        K, T, singular = _compiled_pairs(fused, one, other, rows, places)
+    if singular.any():
+        open_ = numpy.flatnonzero(singular)[:_MOST_PRECISE]
+        these = numpy.stack([places[0][open_], places[1][open_]], axis=1)
+        K[open_], T[open_] = precise_pairs(fused.derivation, one, other, these, fused.constants).T
+    return K, T
 
 
-def _again(
-    derivation: KernelTables,
-    constants: Mapping[Expr, float],
-    one: Inputs,
-    other: Inputs,
-    near: NDArray[numpy.bool_],
-    K: Array,
-    T: Array,
-) -> None:
-    """Nearly singular pairs by the careful loop."""
-    rows, columns = numpy.nonzero(near)
-    if not len(rows):
-        return
-    loop = _loop(derivation, constants, careful=True)
-    numbers = _numbers(loop, constants)
-    for start in range(0, len(rows), _BLOCK):
-        i, j = rows[start : start + _BLOCK], columns[start : start + _BLOCK]
-        left, right = one.some(i), other.some(j)
-        grams, dets = _paired_grams(loop.grams, left, right, constants)
-        mine = _rows(loop.left, derivation, left, constants)
-        theirs = _rows(loop.right, derivation, right, constants)
-        found, singular = numpy.empty((2, len(i), 1)), numpy.empty((len(i), 1), dtype=numpy.bool_)
-        arrays = (grams, dets, mine, theirs, numbers, found[0], found[1], singular, False)
-        if len(i) * loop.statements < _INTERPRETED:
-            with numpy.errstate(all="ignore"):
-                loop.interpret(*arrays)
-        else:
-            loop.run(*arrays)
-        K[i, j], T[i, j] = found[0, :, 0], found[1, :, 0]
-        left_open = numpy.flatnonzero(singular[:, 0])[:_MOST_PRECISE]
-        if len(left_open):
-            places = numpy.stack([i, j], axis=1)[left_open]
-            better = precise_pairs(derivation, one, other, places, constants)
-            K[places[:, 0], places[:, 1]], T[places[:, 0], places[:, 1]] = better.T
+def _compiled_pairs(
+    fused: _Fused, one: Inputs, other: Inputs, rows: tuple[list[Array], list[Array]], places: Places
+) -> tuple[Array, Array, NDArray[numpy.bool_]]:
+    """The same by the compiled loop, for many pairs."""
+    loop, many = fused.careful, len(places[0])
+    found, singular = numpy.empty((2, many, 1)), numpy.empty((many, 1), dtype=numpy.bool_)
+    numbers = _numbers(loop, fused.constants)
+    for start in range(0, many, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        i, j = places[0][part], places[1][part]
+        both = [
+            g.paired(*(s.arrays[g.source].reshape(s.many, -1)[k] for s, k in ((one, i), (other, j))))
+            for g in fused.arrays.grams
+        ]
+        grams, dets = (_stacked([b[k] for b in both], len(i))[:, :, None] for k in (0, 1))
+        mine, theirs = _stacked([r[i] for r in rows[0]], len(i)), _stacked([r[j] for r in rows[1]], len(i))
+        loop.run(grams, dets, mine, theirs, numbers, found[0, part], found[1, part], singular[part], False)
+    return found[0, :, 0], found[1, :, 0], singular[:, 0]
+
+
+def _stacked(rows: list[Array], many: int) -> Array:
+    return numpy.stack(rows) if rows else numpy.empty((1, many))
 
 
 def _numbers(loop: Loop, constants: Mapping[Expr, float]) -> Array:
     return numpy.array([float(evaluate(e, constants)) for e in loop.numbers] or [0.0])
 
 
-def _rows(exprs: tuple[Expr, ...], derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Array:
-    """Quantities of one input each, (number, N)."""
-    rows = numpy.empty((max(1, len(exprs)), inputs.many))
-    for row, value in zip(rows, alone(derivation, exprs, inputs, constants), strict=False):
-        refuse_underflow(value.array)
-        row[:] = value.array
-    return rows
-
-
-def _grams(exprs: tuple[Expr, ...], one: Inputs, other: Inputs, constants: Mapping[Expr, float]) -> Array:
+def _grams(grams: Sequence[Gram], one: Inputs, other: Inputs) -> Array:
     """Gram matrices of data, (number, N1, N2)."""
-    found = numpy.empty((max(1, len(exprs)), one.many, other.many))
-    for k, expr in enumerate(exprs):
-        left, right, scale = _factors(expr, one, other, constants)
+    found = numpy.empty((max(1, len(grams)), one.many, other.many))
+    for k, gram in enumerate(grams):
+        left, right = (s.arrays[gram.source].reshape(s.many, -1) for s in (one, other))
         numpy.matmul(left, right.T, out=found[k])
-        if scale != 1:
-            found[k] *= scale
+        if gram.scale != 1:
+            found[k] *= gram.scale
     return found
-
-
-def _paired_grams(
-    exprs: tuple[Expr, ...], one: Inputs, other: Inputs, constants: Mapping[Expr, float]
-) -> tuple[Array, Array]:
-    """Gram entries and determinants of pairs, (number, pairs, 1)."""
-    found = numpy.empty((2, max(1, len(exprs)), one.many, 1))
-    for k, expr in enumerate(exprs):
-        left, right, scale = _factors(expr, one, other, constants)
-        found[0, k, :, 0] = scale * numpy.einsum("ij,ij->i", left, right)
-        found[1, k, :, 0] = scale**2 * residual_determinant(left, right)
-    return found[0], found[1]
-
-
-def _factors(expr: Expr, one: Inputs, other: Inputs, constants: Mapping[Expr, float]) -> tuple[Array, Array, float]:
-    """A Gram matrix Σ_d c x_d x′_d as two arrays and a number; NotFused for anything else."""
-    scale, rest = 1.0, []
-    for factor in sympy.Mul.make_args(expr):
-        if factor.has(Data):
-            rest.append(factor)
-        else:
-            scale *= float(evaluate(factor, constants))
-    if len(rest) != 1 or not isinstance(rest[0], AxisSum):
-        raise NotFused
-    body, bounds = rest[0], []
-    while isinstance(body, AxisSum):
-        bounds.append(body.bound)
-        body = body.summand
-    data = sorted((f for f in sympy.Mul.make_args(body)), key=lambda f: getattr(f, "side", 0))
-    if [getattr(f, "side", 0) for f in data] != [1, 2] or data[0].source != data[1].source:
-        raise NotFused
-    if any(set(f.indices) != set(bounds) for f in data) or data[0].indices != data[1].indices:
-        raise NotFused
-    left, right = (s.arrays[data[0].source].reshape(s.many, -1) for s in (one, other))
-    return left, right, scale
 
 
 def _mirror(array: Array) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -38,10 +39,24 @@ class Inputs:
         return Inputs({p: a[part] for p, a in self.arrays.items()}, self.sizes, many)
 
 
-def read_inputs(network: Program, X: Any, name: str, sizes: Mapping[str, int]) -> Inputs:
-    """The arrays of a batch of inputs; `name` is what messages call it, `sizes` are axes that constants fix.
+class Known(dict[Any, Any]):
+    """Sizes or numbers that do not change any more, and a key for what is remembered of them."""
 
-    Raises EvaluationError for a wrong shape, ragged rows, NaN or no input at all.
+    @cached_property
+    def key(self) -> frozenset[tuple[Any, Any]]:
+        """All items, hashed once."""
+        return frozenset(self.items())
+
+
+def keyed(values: Mapping[Any, Any]) -> frozenset[tuple[Any, Any]]:
+    """What tells such values apart."""
+    return values.key if isinstance(values, Known) else frozenset(values.items())
+
+
+def read_arrays(network: Program, X: Any, name: str) -> dict[int, Array]:
+    """The array of each data instruction in a batch of inputs; `name` is what messages call the batch.
+
+    Raises EvaluationError for other data, a wrong shape, ragged rows, NaN or no input at all.
     """
     data = {network[p].name: p for p in network.inputs}
     if not isinstance(X, Mapping):
@@ -56,29 +71,44 @@ def read_inputs(network: Program, X: Any, name: str, sizes: Mapping[str, int]) -
     if strange or missing:
         found = f"has `{strange[0]}`" if strange else f"lacks `{missing[0]}`"
         raise EvaluationError(f"{name} {found}; the data of `{network.name}` is {', '.join(data)}.")
-    known = dict(sizes)
-    arrays: dict[int, Array] = {}
-    many: int | None = None
-    for key, value in X.items():
-        label = f"{name}[{key!r}]" if len(data) > 1 else name
-        array = arrays[data[key]] = _array(label, value, network[data[key]].axes)
-        many = len(array) if many is None else many
+    arrays = {
+        data[key]: _array(_label(network, name, data[key]), value, network[data[key]].axes) for key, value in X.items()
+    }
+    many = len(next(iter(arrays.values())))
+    for place, array in arrays.items():
         if len(array) != many:
+            label = _label(network, name, place)
             raise EvaluationError(f"{label} has {len(array)} inputs, but {many} elsewhere in {name}.")
-        for axis, size in zip(network[data[key]].axes, array.shape[1:], strict=True):
+    return arrays
+
+
+def _label(network: Program, name: str, place: int) -> str:
+    return f"{name}[{network[place].name!r}]" if len(network.inputs) > 1 else name
+
+
+def read_sizes(network: Program, arrays: Mapping[int, Array], name: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes of axes that the data has; `sizes` are those that constants fix, and EvaluationError where they differ."""
+    known = dict(sizes)
+    for place, array in arrays.items():
+        for axis, size in zip(network[place].axes, array.shape[1:], strict=True):
             root = network.root_axis(axis)
             if known.setdefault(root, size) != size:
+                label = _label(network, name, place)
                 raise EvaluationError(f"{label} has {size} entries along `{axis}`; it needs {known[root]}.")
     for axis in network.all_axes:
         root = network.root_axis(axis)
         if root in known:
             known[axis] = known[root]
-    for key in X:
-        s = network[data[key]]
+    return known
+
+
+def inputs_of(network: Program, arrays: Mapping[int, Array], name: str, sizes: Mapping[str, int]) -> Inputs:
+    """One side of a kernel; EvaluationError for data that are to be indices and are none."""
+    for place in arrays:
+        s = network[place]
         if isinstance(s, InitialScalar) and s.of is not None:
-            index_array(f"{name}[{key!r}]" if len(data) > 1 else name, arrays[data[key]], s.of, known.get(s.of))
-    assert many is not None
-    return Inputs(arrays, known, many)
+            index_array(_label(network, name, place), arrays[place], s.of, sizes.get(s.of))
+    return Inputs(arrays, sizes, len(next(iter(arrays.values()))))
 
 
 def _array(label: str, value: Any, axes: tuple[str, ...]) -> Array:
@@ -104,30 +134,30 @@ def _regular(value: Any) -> bool:
     return True
 
 
-def same_parameters(network: Program, one: Inputs, other: Inputs) -> None:
-    """Refuse two batches whose parameters would have different sizes."""
+def same_parameters(network: Program, one: Mapping[str, int], other: Mapping[str, int]) -> None:
+    """Refuse sizes of two batches whose parameters would have different ones."""
     for s in network:
         if isinstance(s, (InitialMatrix, InitialVector)):
             for axis in s.axes:
-                a, b = one.sizes.get(axis), other.sizes.get(axis)
+                a, b = one.get(axis), other.get(axis)
                 if a != b:
                     raise EvaluationError(
                         f"X2 has {b} entries along `{axis}`, X1 has {a}; the parameter `{s.name}` has this axis."
                     )
 
 
-def with_sizes(network: Program, inputs: Inputs, alike: Collection[str], infinite: Collection[str]) -> Inputs:
-    """The inputs with one member along axes of outputs that are alike; other axes need a size from data or program."""
-    sizes = dict(inputs.sizes)
+def all_sizes(network: Program, sizes: Mapping[str, int], alike: Collection[str], infinite: Collection[str]) -> Known:
+    """The sizes with one member along axes of outputs that are alike; other axes need a size from data or program."""
+    found = Known(sizes)
     for axis in network.all_axes:
         if axis in alike:
-            sizes.setdefault(axis, 1)
-        elif axis not in sizes and axis not in infinite:
+            found.setdefault(axis, 1)
+        elif axis not in found and axis not in infinite:
             raise EvaluationError(
                 f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…), or send it to "
                 f"infinity with tp.Kernels(infinite=({axis!r},))."
             )
-    return replace(inputs, sizes=sizes)
+    return found
 
 
 def read_constants(

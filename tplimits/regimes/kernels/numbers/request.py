@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,16 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.nodes.entries import size_symbol
 from tplimits.regimes.kernels.derivation.leaves import SECOND
-from tplimits.regimes.kernels.numbers.inputs import Inputs, read_constants, read_inputs, same_parameters, with_sizes
+from tplimits.regimes.kernels.numbers.inputs import (
+    Inputs,
+    Known,
+    all_sizes,
+    inputs_of,
+    read_arrays,
+    read_constants,
+    read_sizes,
+    same_parameters,
+)
 from tplimits.regimes.kernels.numbers.judged import require
 
 if TYPE_CHECKING:
@@ -31,7 +41,9 @@ class KernelPair:
     """NNGP and NTK of two batches of inputs, shape (N1, N2, *axes, *axes); unpacks into the two arrays.
 
     `nngp_error` and `ntk_error` are standard errors where logits are drawn.  Elsewhere they are one number, the largest
-    error bound of any single mean of the recursion, which is not carried on through later layers; 0 for closed forms.
+    error bound of any single mean of the recursion, which is not carried on through later layers; 0 for closed forms,
+    and for float32 data of many inputs, which is done in single precision, the largest difference to doubles at some
+    pairs of inputs, the most alike among them.
     """
 
     nngp: Array
@@ -82,28 +94,68 @@ class GramRequest:
 
     @property
     def dtype(self) -> type[numpy.floating[Any]]:
-        """Of the kernels: float32 where all data is; the recursion itself runs in double precision."""
+        """Of the kernels: float32 where all data is."""
         return numpy.float32 if self.single else numpy.float64
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What shapes and constants decide: sizes of both sides, numbers of constants."""
+
+    one: Known
+    other: Known
+    constants: Known
+
+
+_READ: weakref.WeakKeyDictionary[KernelTables, dict[Any, _Read]] = weakref.WeakKeyDictionary()
 
 
 def request(
     derivation: KernelTables, X1: Any, X2: Any, given: Mapping[str, Any], ratios: Mapping[str, float] | None
 ) -> GramRequest:
-    """Check and read what a user gave."""
+    """Check and read what a user gave; shapes and constants that came before are not checked again."""
+    network = derivation.network
+    first = read_arrays(network, X1, "X1")
+    second = first if X2 is None else read_arrays(network, X2, "X2")
+    read = _read(derivation, first, second, given, ratios)
+    one = other = inputs_of(network, first, "X1", read.one)
+    if X2 is not None:
+        other = inputs_of(network, second, "X2", read.other)
+    require(derivation, (one, other), read.constants)
+    single = _is_single(X1) and (X2 is None or _is_single(X2))
+    return GramRequest(derivation, one, other, read.constants, X2 is None, single)
+
+
+def _read(
+    derivation: KernelTables, first: Mapping[int, Array], second: Mapping[int, Array], given: Any, ratios: Any
+) -> _Read:
+    """Sizes and numbers, remembered by shapes and by what was given."""
+    known = _READ.setdefault(derivation, {})
+    try:  # True is no 1 here
+        asked = [[(k, type(v), v) for k, v in g.items()] for g in (given, {} if ratios is None else ratios)]
+        key = (*(tuple((p, a.shape[1:]) for p, a in s.items()) for s in (first, second)), *map(tuple, asked))
+        if key in known:
+            return known[key]
+    except (TypeError, AttributeError):  # refused below, or numbers that cannot be remembered
+        return _found(derivation, first, second, given, ratios)
+    known[key] = _found(derivation, first, second, given, ratios)
+    return known[key]
+
+
+def _found(
+    derivation: KernelTables, first: Mapping[int, Array], second: Mapping[int, Array], given: Any, ratios: Any
+) -> _Read:
     network = derivation.network
     fixed = {
         network.root_axis(a): int(s) for a in network.all_axes if (s := network.size(a)) is not None and s.is_Integer
     }
     constants, sizes = read_constants(network, given, ratios, fixed)
-    one = with_sizes(network, read_inputs(network, X1, "X1", sizes), derivation.alike, derivation.infinite)
-    other = one
-    if X2 is not None:
-        other = with_sizes(network, read_inputs(network, X2, "X2", sizes), derivation.alike, derivation.infinite)
+    sides = [read_sizes(network, a, n, sizes) for a, n in ((first, "X1"), (second, "X2"))]
+    one, other = (all_sizes(network, s, derivation.alike, derivation.infinite) for s in sides)
     same_parameters(network, one, other)
-    constants |= {size_symbol(a): float(s) for a, s in one.sizes.items()}
-    constants |= {size_symbol(a + SECOND): float(s) for a, s in other.sizes.items()}
-    require(derivation, (one, other), constants)
-    return GramRequest(derivation, one, other, constants, X2 is None, _is_single(X1) and (X2 is None or _is_single(X2)))
+    constants |= {size_symbol(a): float(s) for a, s in one.items()}
+    constants |= {size_symbol(a + SECOND): float(s) for a, s in other.items()}
+    return _Read(one, one if one == other else other, Known(constants))
 
 
 def _is_single(X: Any) -> bool:
