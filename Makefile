@@ -4,13 +4,14 @@
 PYTHON ?= python3
 VENV := .venv
 PEER := .venv-peer
+TORCH := .venv-torch
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser clean
+.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -20,6 +21,9 @@ demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket ma
 
 test: $(VENV)/.dev browser  ## every test: the package's, its docstrings', the documents'
 	$(ONE_THREAD) $(RUN) -m pytest -n 2
+
+test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
+	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -p no:cacheprovider tests/torch
 
 lint: lint-rules lint-layout lint-types  ## ruff and mypy
 
@@ -72,7 +76,7 @@ browser:  ## install Debian's Chromium, unless there is a browser that tests can
 		|| { echo "tests show pages to Chromium: install it"; exit 1; }
 
 clean:  ## remove the environment and what the commands above wrote
-	rm -rf $(VENV) $(PEER) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) $(PEER) $(TORCH) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
@@ -85,6 +89,11 @@ $(VENV)/.plot: pyproject.toml | $(RUN)
 $(VENV)/.dev: pyproject.toml | $(RUN)
 	$(PIP) -e '.[dev]'
 	touch $@ $(VENV)/.plot
+
+$(TORCH)/.made: pyproject.toml
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip --disable-pip-version-check install -e '.[torch-dev]'
+	touch $@
 
 $(PEER)/.made: benchmarks/requirements_peer.txt
 	$(PYTHON) -m venv $(PEER)

@@ -4,11 +4,12 @@ The stages in reading order, each importing only those above it:
 
     errors      what can go wrong
     program     what runs at width n: tracing a Python function into instructions
-    limit       what it becomes, exactly: kets, brackets, closed forms
-    numeric     the number: exact, quadrature, particles
-    check       is it true: the same program at finite widths
-    report      what a person reads: text, LaTeX, HTML, plots
-    results     derive(), check() and the result classes
+    law         what it becomes, exactly: kets, rules, hypotheses, closed forms
+    numbers     the number: quadrature, particles, compiled loops
+    sampling    is it true: the same program at finite widths
+    report      what a person reads: text, LaTeX, HTML
+    regimes     the limits, a folder each: derivation, numbers, claims, report
+    derive, check, watch, torch, sklearn      what users call
     cli         the command line
 """
 
@@ -103,6 +104,7 @@ from tplimits.regimes.training.operator import TangentLimit as TangentLimit
 from tplimits.regimes.training.runs import TrainingRun as TrainingRun
 from tplimits.regimes.width.limit import Width as Width
 from tplimits.regimes.width.limit import WidthLimit as WidthLimit
+from tplimits.torch.door import from_torch as from_torch
 from tplimits.version import VERSION as __version__
 from tplimits.watch.page import views as views
 from tplimits.watch.recording import Recording as Recording

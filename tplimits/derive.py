@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.effort import deep
+from tplimits.program.nodes.kinds import InitialVector
+from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.known import REGIMES
 from tplimits.regimes.width.limit import Width
@@ -70,6 +72,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
         raise ProgramError(
             f"`{program.name}` is no {asked.takes}: tp.{type(asked).__name__}() takes {_MADE[asked.takes]}."
         )
+    _refuse_given(program)
     with deep(program.name, NoLimitError):
         limit = asked.derive(program)
     if not assume:
@@ -83,6 +86,16 @@ _MADE = {
     "block": "one layer of a deep network, made by @tp.block from a function of a tp.State",
     "program": "a program made by @tp.program",
 }
+
+
+def _refuse_given(program: Program) -> None:
+    """Numbers along a width that are given one by one have no ket."""
+    for s in program:
+        if isinstance(s, InitialVector) and s.law.shape == GIVEN:
+            raise NoLimitError(
+                f"`{s.name}` is given numbers along the width {s.over}, not drawn: how they look when {s.over} grows is not "
+                "known. Replace it by a vector with a law, or leave it out."
+            )
 
 
 def _kind(program: Program) -> str:

@@ -14,7 +14,7 @@ from source import MODULES, ROOT
 #: a stage may import itself and what stands before it
 ORDER = (
     *("version", "errors", "progress", "pictures", "program", "law", "numbers", "sampling", "report"),
-    *("regimes", "derive", "check", "watch", "zoo", "sklearn", "terminal", "commands", "cli"),
+    *("regimes", "derive", "check", "watch", "torch", "zoo", "sklearn", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
 ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program", "watch")}
@@ -27,6 +27,7 @@ MOST_LAYERS = 20
 #: imports inside a function: where, and why
 LATE = {
     "tplimits/pictures/plots.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
+    "tplimits/torch/door.py": "PyTorch is an extra of 5 GB, and takes seconds to load",
     "tplimits/watch/page/film.py": "Pillow is an extra: ffmpeg makes films as well",
 }
 #: names under which third-party packages are imported, where they differ from the package's

@@ -34,7 +34,8 @@ class Built:
     """A program, and where its arguments come from.
 
     atoms: the sizes of widths in multiples of n.  weights: {argument: node of a parameter or buffer}.
-    inputs: {argument: node of the data}.  trained: the arguments that are trained.
+    inputs: {argument: node of the data}.  names: those of the atoms.  output_order: the dimensions of the module's output
+    in the order of the program's axes.
     """
 
     program: Program
@@ -47,6 +48,12 @@ class Built:
     factors: Mapping[str, Any]
     is_readout: bool
     output_order: tuple[int, ...]
+
+
+    def is_trained(self, number: int) -> bool:
+        """Whether a weight is a parameter that gets gradients."""
+        node = self.found.graph[number]
+        return node.kind == "parameter" and bool(self.found.graph.tensors[0][node.tensor].requires_grad)
 
 
 def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction]]:

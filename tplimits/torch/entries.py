@@ -15,9 +15,10 @@ from typing import Any
 import numpy
 import sympy
 import torch
+from sympy import S
 
 from tplimits.errors import ProgramError
-from tplimits.program.nodes.laws import Law, uniform
+from tplimits.program.nodes.laws import GIVEN, Law, uniform
 
 #: models that are made of each width, and of those whose parameters are a few numbers
 SEEDS, MORE, FEW = 8, 64, 64
@@ -29,7 +30,7 @@ EXACT = 1e-3
 class Entries:
     """The initial entries of a parameter: mean and std·n^(−power)·ζ, ζ of mean 0 and variance 1.
 
-    shape: "uniform", "normal" or "constant".  error: the standard error of the measured power; doubt: that of std,
+    shape: "uniform", "normal", "constant", or "given": the same different numbers in every model.  error: the standard error of the measured power; doubt: that of std,
     relative to it, three times.
     """
 
@@ -45,6 +46,8 @@ class Entries:
         mean = number(self.mean)
         if self.shape == "constant":
             return Law(mean, sympy.S.Zero)
+        if self.shape == GIVEN:
+            return Law(S.Zero, S.One, GIVEN)
         half = sympy.sqrt(3) * self.spread
         return uniform(mean - half, mean + half) if self.shape == "uniform" else Law(mean, self.spread)
 
@@ -56,8 +59,8 @@ class Entries:
         return number(self.std, self.doubt)
 
     def __str__(self) -> str:
-        if self.shape == "constant":
-            return f"{self.mean:g}"
+        if self.shape in ("constant", GIVEN):
+            return f"{self.mean:g}" if self.shape == "constant" else "given numbers"
         power = "" if not self.power else f"·n^{-self.power}"
         centre = "" if abs(self.mean) < EXACT * self.std else f", mean {self.mean:.3g}"
         return f"{self.shape}, std {self.std:.4g}{power}{centre}"
@@ -74,7 +77,7 @@ def number(value: float, error: float = EXACT) -> sympy.Expr:
     size = abs(value)
     plain = simplest(size * (1 - error), size * (1 + error))
     square = simplest(size**2 * (1 - 2 * error), size**2 * (1 + 2 * error))
-    if square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
+    if 4 * square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
         found = sympy.sqrt(sympy.Rational(square.numerator, square.denominator))
     else:
         found = sympy.Rational(plain.numerator, plain.denominator)
@@ -127,6 +130,8 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     pooled = [numpy.concatenate(many) for many in samples]
     if all(p.std() == 0 for p in pooled):
         return Entries(means[0], 0.0, Fraction(0), "constant", 0.0)
+    if all((s == many[0]).all() for many in samples for s in many):
+        return Entries(0.0, 1.0, Fraction(0), GIVEN, 0.0)
     if samples[0][0].size < 8:  # a few numbers: their spread is that between models
         spreads = [numpy.array([p.std()]) for p in pooled]
     stds = [float(numpy.sqrt(numpy.mean(s**2))) for s in spreads]
@@ -136,8 +141,8 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     counts = [p.size for p in pooled]
     fourth = float(numpy.mean([((p - p.mean()) ** 4).mean() / p.var() ** 2 for p in pooled]))
     if fourth < 2.2:  # the ends of uniform laws are known better than their spread
-        ends = [float(numpy.abs(p - numpy.concatenate(pooled).mean()).max()) * (1 + 1 / p.size) for p in pooled]
-        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(1 / c for c in counts)) / ratio
+        ends = [_half(p) for p in pooled]
+        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(2 / c for c in counts)) / ratio
     else:
         power = -math.log(stds[1] / stds[0]) / ratio
         error = math.sqrt(sum(_kurtosis_error(p) / c for p, c in zip(pooled, counts, strict=True))) / ratio
@@ -156,8 +161,13 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
         return Entries(mean, std, rounded, "normal", error, max(3 / math.sqrt(2 * sum(counts)), 1e-6))
     # the largest of many uniform entries is closer to the end than their spread tells
     p, n = max(zip(pooled, widths, strict=True), key=lambda pair: pair[0].size)
-    half = float(numpy.abs(p - mean).max()) * (1 + 1 / p.size) * n ** float(rounded)
-    return Entries(mean, half / math.sqrt(3), rounded, "uniform", error, max(8 / p.size, 1e-6))
+    half = _half(p) * n ** float(rounded)
+    return Entries(mean, half / math.sqrt(3), rounded, "uniform", error, max(16 / p.size, 1e-6))
+
+
+def _half(p: numpy.ndarray) -> float:
+    """Half the length of the interval that uniform entries come from."""
+    return float(numpy.ptp(p)) / 2 * (p.size + 1) / (p.size - 1)
 
 
 def _kurtosis_error(p: numpy.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -114,7 +115,7 @@ def references(value: Any) -> list[Ref]:
 
 def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
     """The graph of make(n) at each width, checked to be one graph."""
-    modules = tuple(_module(make, n) for n in widths)
+    modules = tuple(module_of(make, n) for n in widths)
     programs = tuple(unrolled(_exported(m, example, n)) for m, n in zip(modules, widths, strict=True))
     if any(_writes_in_place(p) for p in programs):
         programs = tuple(p.run_decompositions({}) for p in programs)
@@ -123,7 +124,8 @@ def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[i
     return _joined(programs, modules, widths)
 
 
-def _module(make: Callable[[int], Any], n: int) -> Any:
+def module_of(make: Callable[[int], Any], n: int) -> Any:
+    """make(n), ready to be evaluated."""
     try:
         module = make(n)
     except Exception as error:  # whatever a user's code raises is told with the width that it was asked for
@@ -142,7 +144,8 @@ def _module(make: Callable[[int], Any], n: int) -> Any:
 
 def _exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of attributes that recurrent layers set while they are exported
             return torch.export.export(module, example, strict=False)
     except Exception as error:  # torch.export raises what it meets; the first lines say what and where
         said = " ".join(str(error).split())[:400]

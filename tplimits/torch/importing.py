@@ -1,4 +1,4 @@
-"""A PyTorch model as a program: `tp.from_torch`."""
+"""A PyTorch model as a program, with the way back to the module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.kinds import InitialScalar, InitialVector
-from tplimits.program.nodes.laws import Law
+from tplimits.program.nodes.laws import GIVEN, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.table import SP, Parametrization
@@ -20,7 +20,7 @@ from tplimits.torch.analysis import analysed
 from tplimits.torch.building import Built, built, weights_of
 from tplimits.torch.entries import Entries, measured
 from tplimits.torch.graph import export
-from tplimits.torch.matching import Match, arrays_of, data_of, matched
+from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
 from tplimits.torch.permutation import permutation_error
 from tplimits.torch.rows import one_row
 
@@ -30,11 +30,18 @@ PERMUTED = 1e-5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TorchProgram(Program):
-    """A network program that was imported; see `from_torch`."""
+    """A network program that was imported; see `tp.from_torch`."""
 
     built: Built = field(default=None, repr=False)  # type: ignore[assignment]
     permutation_error: float = 0.0
     by_row: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Program):
+            return NotImplemented
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(Program))
+
+    __hash__ = Program.__hash__
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -48,6 +55,11 @@ class TorchProgram(Program):
         return self.built.entries
 
     @property
+    def frozen(self) -> tuple[str, ...]:
+        """What is not trained: parameters without gradients, and buffers."""
+        return tuple(name for name, node in self.built.weights.items() if not self.built.is_trained(node))
+
+    @property
     def parametrization(self) -> Parametrization:
         """The powers of n that PyTorch's initial entries have, no multipliers, and rates that do not know n."""
         by_name = {
@@ -59,7 +71,9 @@ class TorchProgram(Program):
     def gaussian(self) -> TorchProgram:
         """The same program with normal entries of the same means and variances: powers of n do not see the law."""
         changed = tuple(
-            replace(s, law=Law(s.law.mean, s.law.std)) if isinstance(s, (InitialVector, InitialScalar)) else s
+            replace(s, law=Law(s.law.mean, s.law.std))
+            if isinstance(s, (InitialVector, InitialScalar)) and s.law.shape != GIVEN
+            else s
             for s in self.instructions
         )
         return replace(self, instructions=changed)
@@ -80,19 +94,8 @@ class TorchProgram(Program):
         return matched(self, module, inputs)
 
 
-def from_torch(
-    make: Callable[[int], Any],
-    example: Any,
-    widths: Sequence[int] = (64, 128, 256),
-    name: str | None = None,
-) -> TorchProgram:
-    """The network program of PyTorch models of all widths, exactly.
-
-    make(n) builds the module of width n; example is what it is called with, a tensor or a tuple.  The graphs of three
-    widths say which dimensions grow.  Where rows of the example do not see each other the program is that of one row.
-
-    Raises ProgramError with the path of the module and the operation for what is no program.
-    """
+def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], name: str | None) -> TorchProgram:
+    """The program of PyTorch models of all widths; see `tplimits.torch.door`."""
     args = example if isinstance(example, tuple) else (example,)
     sizes = _widths(widths)
     _refuse_no_example(args)
@@ -109,7 +112,14 @@ def from_torch(
     laws = measured(make, weights_of(found), (sizes[0], sizes[-1]))
     made = built(found, row, title if title.isidentifier() else "model", laws)
     values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
-    return TorchProgram(**values, built=made, permutation_error=error, by_row=by_row)
+    net = TorchProgram(**values, built=made, permutation_error=error, by_row=by_row)
+    apart = outputs_apart(net, row)
+    if not apart <= PERMUTED:
+        raise ProgramError(
+            f"the program of `{title}` differs from the model by {apart:.1g} of its output: the import misreads an operation; "
+            "please report the model."
+        )
+    return net
 
 
 def _widths(widths: Sequence[int]) -> tuple[int, ...]:

@@ -25,6 +25,11 @@ from tplimits.torch.graph import Node, Ref, refuse
 from tplimits.torch.sizes import Wide
 from tplimits.torch.tensors import ONE, Dim, NoAxisToHide, Tensor, Writer, codes, decoded, moved, places, spread
 
+#: two vectors over widths in one product
+OUTER = (
+    "it multiplies each neuron of one vector with each of another, an array of n² entries; take the sum over one of the "
+    "two widths first"
+)
 #: logits below this are hidden: softmax gives them no weight
 HIDDEN = -1e4
 
@@ -143,6 +148,11 @@ class Lowering:
 
     def entrywise(self, function: Callable[..., Any], tensors: Sequence[Tensor], dims: Sequence[Dim]) -> Tensor:
         """A function of tensors entry by entry, with broadcasting from the right."""
+        if sum(d.width is not None for d in dims) > 1:
+            raise ProgramError(
+                OUTER if not any(isinstance(t.value, MatrixValue) for t in tensors) else
+                "a function of a weight matrix is taken; a program only multiplies vectors by matrices"
+            )
         along = [self.broadcast(t, dims) for t in tensors]
         names = self.writer.names(dims, along)
         return self.writer.tensor(function(*(self.value(t, names) for t in along)), dims, names)
@@ -188,12 +198,8 @@ class Lowering:
         groups = dict(zip(order, places(dims), strict=True))
         matrices = [i for i, (t, _) in enumerate(operands) if isinstance(t.value, MatrixValue)]
         contracted = [c for c in gone if sizes[c].width is not None]
-        vectors = [t for t in along if not isinstance(t.value, MatrixValue) and t.widths]
-        if not matrices and len({bare(sizes[c].width) for c in order if sizes[c].width}) > 1 and len(vectors) > 1:
-            raise ProgramError(
-                "it multiplies each neuron of one vector with each of another, an array of n² entries; take the sum over "
-                "one of the two widths first."
-            )
+        if not matrices and sum(sizes[c].width is not None for c in order) > 1:
+            raise ProgramError(OUTER)
         if matrices:
             product = self._matrix_product(operands, along, names, contracted)
             contracted = []

@@ -16,6 +16,7 @@ from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.torch.building import Built
 from tplimits.torch.data import evaluated
 from tplimits.torch.lowering import dims_of
+from tplimits.torch.permutation import permuted
 from tplimits.torch.reductions import DOUBLE, MACHINE
 from tplimits.torch.rows import first_output
 
@@ -130,6 +131,24 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     apart = {n: _apart(mine[n], truth[n], least) for n in names if n in mine}
     casts = casting(built)
     return Match(_apart(f.reshape(expected.shape), expected), apart, 1e-6 if casts else 1e-10, casts)
+
+
+def outputs_apart(net: TorchProgram, row: tuple[Any, ...]) -> float:
+    """How far the program's output is from the module's at the first width, with entries that are not 0 or 1."""
+    built = net.built
+    plain, _ = permuted(built.found, 0, 1)
+    given = tuple(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in row)
+    with torch.no_grad():
+        y = first_output(torch.func.functional_call(built.found.graph.modules[0], plain, given))
+    arrays = arrays_of(built, plain)
+    data = {name: array[0] for name, array in data_of(built, given, False).items()}
+    constants = {MACHINE: DOUBLE} if MACHINE in net.constants else {}
+    found = net.run(n=width_of(built, arrays), ratios=net.ratios, constants={**arrays, **data, **constants})
+    total = found["return"].sum(axis=-1) if built.is_readout else found["return"]
+    if len(net.returns) > 1:
+        total = total + found["shift"]
+    truth = _in_program(net, y if net.by_row else y)[0]
+    return _apart(numpy.asarray(total), truth)
 
 
 def arrays_of_gradients(built: Built, names: list[str], tensors: Mapping[str, Any], gradients: Any) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as trees
 
+from tplimits.torch.graph import module_of
+
 #: how far the outputs of one input may be from those of the same input in a batch, relative to the largest
 CLOSE = 1e-4
 
@@ -28,7 +30,7 @@ def one_row(make: Callable[[int], Any], example: tuple[Any, ...], n: int) -> tup
         return example, False
     count = len(tensors[0])
     many = example if count > 1 else tuple(torch.cat([x, x]) if torch.is_tensor(x) else x for x in example)
-    module = make(n).eval()
+    module = module_of(make, n)
     try:
         with torch.no_grad():
             together = first_output(module(*many))

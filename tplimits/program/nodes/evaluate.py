@@ -16,7 +16,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
-from tplimits.program.nodes.laws import truncated
+from tplimits.program.nodes.laws import GIVEN, truncated
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.laws import Law
@@ -225,5 +225,10 @@ def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapp
     mean, std = (float(evaluate(v, leaves)) for v in (law.mean, law.std))
     if std == 0:
         return numpy.full(shape, mean)
+    if law.shape == GIVEN:
+        raise EvaluationError(
+            "a vector of given numbers has no law to be drawn from; give its entries, as `weights(module)` of an imported "
+            "model does."
+        )
     entries: Array = mean + std * evaluate(law.shaped(_g), {_g: g()})
     return entries

@@ -3,6 +3,7 @@
     normal        ζ = g
     uniform       ζ = √3 erf(g/√2)
     truncated     ζ = T(g)/s, T(g) = √2 erfinv(erf(c/√2) erf(g/√2)), s² = 1 − 2c φ(c)/(2Φ(c) − 1)
+    given         no law: numbers along a width that come with the program's weights, such as sines of positions
 
 T(g) is a standard normal variable given that it lies within ±c.  Whatever asks for second moments alone reads `mean`
 and `std`; what samples, or takes functions, reads the `image`.
@@ -38,7 +39,9 @@ class truncated(Real):
         return self
 
 
-SHAPES = ("normal", "uniform", "truncated")
+#: of entries that are given whenever the program runs; nothing is said of them, so that no limit is derived
+GIVEN = "given"
+SHAPES = ("normal", "uniform", "truncated", GIVEN)
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class Law:
         """
         if self.std == 0:
             return write(self.mean)
+        if self.shape == GIVEN:
+            return "given numbers"
         if self.shape == "uniform":
             return "uniform in [{}, {}]".format(*map(write, self.ends))
         if self.bound is not None:

@@ -1,0 +1,135 @@
+"""Models that are no programs: what they are, and what the refusal has to name."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from models import Model, Sets, noise
+from torch import nn
+from torch.nn.utils import parametrizations
+
+
+class Base(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.o, self.n = nn.Linear(3, n), nn.Linear(n, 2), n
+
+    def forward(self, x):
+        return self.o(self.between(self.a(x)))
+
+
+def between(function):
+    """A perceptron with a function of its hidden layer."""
+    return type("Between", (Base,), {"between": lambda self, h: function(h)})
+
+
+class WithMatrix(Base):
+    def __init__(self, n, change=lambda layer: layer):
+        super().__init__(n)
+        self.b = change(nn.Linear(n, n))
+
+    def between(self, h):
+        return torch.relu(self.b(h))
+
+
+class OfTheMatrix(WithMatrix):
+    def between(self, h):
+        return h @ torch.softmax(self.b.weight, -1)
+
+
+class Squared(WithMatrix):
+    def between(self, h):
+        return h @ (self.b.weight @ self.b.weight.t())
+
+
+class Counted(Base):
+    def __init__(self, n):
+        super().__init__(n)
+        self.register_buffer("count", torch.zeros(1))
+
+    def between(self, h):
+        self.count += 1
+        return h * self.count
+
+
+class Written(Base):
+    """Weights of one layer are the outputs of another."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.g = nn.Linear(2, n * n)
+
+    def forward(self, x, c):
+        return self.o(torch.bmm(self.g(c).view(-1, self.n, self.n), self.a(x).unsqueeze(-1)).squeeze(-1))
+
+
+class Deep(Base):
+    def __init__(self, n):
+        super().__init__(n)
+        self.b = nn.Sequential(*(nn.Linear(n, n) for _ in range(n // 16)))
+
+    def between(self, h):
+        return self.b(h)
+
+
+class Neighbours(Base):
+    def __init__(self, n):
+        super().__init__(n)
+        self.c = nn.Conv1d(1, 1, 3, padding=1)
+
+    def between(self, h):
+        return self.c(h.unsqueeze(1)).squeeze(1)
+
+
+class Rounded(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        size = (8 * n // 3 + 63) // 64 * 64
+        self.a, self.b = nn.Linear(3, size), nn.Linear(size, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+class Linear(Base):
+    """Attention without softmax, keys and values first."""
+
+    def between(self, h):
+        return h @ (h.transpose(1, 2) @ torch.tanh(h))
+
+
+class Complex(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.w, self.o = nn.Parameter(torch.randn(3, n, dtype=torch.cfloat)), nn.Linear(n, 2)
+
+    def forward(self, x):
+        return self.o((x.to(torch.cfloat) @ self.w).real)
+
+
+X = (noise(3, 3),)
+REFUSED = {
+    "sort": (Model(between(lambda h: torch.sort(h, -1)[0]), X), "operation sort"),
+    "top k": (Model(between(lambda h: torch.topk(h, h.shape[-1], -1)[0]), X), "operation topk"),
+    "largest neuron": (Model(between(lambda h: h - h.amax(-1, keepdim=True)), X), "operation amax"),
+    "three neurons": (Model(between(lambda h: torch.cat([h[:, :3], 2 * h[:, 3:]], 1)), X), "operation slice"),
+    "running sum": (Model(between(lambda h: torch.cumsum(h, -1)), X), "operation cumsum"),
+    "Fourier": (Model(between(lambda h: torch.fft.fft(h).real), X), "operation fft_fft"),
+    "neighbours": (Model(Neighbours, X), "`c`, operation conv1d"),
+    "local response": (Model(between(lambda h: F.local_response_norm(h.unsqueeze(-1), 3).squeeze(-1)), X), "operation"),
+    "dropout": (Model(between(lambda h: F.dropout(h, 0.5, training=True)), X), "dropout in training mode"),
+    "batch statistics": (Model(between(lambda h: F.batch_norm(h, None, None, training=True)), X), "training mode"),
+    "stopped gradient": (Model(between(lambda h: h * h.detach()), X), "gradients stop here"),
+    "control flow": (Model(between(lambda h: -h if h.sum() > 0 else h), X), "torch.export cannot follow"),
+    "spectral norm": (Model(lambda n: WithMatrix(n, parametrizations.spectral_norm), X), "`b.parametrizations"),
+    "weight norm": (Model(lambda n: WithMatrix(n, parametrizations.weight_norm), X), "`b.parametrizations"),
+    "softmax of weights": (Model(OfTheMatrix, X), "operation softmax"),
+    "product of weights": (Model(Squared, X), "a product of two weight matrices"),
+    "counter": (Model(Counted, X), "buffer or input `count`"),
+    "hypernetwork": (Model(Written, (noise(3, 3), noise(3, 2))), "`g.weight`"),
+    "depth": (Model(Deep, X, (16, 32, 64)), "the graph depends on the width"),
+    "rounded sizes": (Model(Rounded, X), "`a.weight`"),
+    "linear attention": (Model(Linear, (noise(2, 4, 3),)), "an array of n² entries"),
+    "complex": (Model(Complex, X), "`w` is complex"),
+    "no width": (Model(lambda _: Sets(8), (noise(2, 5, 3),)), "make ignores its argument"),
+}

@@ -1,0 +1,132 @@
+"""Models of PyTorch as programs: neurons may change places, outputs and gradients are those of the module."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+import torch
+from libraries import LIBRARIES
+from models import MODELS, Sets, noise
+from refused import REFUSED
+
+import tplimits as tp
+
+EVERY = {**MODELS, **LIBRARIES}
+
+
+def disturbed(module, seed=0):
+    """A module whose zeros and ones are neither: they would hide what is missing."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in module.parameters():
+            size = p.shape[-1] ** -0.5 if p.ndim > 1 else 1.0
+            p.add_(0.3 * size * torch.randn(p.shape, generator=generator))
+    return module
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_program_is_its_model(name):
+    make, example, widths = EVERY[name]
+    net = tp.from_torch(make, example, widths=widths)
+    assert net.permutation_error <= (1e-12 if name not in ("Llama", "T5", "Mamba") else 1e-6)
+    match = net.matches(disturbed(make(widths[0])), *example)
+    assert match, str(match)
+    assert match.promised == (1e-6 if match.casts else 1e-10)
+
+
+def test_at_another_width_too():
+    make, example, widths = EVERY["decoder"]
+    match = tp.from_torch(make, example, widths=widths).matches(disturbed(make(48)), *example)
+    assert match, str(match)
+
+
+def test_another_model_does_not_match():
+    make, example, widths = EVERY["sets"]
+    net = tp.from_torch(make, example, widths=widths)
+
+    class Other(Sets):
+        def forward(self, x):
+            return super().forward(1.01 * x)
+
+    match = net.matches(disturbed(Other(16)), *example)
+    assert not match and match.output > 1e-4
+    assert "NOT the model" in str(match)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_program_is_refused_by_name(name):
+    (make, example, widths), words = REFUSED[name]
+    with pytest.raises(tp.ProgramError) as refusal:
+        tp.from_torch(make, example, widths=widths)
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"widths": (16, 32)}, "three different widths"),
+        ({"widths": (16, 16, 32)}, "three different widths"),
+        ({"example": 3}, "give a tensor"),
+        ({"make": lambda n: n}, "builds a torch.nn.Module"),
+        ({"make": lambda n: 1 / 0}, "make(16) raises ZeroDivisionError"),
+    ],
+)
+def test_bad_requests(asked, words):
+    whole = {"make": MODELS["sets"].make, "example": MODELS["sets"].example, "widths": (16, 32, 64), **asked}
+    with pytest.raises(tp.TplimitsError) as refusal:
+        tp.from_torch(**whole)
+    assert words in str(refusal.value)
+
+
+def test_rows_that_do_not_see_each_other_are_inputs():
+    sets, graph = MODELS["sets"], MODELS["graph convolution"]
+    assert tp.from_torch(*sets[:2], widths=sets.widths).by_row
+    assert not tp.from_torch(*graph[:2], widths=graph.widths).by_row
+
+
+def test_names_are_those_of_the_module_tree():
+    make, example, widths = MODELS["decoder"]
+    text = str(tp.from_torch(make, example, widths=widths, name="decoder"))
+    assert text.startswith("program decoder(")
+    for name in ("blocks.0.attn.weight", "blocks.1.ln_2", "blocks.0.fc["):
+        assert name in text
+    assert text.count("head.weight") >= 1 and "wte.weight[" not in text  # one tensor, one parameter
+
+
+def test_entries_are_measured():
+    make, example, widths = MODELS["perceptron"]
+    net = tp.from_torch(make, example, widths=widths)
+    assert {str(net[net.position(name)].law.std) for name in ("0.weight", "0.bias")} == {"sqrt(15)/15"}
+    assert net.entries["2.weight"].power == net.entries["2.bias"].power == 0.5
+    assert net.entries["0.weight"].power == 0
+    assert net[net.position("2.bias")].law.shape == "uniform"
+    assert float(net.built.factors["2.weight"]) == pytest.approx(3**-0.5, rel=1e-12)
+    assert net.parametrization.of(net)["2.bias"].b == sympy.Rational(1, 2)
+
+
+def test_given_numbers_have_no_limit():
+    make, example, widths = MODELS["sines"]
+    net = tp.from_torch(make, example, widths=widths)
+    assert net[net.position("pe")].law.shape == "given" and net.frozen == ("pe",)
+    with pytest.raises(tp.NoLimitError, match="given numbers along the width"):
+        tp.derive(net, tp.Kernels())
+    with pytest.raises(tp.EvaluationError, match="no law to be drawn from"):
+        net.run(n=4, constants={"i": [1, 2, 3, 4, 5]})
+
+
+def test_frozen_parameters():
+    make, example, widths = MODELS["low rank"]
+    assert tp.from_torch(make, example, widths=widths).frozen == ("w.weight",)
+
+
+def test_files():
+    make, example, widths = MODELS["attention written out"]
+    net = tp.from_torch(make, example, widths=widths)
+    assert str(tp.from_json(tp.to_json(net))) == str(net)
+
+
+def test_a_parametrization_is_judged():
+    make, example, widths = MODELS["perceptron"]
+    net = tp.from_torch(make, example, widths=widths)
+    verdict = tp.classify(net.gaussian(), net.parametrization, tp.SGD())
+    assert not verdict.stable
