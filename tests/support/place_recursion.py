@@ -107,6 +107,4 @@ def taps(
 
 def square(line: Reads, size: int) -> Reads:
     """The same along both directions of an image of size × size, row by row."""
-    return [
-        [((t, u), r * size + s) for t, r in of_row for u, s in of_column] for of_row in line for of_column in line
-    ]
+    return [[((t, u), r * size + s) for t, r in of_row for u, s in of_column] for of_row in line for of_column in line]

@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.program.nodes.entries import free_indices
-from tplimits.regimes.kernels.derivation.leaves import SECOND, on_first, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import on_first
 from tplimits.regimes.kernels.numbers.alone import data_of
+from tplimits.regimes.kernels.numbers.blocks import Blocks, Own
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
+from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
+from tplimits.regimes.kernels.numbers.forms import NotNested
 from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.inputs import keyed
-from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
-from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
-from tplimits.regimes.kernels.numbers.nested import Nested, nested, roomy
-from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
+from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced
+from tplimits.regimes.kernels.numbers.nested import Nested, nested
+from tplimits.regimes.kernels.numbers.passes import Passes
 from tplimits.regimes.kernels.numbers.places import batch
-from tplimits.regimes.kernels.numbers.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects
 from tplimits.regimes.kernels.numbers.tables import Tables
-from tplimits.regimes.kernels.numbers.tables import spread as spread_out
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 
 if TYPE_CHECKING:
@@ -42,10 +42,12 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs, or of one tile of pairs
 _BLOCK = 1 << 17
-#: seconds of an array pass over one entry, and how many of them a law is worth
-_SECONDS, _LAW = 2e-9, 12
+#: seconds of an array pass over one entry
+_SECONDS = 2e-9
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
-_WORTHWHILE, _FEW = 2.0, 1 << 14
+_WORTHWHILE, _FEW = 0.5, 1 << 14
+#: of a compiled tile: inputs a side, and entries of all steps
+_WIDEST, _LONGEST = 1024, 1 << 33
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
@@ -117,7 +119,7 @@ class Plan:
         for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
             assert tables.tape is not None
             known = self.rows[side] is self.rows[1] and 1 in found
-            sizes = _sizes(self.rows[side], tables.tape, tables)
+            sizes = sizes_of(self.rows[side], tables.tape, tables)
             found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
         return found
 
@@ -132,6 +134,17 @@ class Plan:
             )
         return self._nested[kind]
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether pairs are done by one compiled function."""
+        return self.is_compiled and self.nested(False, 8) is not None
+
+    def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
+        """Inputs in a vector of that function, and its arithmetic."""
+        nest = self.nested(single, columns)
+        assert nest is not None
+        return nest.lanes.count, nest.dtype
+
     @cached_property
     def own_nested(self) -> dict[int, Nested | None]:
         """The same of the tapes of inputs."""
@@ -142,7 +155,7 @@ class Plan:
                 found[side] = found[1]
                 continue
             schedule, labels = self.rows[side], tables.tape.labels
-            sizes, many = _sizes(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
+            sizes, many = sizes_of(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
             found[side] = _nested(partial(Passes, schedule, labels, sizes, (batch(1),), many, True), False, 8)
         return found
 
@@ -188,29 +201,43 @@ class Plan:
     ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
 
-        given = self._given(one, other, owns)
         if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
             with numpy.errstate(all="ignore"):
-                values, flagged = nest.run(given, (one.many, other.many), above)
+                values, flagged = nest.run(self._given(one, other, owns, True), (one.many, other.many), above)
             near = owns[1].near[:, None] | owns[2].near[None, :]
-            for i, j in blocks(flagged):
-                mine, theirs = one.some(i), other.some(j)
-                found = self.pair.run(self._given(mine, theirs, {1: owns[1].some(i), 2: owns[2].some(j)}))
-                near[numpy.ix_(i, j)] |= self._near(found[self.kernels :], mine, theirs)
+            if flagged.any():
+                near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
             return values, near
+        given = self._given(one, other, owns)
         found = self._interpreted(given)
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
 
-    def _given(self, one: Inputs, other: Inputs, owns: Mapping[int, Own]) -> Callable[[Any], Labelled]:
+    def _met(
+        self, flagged: NDArray[numpy.bool_], one: Inputs, other: Inputs, owns: Mapping[int, Own]
+    ) -> NDArray[numpy.bool_]:
+        """Which flagged pairs have a flag that is not at the same data: their laws are looked at entry by entry."""
+        near = numpy.zeros_like(flagged)
+        for i, j in blocks(flagged):
+            mine, theirs = one.some(i), other.some(j)
+            found = self.pair.run(self._given(mine, theirs, {1: owns[1].some(i), 2: owns[2].some(j)}))
+            near[numpy.ix_(i, j)] = self._near(found[self.kernels :], mine, theirs)
+        return near
+
+    def _given(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], in_blocks: bool = False
+    ) -> Callable[[Any], Any]:
         """What the leaves of the tape of pairs are."""
 
-        def given(leaf: Any) -> Labelled:
+        def given(leaf: Any) -> Any:
             if leaf[0] == "data":
                 found = data_of(self.tables[0], one if leaf[2] == 1 else other, leaf)
                 return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
-            return Labelled(owns[side].rows[place].array, labels)
+            row = owns[side].rows[place]
+            if isinstance(row, Blocks) and in_blocks:
+                return Blocks(row.array, row.many, row.sizes, labels)
+            return Labelled(owns[side].row(place).array, labels)
 
         return given
 
@@ -225,29 +252,6 @@ class Plan:
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
         return near | suspects(bad, near.shape) if bad else near
-
-
-@dataclass(frozen=True, eq=False)
-class Own:
-    """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
-
-    rows: list[Labelled]
-    near: NDArray[numpy.bool_]
-
-    def some(self, part: slice | NDArray[numpy.intp]) -> Own:
-        """Those of a few inputs."""
-        rows = [Labelled(r.array[part], r.labels) if batch(1) in r.labels else r for r in self.rows]
-        return Own(rows, self.near[part])
-
-    def single(self) -> Own:
-        """In single precision, with room for vectors."""
-        rows = []
-        for row in self.rows:
-            array = roomy((*row.array.shape[1:], row.array.shape[0]), numpy.float32) if row.array.ndim else row.array
-            if row.array.ndim:
-                array[...] = numpy.moveaxis(row.array, 0, -1)
-            rows.append(Labelled(numpy.moveaxis(array, -1, 0) if row.array.ndim else array, row.labels))
-        return Own(rows, self.near)
 
 
 def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested | None:
@@ -308,49 +312,22 @@ def _made(
         len(kernels),
         own,
         {s: len(o) for s, o in rows.outputs.items()},
-        _largest(schedule, pair, both),
-        max(_largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
+        largest(schedule, pair, both),
+        max(largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
         (both, first, second),
         [p for _, p in pair.watched],
         watched,
         pair.labels,
-        _sizes(schedule, pair, both),
-        _entries(schedule, pair, both),
+        sizes_of(schedule, pair, both),
+        entries(schedule, pair, both),
     )
 
 
-def _largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
-    """Entries of the largest array for one pair, or one input."""
-    sizes = _sizes(schedule, tape, tables)
-    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps), default=1)
-
-
-def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
-    """Entries of all steps of one pair that compute something, a law for several."""
-    sizes, total = _sizes(schedule, tape, tables), 0
-    for number, step, _ in schedule.steps:
-        if step is not None and step.function not in (bare(renamed), bare(part_of), bare(spread_out)):
-            weight = _LAW if step.function is bare(evaluated) else 1
-            total += weight * math.prod(sizes.get(x, 1) for x in tape.labels[number])
-    return total
-
-
-def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
-    """Sizes of all labels but those of inputs."""
-    found: dict[str, int] = {}
-    for number, step, _ in schedule.steps:
-        for read in step.fixed[0] if step is not None and step.function is bare(summed_entries) else ():
-            found.update(zip(read.labels, read.sizes, strict=True))
-        for label in tape.labels[number]:
-            sizes = tables.sides[1 if SECOND in label else 0].sizes
-            if plain_axis(label) in sizes:
-                found[label] = sizes[plain_axis(label)]
-    return found
-
-
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
-    """Inputs a side of a tile."""
+    """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
+    if plan.is_nested:
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))
 
 
-__all__ = ["Own", "Plan", "Rows", "Traced", "plan_for", "step_of"]
+__all__ = ["Plan", "Rows", "Traced", "plan_for", "step_of"]

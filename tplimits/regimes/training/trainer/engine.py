@@ -98,6 +98,11 @@ class Plan:
         """Whether the error signal is computed in the loops."""
         return any(a.name == TARGETS for a in self.loops.arrays)
 
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The sizes of the outputs of an input."""
+        return tuple(self.loops.extents[e] or 1 for e in self.loops.by_name["f"].extents[:-1])
+
     @cached_property
     def entrywise(self) -> bool:
         """Whether all parameters move entry by entry."""
