@@ -45,7 +45,6 @@ from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, T
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
-from tplimits.regimes.kernels.derivation.used import used
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -71,7 +70,7 @@ class Recursion(Brackets):
         self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
-        for position in used(tangent, outputs):
+        for position in tangent.behind(outputs):
             self._walk(position, self.program[position])
 
     @property
