@@ -96,6 +96,7 @@ class Recursion(Brackets):
         elif isinstance(s, ScalarNonlin):
             whole = self._continued(s.body)
             self.judged.body(position, whole)
+            # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
             body = self._limit(position, self.translated(whole), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
@@ -117,6 +118,7 @@ class Recursion(Brackets):
         elif s.law == NORMAL:
             self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
         else:
+            # vectors of other laws are functions of white ones, so that brackets know one kind of draw
             white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
             self._define(position, s, s.law.image(Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes))))
 
@@ -138,6 +140,7 @@ class Recursion(Brackets):
         else:
             mean = logits.mean_given(self, operand)
             value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+        # no power of n stands in any body: nothing can make the fluctuation of an average visible
         if not self._scaled:
             self.scalars[position] = value
             return
