@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -161,9 +161,18 @@ class Plan:
 
     def expect(self, pairs: int) -> None:
         """Compile the loops where the work of all calls so far passes what compiling costs, or where they are known."""
-        self.worth += pairs * self.entries * _SECONDS
+        self.worth += pairs * self.seconds
         if not self.is_compiled and pairs * self.entries > _FEW:
             self.is_compiled = self.worth > _WORTHWHILE or self._are_kept
+
+    def settled(self, pairs: int) -> Plan:
+        """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
+        return replace(self, is_compiled=pairs * self.seconds > _WORTHWHILE)
+
+    @property
+    def seconds(self) -> float:
+        """What array passes over one pair take."""
+        return self.entries * _SECONDS
 
     @property
     def _are_kept(self) -> bool:
