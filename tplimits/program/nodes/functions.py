@@ -147,6 +147,7 @@ class _Extreme(Real):
         if x == y:
             return x
         found = _switched(cls._lead(x, y), x, y)
+        # one order of arguments, so that equal functions are equal expressions
         if found is None and sympy.default_sort_key(x) > sympy.default_sort_key(y):
             return cls(y, x)
         return found

@@ -97,6 +97,7 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other:
         multiply(spare, Bt, False, other)
         for i in range(m):
             for j in range(m):
+                # symmetric to the last bit, as the factor of the next step takes it to be
                 fresh[i, j] += 0.5 * (other[i, j] + other[j, i])
     positive = root(fresh, B, spare)
     transpose(B, Bt)

@@ -107,6 +107,7 @@ class Brackets(Expectations):
     ) -> Expr:
         single = len(nodes) == 1
         self.refuse_free(nodes, value, {*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right)})
+        # equal definitions share a table, whatever vectors they are of
         key = (value, left, right, single)
         if key not in self._known:
             self._known[key] = len(self.tables)
