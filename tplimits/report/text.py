@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, Symbol
+from sympy.printing.printer import Printer
 from sympy.printing.str import StrPrinter
 
 from tplimits.law.means import BoxMean, Expectation
@@ -105,11 +106,25 @@ def shown(expr: Expr) -> Expr:
     return shortest(as_written(expr))
 
 
-class _Printer(StrPrinter):
-    """SymPy's text with box means in the notation of the paper."""
+class AsWritten(Printer):
+    """What SymPy's printers of text and of LaTeX do otherwise here: floats as written, a term without a minus first."""
+
+    def doprint(self, expr: Expr) -> str:
+        return str(super().doprint(as_written(expr)))
 
     def _as_ordered_terms(self, expr: Expr, order: str | None = None) -> list[Expr]:
         return positive_first(super()._as_ordered_terms(expr, order))
+
+    def addends(self, expr: Expr) -> tuple[str, ...]:
+        """A sum term by term, each with its sign; any other expression whole."""
+        if not isinstance(expr, sympy.Add):
+            return (self.doprint(expr),)
+        first, *others = (self.doprint(t) for t in self._as_ordered_terms(as_written(expr)))
+        return (first, *(f"- {t[1:].strip()}" if t.startswith("-") else f"+ {t}" for t in others))
+
+
+class _Printer(AsWritten, StrPrinter):
+    """SymPy's text with box means in the notation of the paper."""
 
     def parenthesize(self, item: Expr, level: int, strict: bool = False) -> str:
         if isinstance(item, sympy.Symbol) and "·" in item.name:  # a fluctuation scalar √n·Avg
@@ -122,7 +137,7 @@ class _Printer(StrPrinter):
 
 def formula(expr: Expr) -> str:
     """An expression as text, shortened in the middle when it is very long."""
-    written = _Printer().doprint(as_written(expr))
+    written = _Printer().doprint(expr)
     if len(written) > _TEXT_UP_TO:
         return f"{written[: _TEXT_UP_TO // 2]} … ({sympy.count_ops(expr)} operations)"
     return written
