@@ -35,7 +35,7 @@ BASES, EPOCHS, PARTICLES = 20, 400, 1024
 STAGES = ((32, 4), (128, 4), (tp.inf, 1), (512, 1), (tp.inf, 2), (2048, 1), (512, 2))
 DRAWS = dict(STAGES)
 #: more draws of the one base that is looked at closely
-BANDS = ((32, 16), (128, 16), (512, 8))
+BANDS = ((32, 16), (128, 12), (512, 5))
 EVERY = [0, 1, 2, 4, 7, 10, 15, 20, 30, 40, 50, 60, *range(80, EPOCHS + 1, 20)]
 #: parameters that all networks of a base share
 SHARED = ("E", "P", "q", "V", "c")
@@ -144,21 +144,25 @@ for b in range(BASES):
     parts = ("{}: {}".format(TITLES[h], ", ".join(f"{r['accuracy'][-1]:.2f}" for r in rows[h][b])) for h in WIDTHS)
     print(f"  base {b}: {'; '.join(part for part in parts if not part.endswith(': '))}")
 
-print("\nHow far the shared numbers are from those of the limit: root mean square over bases and draws, times √h")
+print("\nHow far the shared numbers are from those of the limit: geometric means over bases and draws, times √h")
 far = {}
 for h in WIDTHS:
     one = [r["distance"] for found in rows[h] for r in found if h != tp.inf or r["run"]["seed"]]
     if one:
-        far[h] = np.sqrt(np.mean(np.square(one), axis=0))
+        far[h] = np.exp(np.log(np.maximum(one, 1e-12)).mean(axis=0))
 finite = [h for h in WIDTHS[:-1] if h in far]
-for epoch in (1, 4, 10, 30, 60, 200, EPOCHS):
+for epoch in (1, 4, 10, 30, 60, 100, 200, EPOCHS):
     i = EVERY.index(epoch)
     listed = ", ".join(f"{far[h][i] * h**0.5:.2f} at h = {h}" for h in finite)
     slope = np.polyfit(np.log(finite), np.log([far[h][i] for h in finite]), 1)[0] if len(finite) > 1 else np.nan
-    other = f"; the limit on other particles {far[tp.inf][i]:.4f}" if tp.inf in far else ""
+    other = f"; the limit on other particles {far[tp.inf][i]:.4f}, not multiplied" if tp.inf in far else ""
     print(f"  epoch {epoch}: {listed}; slope {slope:.2f}{other}")
     if epoch in (1, 4):
         work.holds(f"after {epoch} epochs distances fall like h^{slope:.2f}", abs(slope + 0.5) < 0.15)
+if tp.inf in far:
+    i = EVERY.index(4)
+    like = (far[max(finite)][i] * max(finite) ** 0.5 / far[tp.inf][i]) ** 2
+    print(f"  two sets of particles are as near at epoch 4 as networks of {like:.0f} neurons to the limit")
 
 if agree and tp.inf in tables["leave"]:
     first, last = (agree[h][0] / agree[h][1] for h in (min(agree), max(agree)))
