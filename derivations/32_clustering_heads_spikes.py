@@ -28,7 +28,7 @@ from tplimits.zoo.clustering_heads import measures, spikes
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS = 500, 10
+EPOCHS, SEEDS = 400, 10
 setting = Setting(SparseModularAddition())
 study = Study("spikes", pictures.full)
 #: name: (network, how it is trained)
