@@ -11,6 +11,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.threads import one_thread
 from tplimits.program.files.arrays import flat, nested
 from tplimits.program.network.gradient_rows import gradient_rows
 from tplimits.program.network.run_asked import RunAsked
@@ -19,7 +20,6 @@ from tplimits.regimes.training.numbers import gates
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate
 from tplimits.regimes.training.numbers.request import request
-from tplimits.watch.making.threads import one_thread
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
