@@ -123,6 +123,14 @@ def test_a_run_that_diverges_leaves_the_others(tmp_path):
     assert [r.frames for r in tp.load_recording(tmp_path / "run.npz").runs] == [4, 0, 0, 0]
 
 
+def test_a_call_that_is_put_right_finds_no_file_in_its_way(tmp_path):
+    path = tmp_path / "run.npz"
+    with pytest.raises(tp.EvaluationError, match="targets have shape"):
+        watched(path, error=tp.squared_error(np.ones(5)))
+    assert not path.exists()
+    assert same(watched(path), watched())
+
+
 def test_more_widths_and_seeds_are_added_to_a_file(tmp_path):
     path = tmp_path / "run.npz"
     watched(path, widths=8, seeds=1)
