@@ -111,7 +111,7 @@ def test_unfinished_recordings_can_be_looked_at(tmp_path):
     assert found.value("h", -1, 8, 0).shape == (8, 8)
     with pytest.raises(tp.EvaluationError, match=r"frame=-1: width 8, seed 1 has no frame yet"):
         found.value("h", -1, 8, 1)
-    assert "width 8: 2 seeds" in repr(found)
+    assert "width 8: 2 seeds, so far 0 of 7 frames" in repr(found)
 
 
 def test_a_run_that_diverges_leaves_the_others(tmp_path):
