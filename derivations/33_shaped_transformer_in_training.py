@@ -12,9 +12,8 @@ Noci et al. 2023, Appendix D, at the size of a minute.  Six layers without layer
 and Pre-LN is the usual transformer with layer norms, Softmax(Y/√n_k) and ReLU.  Weights of skips are trained.
 
 The task stands in for masked language: eight tokens of a Markov chain and the same eight again, one token of sixteen
-masked, to be predicted.  Adam with a hundred steps
-of warming up.  The entropy of rows of the softmax falls where attention
-settles on few tokens; the paper sees it collapse in Pre-LN at large rates, and not in shaped transformers.
+masked, to be predicted.  Adam with a hundred steps of warming up.  The entropy of rows of the softmax falls where
+attention settles on few tokens; the paper sees it collapse in Pre-LN at large rates, and not in shaped transformers.
 
 What is measured is kept in `results/shaped_transformer.jsonl`, which --full makes.
 """
@@ -157,7 +156,7 @@ rows = {
 }
 done = {key: [row for row in found if row] for key, found in rows.items() if any(found)}
 print(
-    f"\nLoss after {STEPS} steps on seen and fresh sequences, entropy of attention (log 16 = {np.log(16):.2f}) in the lowest layer"
+    f"\nLosses after {STEPS} steps, seen and fresh; entropy of attention, at most {np.log(16):.2f}, in its lowest layer"
 )
 ends: dict[tuple[str, float], float] = {}
 lowest: dict[tuple[str, float], float] = {}

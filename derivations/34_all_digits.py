@@ -2,11 +2,11 @@
 
     python derivations/34_all_digits.py [--full] [--out FOLDER] [--png]
 
-The network has convolutions of 3 × 3 with √2 relu, and a readout of every position; its kernels of all pairs of images are
-derived and evaluated exactly, and regression on class targets with them is exact.  Beside it stand what scikit-learn has
-for such data: a support vector machine, as it comes and with C and γ chosen inside each training part, and a Gaussian
-process whose length, scale and noise are fitted by evidence, on 500 images of each training part.  Everything is scored
-on the same ten parts; errors are standard errors over the parts.
+The network has convolutions of 3 × 3 with √2 relu, and a readout of every position; its kernels of all pairs of images
+are derived and evaluated exactly, and regression on class targets with them is exact.  Beside it stand what
+scikit-learn has for such data: a support vector machine, as it comes and with C and γ chosen inside each training
+part, and a Gaussian process whose length, scale and noise are fitted by evidence, on 500 images of each training
+part.  Everything is scored on the same ten parts; errors are standard errors over the parts.
 
 The machine as it comes and the network run each time; --full runs again what is slow, the others are read from
 derivations/results/all_digits.jsonl.
@@ -89,7 +89,10 @@ def measured(function):
     """Scores by part, and the seconds of one processor."""
     begun = time.process_time()
     scores = function()
-    return {"scores": scores, "lines": sum(1 for line in inspect.getsource(function).splitlines() if line.strip())}, begun
+    return {
+        "scores": scores,
+        "lines": sum(1 for line in inspect.getsource(function).splitlines() if line.strip()),
+    }, begun
 
 
 ROWS = {
@@ -120,7 +123,10 @@ error = difference.std(ddof=1) / len(difference) ** 0.5
 print(f"\nKernel less machine, part by part: {100 * difference.mean():+.2f} ± {100 * error:.2f} %")
 work.holds(f"the kernel of the network has {100 * ours.mean():.2f} % ≥ 98 %", ours.mean() >= 0.98)
 for name, scores in kept.items():
-    if len(scores) == len(ours) and name not in ("the same as an estimator, tp.sklearn", "convolutional NTK, exact regression"):
+    if len(scores) == len(ours) and name not in (
+        "the same as an estimator, tp.sklearn",
+        "convolutional NTK, exact regression",
+    ):
         gap = ours - scores
         below = gap.mean() > -2 * gap.std(ddof=1) / len(gap) ** 0.5
         work.holds(f"it is not below {name}: {100 * gap.mean():+.2f} %", below)

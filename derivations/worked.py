@@ -110,7 +110,11 @@ class Worked:
         judged = dict(claims or {})
         if stated is not None:
             judged = {"nngp": stated.nngp} | ({"ntk": stated.ntk} if limit.trained else {})
-        asked: dict[str, Any] = {"train": limit.trained, **options, "given": Given(options.get("given", {}), options.get("ratios", {}))}
+        asked: dict[str, Any] = {
+            "train": limit.trained,
+            **options,
+            "given": Given(options.get("given", {}), options.get("ratios", {})),
+        }
         asked.pop("ratios", None)
         widths, draws = asked.pop("widths", KERNEL_WIDTHS), asked.pop("draws", KERNEL_DRAWS)
         sampling = Sampling(widths, draws, SEED, LEVEL, progress=False)

@@ -15,12 +15,14 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number, width_ratios
+from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
 from tplimits.watch.making.asked import Asked, Detail, Pair
+from tplimits.watch.making.engine import engine_of
+from tplimits.watch.making.kets import Kets, requested
 from tplimits.watch.making.signal import refuse_no_batches
 from tplimits.watch.recording import Recording
 
@@ -109,18 +111,24 @@ def _detail(net: Program, looked: Looked) -> Detail:
         whole_from("replicates", looked.replicates, 2, EvaluationError),
         whole_from("block", looked.block, 2, EvaluationError),
         samples,
-        bool(looked.gradients),
-        bool(looked.sharpness),
+        _flag("gradients", looked.gradients),
+        _flag("sharpness", looked.sharpness),
         names,
     )
+
+
+def _flag(what: str, given: Any) -> bool:
+    if not isinstance(given, (bool, numpy.bool_)):
+        raise EvaluationError(f"{what}={given!r:.60}: give True or False.")
+    return bool(given)
 
 
 def _names(what: str, given: Any) -> tuple[str, ...] | None:
     """One name or several; None where nothing is said."""
     if given is None:
         return None
-    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
-    if not all(isinstance(name, str) for name in names):
+    names = (given,) if isinstance(given, str) else several(given)
+    if names is None or not all(isinstance(name, str) for name in names):
         raise EvaluationError(f"{what}={given!r:.60}: give a name, or several.")
     return names
 
@@ -135,6 +143,12 @@ def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tu
             has = ", ".join((*net.constants, *known, *net.all_axes))
             raise EvaluationError(
                 f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
+            )
+    for name, value in fixed.items():
+        if callable(value):
+            raise EvaluationError(
+                f"{name}=…: constants and sizes are numbers, the same at all steps; rates alone are functions of the "
+                f"step. If it has to change, record part after part by start=(recording, frame) with another {name}=…."
             )
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
@@ -199,8 +213,7 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
 def _frames(steps: int, every: Any) -> tuple[int, ...]:
     """The steps after which frames are taken, the first and the last among them."""
     if every is not None and whole_number(every) is None:
-        listed = list(every) if isinstance(every, Iterable) and not isinstance(every, str) else [None]
-        numbers = [whole_number(t) for t in listed]
+        numbers = [whole_number(t) for t in several(every) or (None,)]
         if any(t is None or not 0 <= t <= steps for t in numbers):
             raise EvaluationError(f"every={every!r:.60}: give a whole number, or steps between 0 and {steps}.")
         return tuple(sorted({t for t in numbers if t is not None} | {0, steps}))
@@ -227,16 +240,19 @@ def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
                     f"widths=…: at width {width:g} the width `{name}` is {width * ratio:g}, {ratio:g} times as much: "
                     "give multiples for which it is whole."
                 )
-    if any(math.isinf(width) for width, _ in pairs):
+    limits = [seed for width, seed in pairs if math.isinf(width)]
+    if limits:
         assert found.limit.derived and found.samples
+        if engine_of(found, math.inf) is Kets:  # not after hours of finite widths
+            requested(found, math.inf, limits[0])
     return pairs
 
 
 def widths_of(widths: Any) -> tuple[float, ...]:
     """Widths, whole numbers and `tp.inf`; one or several, each once."""
-    listed = tuple(widths) if isinstance(widths, Iterable) and not isinstance(widths, str) else (widths,)
+    listed = several(widths)
     found: list[float] = []
-    for width in listed:
+    for width in (widths,) if listed is None else listed:
         limit = isinstance(width, float) and math.isinf(width) and width > 0
         number = math.inf if limit else whole_number(width)
         if number is None or not (limit or 1 <= number < 10**9):
@@ -253,7 +269,7 @@ def seeds_of(seeds: Any) -> tuple[int, ...]:
     """Seeds: several by their numbers, or how many, 0, 1, …"""
     if whole_number(seeds) is not None:
         return tuple(range(whole_from("seeds", seeds, 1, EvaluationError)))
-    listed = tuple(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else ()
+    listed = several(seeds)
     if not listed:
         raise EvaluationError(f"seeds={seeds!r:.60}: give how many, or their numbers.")
     return tuple(dict.fromkeys(seed_number(seed, EvaluationError) for seed in listed))

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import positive_number, several, whole_number
 from tplimits.progress import Progress, reporting
-from tplimits.report.files import write_by
+from tplimits.report.files import place_of, write_by
 from tplimits.watch.page.browser import Browser
 from tplimits.watch.page.document import html
 
@@ -33,7 +34,7 @@ _PREPARE = "page.then((app) => { app.draw(); for (let k = 0; k < 20; k++) app.wo
 
 def still(recording: Recording, path: str | PathLike[str], frame: int = -1, fragment: str = "", **page: Any) -> None:
     """Write a picture of all panels at a frame, .svg or .png; `page` is what `Recording.page` takes."""
-    place = Path(fspath(path))
+    place = place_of("path", path)
     if place.suffix not in (".svg", ".png"):
         raise EvaluationError(f"{place}: a still is an .svg or a .png file.")
     with _opened(recording, fragment, page) as browser:
@@ -60,7 +61,7 @@ def film(
 
     Raises EvaluationError without a browser, and without ffmpeg (for .gif, without Pillow too).
     """
-    place = Path(fspath(path))
+    place = place_of("path", path)
     encode = _encoder(place, rate)
     with _opened(recording, fragment, page) as browser, reporting(progress) as report:
         listed = _frames(recording, range(len(recording.steps)) if frames is None else frames)
@@ -77,11 +78,12 @@ def film(
 
 def _frames(recording: Recording, frames: Iterable[int]) -> list[int]:
     """Frames counted from the first one."""
-    count, listed = len(recording.steps), list(frames)
-    wrong = [f for f in listed if not -count <= f < count]
-    if wrong or not listed:
-        raise EvaluationError(f"frames={wrong or listed}: the recording has the frames 0, …, {count - 1}.")
-    return [f % count for f in listed]
+    count = len(recording.steps)
+    numbers = [whole_number(f) for f in several(frames) or (None,)]
+    found = [f % count for f in numbers if f is not None and -count <= f < count]
+    if len(found) < len(numbers):
+        raise EvaluationError(f"frames={frames!r:.60}: the recording has the frames 0, …, {count - 1}.")
+    return found
 
 
 class _opened:
@@ -121,19 +123,36 @@ def _encoder(place: Path, rate: float) -> Callable[[Iterable[bytes]], bytes]:
     """What makes a film of pictures; EvaluationError where nothing installed does."""
     if place.suffix not in _FFMPEG:
         raise EvaluationError(f"{place}: a film is an {', '.join(_FFMPEG)} file.")
-    if not 0 < rate <= 120:
+    number = positive_number("rate", rate, EvaluationError)
+    if number > 120:
         raise EvaluationError(f"rate={rate!r}: give frames a second, up to 120.")
-    if shutil.which("ffmpeg"):
-        return lambda pictures: _by_ffmpeg(pictures, place.suffix, rate)
+    program = _ffmpeg()
+    if program is not None:
+        return lambda pictures: _by_ffmpeg(program, pictures, place.suffix, number)
     if place.suffix == ".gif":
-        return lambda pictures: _by_pillow(pictures, rate)
-    raise EvaluationError(f"{place}: ffmpeg is not installed; install it, or write a .gif file.")
+        return lambda pictures: _by_pillow(pictures, number)
+    raise EvaluationError(
+        f"{place}: ffmpeg is not installed; install it, or pip install 'tplimits[film]', or write a .gif file."
+    )
 
 
-def _by_ffmpeg(pictures: Iterable[bytes], suffix: str, rate: float) -> bytes:
+def _ffmpeg() -> str | None:
+    """The program: the system's, or the one that a package brings."""
+    found = shutil.which("ffmpeg")
+    if found is not None:
+        return found
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):  # a package without a program for this machine raises the latter
+        return None
+
+
+def _by_ffmpeg(program: str, pictures: Iterable[bytes], suffix: str, rate: float) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, f"film{suffix}")
-        reading = ("ffmpeg", "-y", "-loglevel", "error", "-f", "image2pipe", "-framerate", f"{rate:g}", "-i", "-")
+        reading = (program, "-y", "-loglevel", "error", "-f", "image2pipe", "-framerate", f"{rate:g}", "-i", "-")
         command = [*reading, *_FFMPEG[suffix], str(made)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stderr is not None

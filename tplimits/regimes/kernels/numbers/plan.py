@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,6 @@ class Plan:
     tables: tuple[Tables, ...]
     watched: list[Mapping[int, int]]
     watched_rows: dict[int, int]
-
     labels: Sequence[tuple[str, ...]]
     sizes: Mapping[str, int]
     #: entries of all steps for one pair
@@ -127,12 +126,25 @@ class Plan:
         return found
 
     def expect(self, pairs: int) -> None:
-        """Compile where the work of all calls so far passes what compiling costs: more where it is loop by loop."""
-        self.worth += pairs * self.entries * _SECONDS
-        if self.is_compiled or pairs * self.entries <= _FEW or self.worth <= _WORTHWHILE:
-            return
-        by_loops = self.nested(False, 8) is None
-        self.is_compiled = not by_loops or self.worth > _BY_LOOPS * _WORTHWHILE or self._are_kept
+        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
+        self.worth += pairs * self.seconds
+        if not self.is_compiled and pairs * self.entries > _FEW and self.worth > _WORTHWHILE:
+            self.is_compiled = self._is_worth(self.worth) or self._are_kept
+
+    def settled(self, pairs: int) -> Plan:
+        """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
+        return replace(self, is_compiled=self._is_worth(pairs * self.seconds))
+
+    def _is_worth(self, seconds: float) -> bool:
+        """Whether so much work is worth compiling: it costs more where it is done loop by loop."""
+        if seconds <= _WORTHWHILE:
+            return False
+        return self.nested(False, 8) is not None or seconds > _BY_LOOPS * _WORTHWHILE
+
+    @property
+    def seconds(self) -> float:
+        """What array passes over one pair take."""
+        return self.entries * _SECONDS
 
     @property
     def _are_kept(self) -> bool:

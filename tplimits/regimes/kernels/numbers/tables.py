@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
     from tplimits.regimes.kernels.numbers.draws import LogitDraws
     from tplimits.regimes.kernels.numbers.inputs import Inputs
+    from tplimits.regimes.kernels.numbers.inseparable import MeanPoints
     from tplimits.regimes.kernels.numbers.laws import Law
     from tplimits.regimes.kernels.numbers.rows import Rows
     from tplimits.regimes.kernels.numbers.tape import Tape
@@ -63,6 +64,8 @@ class Tables:
     tape: Tape | None = None
     rows: Rows | None = None
     gapped: bool = False
+    #: where means that do not separate are drawn
+    points: MeanPoints | None = None
     #: tables that are never negative
     acute: dict[int, bool] = field(default_factory=dict)
     frames: dict[tuple[int, int], Frame] = field(default_factory=dict)
