@@ -72,6 +72,7 @@ class Plan:
     worth: float = 0.0
     is_compiled: bool = False
     _nested: dict[tuple[bool, bool], Nested | None] = field(default_factory=dict)
+    _own_nested: dict[int, Nested | None] = field(default_factory=dict)
 
     @cached_property
     def loops(self) -> CompiledSchedule:
@@ -111,19 +112,17 @@ class Plan:
         assert nest is not None
         return nest.lanes.count, nest.dtype
 
-    @cached_property
-    def own_nested(self) -> dict[int, Nested | None]:
-        """The same of the tapes of inputs."""
-        found: dict[int, Nested | None] = {}
-        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
+    def own_nested(self, side: int) -> Nested | None:
+        """The same of the tape of the inputs of a side."""
+        side = 1 if self.rows[side] is self.rows[1] else side
+        if side not in self._own_nested:
+            tables, schedule = self.tables[side], self.rows[side]
             assert tables.tape is not None
-            if self.rows[side] is self.rows[1] and 1 in found:
-                found[side] = found[1]
-                continue
-            schedule, labels = self.rows[side], tables.tape.labels
-            sizes, many = sizes_of(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
-            found[side] = _nested(partial(Passes, schedule, labels, sizes, (batch(1),), many, True), False, 8)
-        return found
+            labels, sizes = tables.tape.labels, sizes_of(schedule, tables.tape, tables)
+            many = len(schedule.wanted) - self.watched_rows[side]
+            made = partial(Passes, schedule, labels, sizes, (batch(1),), many, True)
+            self._own_nested[side] = _nested(made, False, 8)
+        return self._own_nested[side]
 
     def expect(self, pairs: int) -> None:
         """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
@@ -157,7 +156,7 @@ class Plan:
 
     def own(self, side: int, inputs: Inputs) -> Own:
         """What is done once for each input of a side."""
-        nest = self.own_nested[side] if self.is_compiled else None
+        nest = self.own_nested(side) if self.is_compiled else None
         if nest is not None:
             rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,), False)
             if not flagged.any():
