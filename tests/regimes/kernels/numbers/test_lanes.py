@@ -208,3 +208,38 @@ def test_blocks_are_the_array():
         some = found.some(part)
         np.testing.assert_array_equal(getattr(some, "plain", some).array, value.array[part])
     np.testing.assert_array_equal(Blocks.of(value, 16, np.float32).array, found.laid_out(16, np.float32))
+
+
+def perceptron(φ, bias: float, norm: bool) -> tp.Program:
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "layer"], b: tp.Vector["layer"], v: tp.Vector):
+        x = φ(tp.sum(U * ξ, over="d") / tp.sqrt(tp.size("d")))
+        for k in range(3):
+            y = x / tp.sqrt(tp.avg(x * x)) if norm else x
+            x = φ(W.sel(layer=k) @ y + bias * b.sel(layer=k))
+        return v * x
+
+    return net.bind(layer=3)
+
+
+@pytest.mark.parametrize(
+    ("φ", "bias", "norm"),
+    [
+        (tp.relu, 0.3, False),
+        (tp.relu, 0, True),
+        (abs, 0, False),
+        (lambda z: tp.leaky_relu(z, 0.2), 0.1, False),
+        (tp.erf, 0.2, False),
+    ],
+)
+def test_perceptrons_of_many_pairs_are_those_of_few(φ, bias, norm, monkeypatch):
+    x, e = np.random.default_rng(0).standard_normal((2, 6))
+    close = [x + 1e-2 * e, x + 1e-5 * e, x + 1e-7 * e, x + 1e-10 * e, x.copy()]
+    turned = [1.001 * x, 2 * x, -x, -x + 1e-4 * e, -2 * x + 1e-9 * e, 0 * x + 1e-3]
+    X = np.stack([x, e, *close, *turned])
+    network = perceptron(φ, bias, norm)
+    few = interpreted(network, X)
+    monkeypatch.setattr(evaluation, "_MANY", 1)
+    for one, two in zip(interpreted(network, X), few, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-11)
+        np.testing.assert_array_equal(one, one.T)

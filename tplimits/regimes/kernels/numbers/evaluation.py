@@ -207,8 +207,10 @@ class Planned:
         if near.any():
             values = [numpy.array(v) for v in values]
             for i, j in blocks(near):
-                some = replace(part, one=part.one.some(i), other=part.other.some(j))
-                for value, better in zip(values, wide(some, kernels)[0], strict=True):
+                some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
+                careful = _fused(some) if _is_plain(some) else None  # determinants along the recursion
+                found = wide(some, kernels)[0] if careful is None else [getattr(careful, k) for k in kernels]
+                for value, better in zip(values, found, strict=True):
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
