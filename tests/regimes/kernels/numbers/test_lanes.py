@@ -1,4 +1,4 @@
-"""Compiled pairs give what the interpreter gives: at borders, for any taps, in both precisions, whatever came before."""
+"""Compiled pairs give what the interpreter gives: at borders, for any taps, in both precisions, after other calls."""
 
 from __future__ import annotations
 

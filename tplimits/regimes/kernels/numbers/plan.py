@@ -325,5 +325,5 @@ def _made(
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
     """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
     if plan.is_nested:
-        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)) // 16)
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // max(1, plan.entries))) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))
