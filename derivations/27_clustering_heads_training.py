@@ -55,6 +55,38 @@ axis.set_xlabel("ε")
 axis.set_ylabel("share of activations below ε; blue: success")
 pictures.save(figure, "clustering-heads-sparsity")
 
+print("\nFigures 11 to 13: the first success of each variant")
+found = {kind: kinds.index(kind) for kind in dict.fromkeys(kinds) if kind != "failure"}
+figure, axes = pictures.figure(
+    2 * len(found), "Variants: ξ of all inputs by the number of ones in front, and attention"
+)
+ones = task.counts(setting.test)[:, 1]
+shown = setting.probes[task.labels(setting.probes) == 1]
+for pair, (kind, s) in zip(axes.reshape(2, -1).T, found.items(), strict=True):
+    pair[0].scatter(*rec.value("ξ", -1, seed=s, X=setting.test).T, c=ones, cmap="viridis", s=3)
+    pair[0].set_title(f"{kind}: seed {s}, {states[s].clusters} clusters")
+    pair[1].imshow(rec.value("s", -1, seed=s, X=shown), cmap="Blues", vmin=0, vmax=0.2, aspect="auto")
+    pair[1].axvline(task.relevant - 0.5, color="red")
+    pair[1].set_title(f"attention, {states[s].mass:.2f} on the first five")
+    print(f"  {kind}: seed {s}, {states[s]}")
+pictures.save(figure, "clustering-heads-variants")
+
+print("\nTwo draws of data that overlap: training and test sequences of the published experiment")
+X, other = task.train_and_test()
+known = {tuple(row) for row in X.tolist()}
+seen = np.array([tuple(row) in known for row in other.tolist()])
+print(f"  {len(known)} of the {2**12} sequences are trained on; {seen.mean():.3f} of the test sequences are among them")
+work.holds("as many as 1 − e^(−1/2), within three standard errors", abs(seen.mean() - (1 - np.exp(-0.5))) < 3 * 0.0108)
+gaps = []
+for s in range(SEEDS):
+    right = rec.outputs(-1, seed=s, X=other).argmax(axis=1) == task.labels(other)
+    gaps.append(right[seen].mean() - right[~seen].mean())
+    if states[s].accuracy < 0.999:
+        parts = f"{right[seen].mean():.3f} on those, {right[~seen].mean():.3f} on others"
+        print(f"  seed {s:2}: accuracy {right.mean():.3f} on the test draw, {parts}, {states[s].accuracy:.3f} on all")
+largest_gap = max(gaps)
+work.holds(f"sequences that were seen are right more often by at most {largest_gap:.3f}", largest_gap < 0.2)
+
 print("\nFigures 2, 3, 7, 8: the network that succeeds first")
 seed = min((f, s) for s, f in enumerate(first) if f is not None)[1]
 run = rec.run(32, seed)

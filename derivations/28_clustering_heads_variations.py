@@ -26,14 +26,14 @@ from tplimits.zoo.clustering_heads import measures
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS, EVERY = 1000, 6, 10
+EPOCHS, SEEDS, EVERY = 600, 5, 10
 setting = Setting(SparseModularAddition())
 study = Study("variations", pictures.full)
 
-BATCHES = (8, 16, 32, 64, 256, 2048)
-RATES = (1.0, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
-DISCOUNTS = (0.01, 0.1, 0.3, 1, 3, 10, 100)
-WIDTHS = (8, 32, 128, 512)
+BATCHES = (8, 32, 128, 512, 2048)
+RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+DISCOUNTS = (0.03, 0.1, 0.3, 1, 3, 10, 30)
+WIDTHS = (8, 32, 128)
 DIMENSIONS = (2, 8)
 FINE = tuple(float(f"{rate:.3g}") for rate in np.geomspace(0.02, 0.002, 11))
 FRESH = (0, 1, 32, 1024, 2048)
@@ -86,17 +86,32 @@ sweeps = {
     "batch": [row("batch", B, batch=B) for B in BATCHES],
     "rate": [row("rate", rate, rate=rate) for rate in RATES],
     "discount": [row("discount", factor, perceptron=1 / factor) for factor in DISCOUNTS],
-    "h, as published": [row("published", h, range(SEEDS if h < 512 else 3), h=h, base=h) for h in WIDTHS],
-    "h, in μP": [row("μP", h, range(SEEDS if h < 512 else 3), h=h) for h in WIDTHS],
+    "h, as published": [row("published", h, range(SEEDS), h=h, base=h) for h in WIDTHS],
+    "h, in μP": [row("μP", h, range(SEEDS), h=h) for h in WIDTHS],
 }
 grids = dict(zip(sweeps, (BATCHES, RATES, DISCOUNTS, WIDTHS, WIDTHS), strict=True))
 for name, found in sweeps.items():
     told(f"{name}: nested draws of several seeds", name.split(",")[0], grids[name], found)
 
-print("\nThe dimension d of the embeddings with h = 128, in both parametrisations")
+figure, axes = pictures.figure(
+    2 * len(sweeps), f"Accuracy after {EPOCHS} epochs, and the epoch at which the first plateau ends", 2
+)
+for k, (name, found) in enumerate(sweeps.items()):
+    for at, one in zip(grids[name], found, strict=True):
+        if one is None:
+            continue
+        left = [EPOCHS if t is None else t for t in one["left"]]
+        for axis, values in ((axes[k], one["accuracy"]), (axes[len(sweeps) + k], left)):
+            axis.plot([at] * len(values), values, ".", color="C0", alpha=0.5)
+            axis.errorbar([at], [np.mean(values)], [np.std(values)], fmt="s", color="C3", capsize=3)
+            axis.set_xscale("log")
+            axis.set_title(name)
+pictures.save(figure, "clustering-heads-hyperparameters")
+
+print("\nThe dimension d of the embeddings with h = 64, in both parametrisations")
 for d in DIMENSIONS:
-    for name, base in (("as published", 128), ("μP", WIDTH)):
-        found = row(f"d, {name}", d, range(3), h=128, d=d, base=base)
+    for name, base in (("as published", 64), ("μP", WIDTH)):
+        found = row(f"d, {name}", d, range(3), h=64, d=d, base=base)
         if found is not None:
             times = median(found["succeeded"])
             print(f"  d = {d}, {name}: {sum(a > 0.9 for a in found['accuracy'])} of 3 succeed, median epoch {times}")

@@ -21,7 +21,7 @@ import pathlib
 import numpy as np
 from clustering import Setting
 from pictures import Pictures
-from studies import Study, share, shown
+from studies import Row, Study, share, shown
 from worked import Worked
 
 import tplimits as tp
@@ -85,7 +85,14 @@ WIDTHS = (32, 128, 512, 2048, tp.inf)
 NAMES = {h: "limit" if h == tp.inf else int(h) for h in WIDTHS}
 TITLES = {h: "limit" if h == tp.inf else f"h = {h}" for h in WIDTHS}
 LEAVES = 0.9 * np.log(2)
-rows = {h: [[r for r in study.having(base=b, width=NAMES[h]) if r["run"]["seed"] < DRAWS[h]] for b in range(BASES)] for h in WIDTHS}  # fmt: skip
+
+
+def rows_of(h: float, b: int) -> list[Row]:
+    """Those of the study itself, without more draws of one base."""
+    return [r for r in study.having(base=b, width=NAMES[h]) if r["run"]["seed"] < DRAWS[h]]
+
+
+rows = {h: [rows_of(h, b) for b in range(BASES)] for h in WIDTHS}
 
 
 def ends(h: float, what: str) -> list[np.ndarray]:
@@ -117,8 +124,8 @@ for what, title in (("succeed", "Accuracy above 0.9"), ("leave", "Left the first
         text = f"  {TITLES[h]}: {shown(*tables[what][h])}"
         differ, pairs = apart(found)
         if pairs:
-            p = every.mean()
-            text += f"; two networks of a base differ in {shown(differ, pairs)} of pairs, of any bases {2 * p * (1 - p):.2f}"
+            others = 2 * every.mean() * (1 - every.mean())
+            text += f"; two networks of a base differ in {shown(differ, pairs)} of pairs, of any bases {others:.2f}"
         if h != tp.inf:
             same = [o == verdict for o, verdict in zip(found, sure, strict=True) if verdict is not None and len(o)]
             count = int(sum(o.sum() for o in same)), sum(map(len, same))
@@ -168,7 +175,7 @@ if crossing:
         for seed in range(draws):
             row(chosen, h, seed)
     print(f"\nBase {chosen}, the first whose limit succeeds: bands of all its networks")
-    figure, axes = pictures.figure(4, f"Through the drop of the loss; {BASES} bases, and base {chosen}")
+    figure, axes = pictures.figure(4, f"Through the drop of the loss; {BASES} bases, and base {chosen}", 2)
     of_limit = study.having(base=chosen, width="limit")
     print("  limit: " + ", ".join(f"loss {r['loss'][-1]:.4f}, accuracy {r['accuracy'][-1]:.3f}" for r in of_limit))
     for k, h in enumerate(WIDTHS[:-1]):
@@ -177,9 +184,8 @@ if crossing:
             continue
         losses = np.array([r["loss"] for r in own])
         success = [r["accuracy"][-1] > measures.SUCCESS for r in own]
-        print(
-            f"  h = {h}: {shown(sum(success), len(own))} succeed; losses {losses[:, -1].min():.4f} to {losses[:, -1].max():.4f}"
-        )
+        least, most = losses[:, -1].min(), losses[:, -1].max()
+        print(f"  h = {h}: {shown(sum(success), len(own))} succeed; losses {least:.4f} to {most:.4f}")
         low, middle, high = np.quantile(losses, (0.1, 0.5, 0.9), axis=0)
         axes[2].fill_between(EVERY, low, high, color=f"C{k}", alpha=0.2)
         axes[2].semilogy(EVERY, middle, color=f"C{k}", label=f"h = {h}, {len(own)} networks")

@@ -134,7 +134,9 @@ def transferred(seed: int) -> None:
     θ = start.with_token({**θ, "E": θ["E"][:2]}, seed)
     three = of(3)
     rec = three.watch(EPOCHS, EPOCHS, seeds=[seed], start=θ)
-    figure, axes = pictures.figure(6, f"A circuit of p = 2 ({state.kind}) with a third token, before and after p = 3")
+    figure, axes = pictures.figure(
+        6, f"A circuit of p = 2 ({state.kind}) with a third token, before and after p = 3", 3
+    )
     counts = three.task.counts(three.test)
     for k, frame in enumerate((0, -1)):
         Z, q = (rec.value(name, frame) for name in ("Z", "q"))

@@ -20,7 +20,7 @@ from tplimits.zoo.clustering_heads import measures, spikes
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS, EVERY = 600, 12, 10
+EPOCHS, SEEDS, EVERY = 500, 10, 10
 DIMENSIONS = (2, 3, 4, 8, 16, 32)
 LAYERS = {"embeddings": "EP", "attention": "qV", "perceptron": "wbuc"}
 ε = np.geomspace(1e-4, 1e1, 16)
@@ -49,7 +49,7 @@ def one(d: int) -> dict[str, Any]:
 rows = {d: study.row(lambda d=d: networks(d, range(SEEDS)), d=d, what="networks") for d in DIMENSIONS}
 found = {d: row for d, row in rows.items() if row is not None}
 print(f"\n{EPOCHS} epochs, h = 32")
-figure, axes = pictures.figure(max(1, len(found)), "Share of activations below ε; blue: success (Figure 19)")
+figure, axes = pictures.figure(len(DIMENSIONS), "Share of activations below ε; blue: success (Figure 19)", 2)
 for axis, (d, row) in zip(axes, found.items(), strict=False):
     success = np.array(row["accuracy"]) > measures.SUCCESS
     when = sorted(EPOCHS + 1 if t is None else t for t in row["succeeded"])[SEEDS // 2]
@@ -71,7 +71,7 @@ if found:
     )
 
 print("\nFigures 17 and 18: one network each, drops, spikes and gradients")
-figure, axes = pictures.figure(6, "Losses, accuracies and gradients: d = 3, then d = 64")
+figure, axes = pictures.figure(6, "Losses, accuracies and gradients: d = 3, then d = 64", 2)
 for k, d in enumerate((3, 64)):
     row = study.row(lambda d=d: one(d), d=d, what="one")
     if row is None:

@@ -5,7 +5,7 @@
 Two mechanisms are proposed: x/|x| is steep near 0, and the perceptron is steep where its weights are heavy.  The cures
 are a norm ς(|x|) x/|x| with ς → 0 at 0, regularisation, and a perceptron of larger capacity; here they are
 
-    smooth below τ   x (3 − |x|²/τ²)/2τ for |x| < τ          decay        AdamW, 0.1 on w, u, V
+    smooth below τ   x (3 − |x|²/τ²)/2τ for |x| < τ          decay        AdamW, 0.1 times the rate, of w, u, V
     wide             h = 128 in μP                           slow         the perceptron's rate, a third of the others'
 
 Spikes are counted at every epoch of the last fifth of training, in networks whose loss has halved before: the loss
@@ -18,7 +18,7 @@ What is measured is kept in `results/spikes.jsonl`, which --full makes.
 from typing import Any
 
 import numpy as np
-from clustering import Measured, Setting
+from clustering import RATE, Measured, Setting
 from pictures import Pictures
 from scipy.stats import mannwhitneyu
 from studies import Study, shown
@@ -28,7 +28,7 @@ from tplimits.zoo.clustering_heads import measures, spikes
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS = 1000, 16
+EPOCHS, SEEDS = 700, 12
 setting = Setting(SparseModularAddition())
 study = Study("spikes", pictures.full)
 #: name: (network, how it is trained)
@@ -36,7 +36,7 @@ CURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "as published": ({}, {}),
     "smooth below 0.5": ({"smooth": 0.5}, {}),
     "smooth below 1": ({"smooth": 1.0}, {}),
-    "decay": ({}, {"weight_decay": dict.fromkeys("Vwu", 0.1)}),
+    "decay": ({}, {"weight_decay": dict.fromkeys("Vwu", 0.1 * RATE)}),
     "wide, h = 128": ({}, {"widths": (128,)}),
     "slow perceptron": ({}, {"perceptron": 1 / 3}),
     "all slow": ({}, {"rate": 1e-3}),

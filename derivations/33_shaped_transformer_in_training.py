@@ -157,7 +157,7 @@ rows = {
 }
 done = {key: [row for row in found if row] for key, found in rows.items() if any(found)}
 print(
-    f"\nLoss after {STEPS} steps on seen and fresh sequences, entropy of attention (log 16 = {np.log(16):.2f}) in the lowest layer"
+    f"\nLosses after {STEPS} steps, seen and fresh; entropy of attention, at most {np.log(16):.2f}, in its lowest layer"
 )
 ends: dict[tuple[str, float], float] = {}
 lowest: dict[tuple[str, float], float] = {}

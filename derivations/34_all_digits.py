@@ -2,11 +2,11 @@
 
     python derivations/34_all_digits.py [--full] [--out FOLDER] [--png]
 
-The network has convolutions of 3 × 3 with √2 relu, and a readout of every position; its kernels of all pairs of images are
-derived and evaluated exactly, and regression on class targets with them is exact.  Beside it stand what scikit-learn has
-for such data: a support vector machine, as it comes and with C and γ chosen inside each training part, and a Gaussian
-process whose length, scale and noise are fitted by evidence, on 500 images of each training part.  Everything is scored
-on the same ten parts; errors are standard errors over the parts.
+The network has convolutions of 3 × 3 with √2 relu, and a readout of every position; its kernels of all pairs of images
+are derived and evaluated exactly, and regression on class targets with them is exact.  Beside it stand what
+scikit-learn has for such data: a support vector machine, as it comes and with C and γ chosen inside each training
+part, and a Gaussian process whose length, scale and noise are fitted by evidence, on 500 images of each training
+part.  Everything is scored on the same ten parts; errors are standard errors over the parts.
 
 The machine as it comes and the network run each time; --full runs again what is slow, the others are read from
 derivations/results/all_digits.jsonl.

@@ -1,25 +1,27 @@
 """Attention beside convolution: Hron et al. 2020, Propositions 2 and 4; appended encodings; strings of unequal length.
 
-A layer of weights ζ of tokens, y_a = Σ_i ζ_ai V x_i, takes kernels κ̃ to Σ_ij C^ab_ij κ̃_ij(x, x′).  The coefficients are
+A layer of weights ζ of tokens, y_a = Σ_i ζ_ai V x_i, takes kernels κ̃ to Σ_ij C^ab_ij κ̃_ij(x, x′).  The coefficients
+are
 
     C^ab_ij = ζ_ai(x) ζ_bj(x′)                           logits over n, which tend to numbers,
     C^ab_ij = E ζ_ai(x) ζ_bj(x′)                         logits over √n and many heads,
     C^ab_ij = 1/m [i = N_a(k), j = N_b(k) for one k]     a convolution with m taps, N_a(k) the place that tap k reads.
 
-Proposition 2.  Attention at 1/n is no convolution with two taps or more, whatever ζ is: for given a and b the matrix C^ab
-has rank 1 for attention and rank m for a convolution, so that it is off by √(1 − 1/m) of its norm at least.  (The own
-kernels of x and x′, which ζ depends on, are held, and the block between x and x′ can be any matrix.)
+Proposition 2.  Attention at 1/n is no convolution with two taps or more, whatever ζ is: for given a and b the matrix
+C^ab has rank 1 for attention and rank m for a convolution, so that it is off by √(1 − 1/m) of its norm at least.  (The
+own kernels of x and x′, which ζ depends on, are held, and the block between x and x′ can be any matrix.)
 
-Proposition 4.  Random logits can: let a head look at tap k of every place, k uniform and the same for all places.  Then
-E ζ_ai ζ_bj is that of the convolution.  Heads that draw k for each place apart have the same C^aa, and for a ≠ b
-Σ_kl κ̃_{N_a(k) N_b(l)}/m², a product of means.  m heads, one for each tap, have no need of a mean.  Their tangent kernel is
-2κ and not κ for the layer's own weights, there being two matrices; with V frozen it is that of the convolution.
+Proposition 4.  Random logits can: let a head look at tap k of every place, k uniform and the same for all places.
+Then E ζ_ai ζ_bj is that of the convolution.  Heads that draw k for each place apart have the same C^aa, and for a ≠ b
+Σ_kl κ̃_{N_a(k) N_b(l)}/m², a product of means.  m heads, one for each tap, have no need of a mean.  Their tangent
+kernel is 2κ and not κ for the layer's own weights, there being two matrices; with V frozen it is that of the
+convolution.
 
 Appended encodings.  [g, E] with E of r n neurons, behind one matrix with entries of variance 1/(n + r n), has the
 kernels of √α g + √(1 − α) E with α = 1/(1 + r).
 
-Unequal lengths.  Kernels of strings of s and s′ tokens have blocks s × s′.  Padded to one length and masked they are the
-same, whatever stands in the padding; encodings are data that know how long each string is.
+Unequal lengths.  Kernels of strings of s and s′ tokens have blocks s × s′.  Padded to one length and masked they are
+the same, whatever stands in the padding; encodings are data that know how long each string is.
 """
 
 import attention as paper

@@ -1,9 +1,9 @@
 """What the scripts with kernels on real data share: data, targets, accuracies with their errors, evidence.
 
-The protocol of all tables.  The kernels of all inputs are evaluated once.  Disjoint training sets with as many inputs of
-every class are drawn from them, and each predicts all other inputs by exact regression on class targets.  The accuracy is
-the mean over sets; its standard error adds the spread over training sets and over inputs.  Differences of two kernels
-are taken input by input.
+The protocol of all tables.  The kernels of all inputs are evaluated once.  Disjoint training sets with as many inputs
+of every class are drawn from them, and each predicts all other inputs by exact regression on class targets.  The
+accuracy is the mean over sets; its standard error adds the spread over training sets and over inputs.  Differences of
+two kernels are taken input by input.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fitted:
 
     @property
     def evidence(self) -> float:
-        """log p(y) by target at the best scale s = yᵀK⁻¹y/N, all classes with one: −½ log s − ½ log det K/N − ½ log 2πe."""
+        """log p(y) by target, −½ log s − ½ log det K/N − ½ log 2πe, at the best scale s = yᵀK⁻¹y/N of all classes."""
         y = self.y[self.train]
         scale = (y * self.weights).sum() / y.size
         half_det = np.log(self._factor[0].diagonal()).sum() / len(y)
@@ -73,6 +73,16 @@ class Accuracy:
     """A mean over training sets with its standard error; `right` is what each input has, NaN where it trained."""
 
     right: Array
+
+    @classmethod
+    def of(cls, rows: Sequence[str]) -> Accuracy:
+        """From what `rows` has written."""
+        return cls(np.array([[{"1": 1.0, "0": 0.0, ".": np.nan}[c] for c in row] for row in rows]))
+
+    @property
+    def rows(self) -> list[str]:
+        """A line for each training set: 1 for an input that is right, 0, and a dot where it trained."""
+        return ["".join("." if np.isnan(r) else str(int(r)) for r in row) for row in self.right]
 
     @property
     def mean(self) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -27,11 +26,12 @@ class Pictures:
         self._folder: pathlib.Path = options.out
         self._ending = "png" if options.png else "svg"
 
-    def figure(self, panels: int, title: str) -> tuple[Any, Sequence[Any]]:
-        """A row of panels."""
-        figure, axes = plt.subplots(1, panels, figsize=(4.4 * panels, 3.8), layout="constrained")
+    def figure(self, panels: int, title: str, rows: int = 1) -> tuple[Any, Any]:
+        """Panels in rows, one after the other."""
+        columns = -(-panels // rows)
+        figure, axes = plt.subplots(rows, columns, figsize=(4.4 * columns, 3.8 * rows), layout="constrained")
         figure.suptitle(title)
-        return figure, np.atleast_1d(axes)
+        return figure, np.atleast_1d(axes).ravel()
 
     def save(self, figure: Any, name: str) -> None:
         """Write it to the folder."""

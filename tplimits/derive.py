@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
-from tplimits.law.recursion import deep
+from tplimits.law.effort import deep
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.known import REGIMES
 from tplimits.regimes.width.limit import Width

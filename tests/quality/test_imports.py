@@ -26,7 +26,7 @@ FREE = ("tplimits", "tplimits.__main__", "tplimits.demo")
 MOST_LAYERS = 20
 #: imports inside a function: where, and why
 LATE = {
-    "tplimits/pictures/canvas.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
+    "tplimits/pictures/plots.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
     "tplimits/watch/page/film.py": "Pillow is an extra: ffmpeg makes films as well",
 }
 #: names under which third-party packages are imported, where they differ from the package's

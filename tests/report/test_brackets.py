@@ -6,7 +6,7 @@ import sympy
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.report.brackets import gram_tables
+from tplimits.report.html import gram_tables
 
 
 def test_a_table_is_symmetric_and_agrees_with_braket():

@@ -49,8 +49,7 @@ def read(text: str) -> Reader:
 
 
 def made(program) -> str:
-    limit = tp.derive(program)
-    return page.width_limit(program, limit.state, limit.citation())
+    return tp.derive(program).page()
 
 
 @pytest.mark.parametrize("name", ["tied_tanh", "two_widths", "max_of_three", "attention_logits"])

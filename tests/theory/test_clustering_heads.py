@@ -13,7 +13,8 @@ from scipy.stats import qmc
 import tplimits as tp
 from tplimits.regimes.training.finite.networks import train
 from tplimits.regimes.training.trainer.trainer import Trainer
-from tplimits.zoo.clustering_heads import recipes, start
+from tplimits.zoo.clustering_heads import measures, recipes, start
+from tplimits.zoo.clustering_heads.task import SparseModularAddition
 from tplimits.zoo.networks.sparse_modular_addition import sparse_modular_addition, transformer
 
 L, K = 12, 5
@@ -67,6 +68,26 @@ def test_finite_weights_can_make_an_exact_head_of_six_clusters():
     off = {**θ, "P": θ["P"] + np.where(np.arange(L)[:, None] == 7, [0.0, 0.1], 0.0)}
     run = by_hand.forward({**off, "w": np.zeros((1, 2)), "b": np.zeros(1), "u": np.zeros((1, 2))}, X)
     assert distinct(run.ξ) == 12
+
+
+@pytest.mark.parametrize(("k", "p", "length"), [(5, 2, 8), (3, 3, 5), (2, 4, 5), (1, 5, 3), (4, 3, 4)])
+def test_a_head_of_any_size_makes_as_many_clusters_as_there_are_multisets(k, p, length):
+    """Embeddings on a line, prefixes at one position beside it, suffixes far out on it: one direction behind the norm."""
+    task = SparseModularAddition(length, k, p)
+    E = np.stack([np.sqrt(2.0) ** np.arange(p), np.zeros(p)], axis=1)
+    P = np.array([[0.0, 1.0]] * k + [[3.0, 0.0]] * (length - k))
+    sequences = task.population()
+    none = {"c": np.zeros(2), "w": np.zeros((1, 2)), "b": np.zeros(1), "u": np.zeros((1, 2))}
+    ξ = by_hand.forward({"E": E, "P": P, "q": np.array([0.5, 2.0]), "V": np.eye(2), **none}, sequences).ξ
+    assert distinct(ξ) == task.multisets == math.comb(k + p - 1, k) == len(np.unique(task.counts(sequences), axis=0))
+    assert measures.clusters(ξ, apart=1e-6) == task.multisets
+    share = measures.invariance(ξ, sequences, task)
+    assert share.within < 1e-20
+    # the wrong twin: one token of a suffix off the line, or, where there is none, one position of the prefix
+    P[-1] += [0.0, 0.2]
+    off = by_hand.forward({"E": E, "P": P, "q": np.array([0.5, 2.0]), "V": np.eye(2), **none}, sequences).ξ
+    assert distinct(off) > task.multisets
+    assert measures.invariance(off, sequences, task).within > 1e-8
 
 
 def test_positions_that_coincide_give_permutation_invariance_whatever_follows():

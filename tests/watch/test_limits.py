@@ -191,3 +191,25 @@ def test_too_few_particles_are_refused_before_work():
             progress=lambda done, total, text: seen.append(done),
         )
     assert set(seen) == {0}
+
+
+def test_the_law_over_seeds_is_that_of_the_limit():
+    """Networks follow the limit of their own seed; means over seeds agree, with the error bars of the law alone."""
+    how = {"error": LOSS, "optimizer": tp.SGD(), "lr": 0.3, "steps": 6}
+    rec = tp.watch(shallow, X, **how, widths=(1024, tp.inf), seeds=10, probes=X, particles=1024)
+    wide, limit = rec.average(width=1024), rec.average(width=tp.inf)
+    assert np.abs(wide.mean - limit.mean).max() < 0.4 * limit.error.max()  # the draws are shared
+    assert np.allclose(limit.spread, limit.error * np.sqrt(10)) and limit.error.max() > 0.02
+    others = tp.watch(shallow, X, **how, widths=1024, seeds=range(10, 20), probes=X).average()
+    assert np.abs(others.mean - limit.mean).max() > 0.4 * limit.error.max()  # those of other draws are further off
+    run = tp.derive(shallow, tp.MaximalUpdate(tp.SGD())).evaluate(
+        X, **{k: how[k] for k in ("error", "lr", "steps")}, particles=2048, replicates=2, draws=10
+    )
+    assert np.abs(run.f[-1] - limit.mean).max() < 0.2 * limit.error.max()
+    np.testing.assert_allclose(rec.average(0, tp.inf, "b").mean, rec.average(0, 1024, "b").mean, rtol=1e-6)
+    for call, said in (
+        (lambda: rec.average(width=tp.inf, name="U"), "an entry for every neuron"),
+        (lambda: tp.watch(shallow, X, **how, widths=8).average(), "takes two of them"),
+    ):
+        with pytest.raises(tp.EvaluationError, match=said):
+            call()

@@ -165,6 +165,14 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"lr": -1.0}, "a learning rate is 0 or more"),
         ({"error": tp.squared_error(np.ones(5))}, "targets have shape"),
         ({"probes": np.ones((2, 5))}, "probes has 5 entries along `d`"),
+        ({"widths": np.array(8.5)}, "widths are positive whole numbers"),
+        ({"seeds": np.array(1.5)}, "give how many, or their numbers"),
+        ({"every": np.array(0.5)}, "give a whole number, or steps"),
+        ({"gradients": np.ones(2)}, "gradients=.*: give True or False"),
+        ({"sharpness": 1}, "sharpness=1: give True or False"),
+        ({"path": 3}, "path=3: give the name of a file"),
+        ({"path": "a\0b"}, "give the name of a file"),
+        ({"weight_decay": {"W": 0.1}}, "weight_decay=.*: `W` is no parameter; the parameters are U, v, b"),
         ({"labels": ["one"]}, "one number or text for each of the 8 probes"),
         ({"batches": 3}, "give tp.batches"),
         ({"batches": tp.batches(7)}, "there are 6 training inputs"),
@@ -261,3 +269,19 @@ def test_limits_with_matrices_know_their_probes_alone():
         rec.value("h")
     with pytest.raises(tp.EvaluationError, match="known on the probes alone"):
         rec.value("g", X=X)
+
+
+@pytest.mark.parametrize("odd", [np.array([8]), np.array([8, 9]), [8], {8}, float("nan"), "8", b"8", 8j, object()])
+def test_widths_seeds_frames_and_names_are_what_they_are(odd):
+    rec = watched(widths=8, seeds=1, steps=1)
+    calls = {
+        "width=": lambda: rec.value("h", 0, odd, 0),
+        "seed=": lambda: rec.outputs(0, 8, odd),
+        "frame=": lambda: rec.parameters(odd, 8, 0),
+        "is no curve": lambda: rec.curves(odd),
+        "is given|`X`|X": lambda: rec.outputs(0, 8, 0, X=odd),
+    }
+    for said, call in calls.items():
+        with pytest.raises(tp.EvaluationError, match=said):
+            call()
+    assert rec.value("h", 0, np.int64(8), np.int64(0)).shape == rec.value("h", 0, 8.0, 0).shape == (8, 8)

@@ -13,7 +13,7 @@ from tplimits.commands.assignments import assigned, optimizer_named, parametriza
 from tplimits.commands.loading import batch, labels_in, targets_in
 from tplimits.commands.options import Decay, Optimizer, Ratios, Sets, Sizes, Target, Targets
 from tplimits.commands.output import writable
-from tplimits.commands.viewing import show_recording, write_page
+from tplimits.commands.view import show_recording, write_page
 from tplimits.program.network.batches import batches
 from tplimits.program.network.losses import Loss
 from tplimits.watch.watching import watch as watch_network

@@ -12,7 +12,7 @@ from sympy import Expr, S
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.truncation import truncated
+from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, heads, holds, product
 
 #: a product of sums with more terms than this is not multiplied out; fewer where it cannot close anyway

@@ -8,6 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from tplimits.errors import EvaluationError
+
+
+def place_of(what: str, path: Any) -> Path:
+    """The place that a user names in an argument.
+
+    >>> place_of("path", 3)
+    Traceback (most recent call last):
+    tplimits.errors.EvaluationError: path=3: give the name of a file.
+    """
+    try:
+        found = os.fsdecode(path)
+    except (TypeError, UnicodeDecodeError):
+        found = ""
+    if not found or "\0" in found:
+        raise EvaluationError(f"{what}={path!r:.60}: give the name of a file.")
+    return Path(found)
+
 
 def check_writable(path: Path) -> None:
     """Raise the OSError of a file that cannot be written, before long work is done for it.

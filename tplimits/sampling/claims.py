@@ -6,9 +6,13 @@ import difflib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tplimits.errors import CheckError
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import CheckError, EvaluationError
+from tplimits.program.nodes.given import real_array
 
 if TYPE_CHECKING:
     from tplimits.law.observables import Observable
@@ -97,3 +101,19 @@ def _label(label: str, labels: dict[str, str]) -> str:
     near = difflib.get_close_matches(label, labels, n=1)
     hint = f"; did you mean `{near[0]}`?" if near else "."
     raise CheckError(f"there is no observable `{label}` to check; the program has {shown}{hint}")
+
+
+def stated_array(what: str, value: Any) -> NDArray[numpy.float64]:
+    """Numbers that are claimed; CheckError where they are none."""
+    try:
+        return real_array(what, value)
+    except EvaluationError as error:
+        raise CheckError(str(error)) from None
+
+
+def on_one_number(label: str, value: Any) -> Claim:
+    """The claim on one entry."""
+    number = stated_array(f"claims[{label!r}]", value)
+    if number.ndim:
+        raise CheckError(f"the claim on `{label}` has shape {number.shape}; it is about one number.")
+    return Claim(label, float(number))

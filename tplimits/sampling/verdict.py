@@ -13,7 +13,7 @@ import numpy
 
 from tplimits.errors import CheckError
 from tplimits.law.observables import observables
-from tplimits.pictures.verdict import plot_verdict
+from tplimits.pictures.plots import plot_verdict
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import whole_number
 from tplimits.progress import Report, reporting

@@ -11,8 +11,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -22,11 +20,13 @@ from tplimits.errors import EvaluationError, TplimitsError
 from tplimits.program.files.arrays import pack, unpack
 from tplimits.program.files.fields import Fields, parse, refuse
 from tplimits.program.files.serial import from_json, to_json
-from tplimits.report.files import write_by
+from tplimits.report.files import place_of, write_by
 from tplimits.watch.run import Run
 from tplimits.watch.shapes import Shapes, settings_of
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from tplimits.program.nodes.program import Program
 
 Array = NDArray[Any]
@@ -88,7 +88,7 @@ def save(contents: Contents, path: str | PathLike[str]) -> None:
         )
     text = json.dumps(header, ensure_ascii=False, allow_nan=False)
     arrays[_HEADER] = numpy.frombuffer(text.encode("utf-8"), dtype=numpy.uint8)
-    write_by(Path(fspath(path)), lambda file: pack(file, arrays, compressed=True))
+    write_by(place_of("path", path), lambda file: pack(file, arrays, compressed=True))
 
 
 # -- reading ----------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def load(path: str | PathLike[str]) -> Contents:
 
     Raises EvaluationError for a file that is truncated, damaged, or no recording; OSError if it cannot be opened.
     """
-    place = Path(fspath(path))
+    place = place_of("path", path)
     try:
         arrays = unpack(place)
         if _HEADER not in arrays or arrays[_HEADER].dtype != numpy.uint8:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 from numpy.typing import NDArray
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]
+
+
+class Average(NamedTuple):
+    """Means over seeds, their standard errors, and the standard deviations of single seeds."""
+
+    mean: Array
+    error: Array
+    spread: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,26 +66,27 @@ class Recording:
         widths = self.widths
         if width is None and len(widths) > 1:
             raise EvaluationError(f"width=…: say which one; the recording has {_listed(widths)}.")
-        chosen = widths[0] if width is None else width
+        chosen = widths[0] if width is None and widths else _number(width)
         found = [run for run in self.runs if run.width == chosen]
         if not found:
-            raise EvaluationError(f"width={width!r}: the recording has {_listed(widths)}.")
+            raise EvaluationError(f"width={width!r:.60}: the recording has {_listed(widths)}.")
         if seed is None:
             return found[0]
+        number = whole_number(seed)
         for run in found:
-            if run.seed == seed:
+            if run.seed == number:
                 return run
         raise EvaluationError(
-            f"seed={seed!r}: at this width the recording has {', '.join(str(r.seed) for r in found)}."
+            f"seed={seed!r:.60}: at this width the recording has {', '.join(str(r.seed) for r in found)}."
         )
 
     def _frame(self, run: Run, frame: Any) -> int:
         number = whole_number(frame)
         if not run.frames:
-            raise EvaluationError(f"frame={frame!r}: {run.title} has no frame yet.")
+            raise EvaluationError(f"frame={frame!r:.60}: {run.title} has no frame yet.")
         if number is None or not -run.frames <= number < run.frames:
             raise EvaluationError(
-                f"frame={frame!r}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
+                f"frame={frame!r:.60}: {run.title} has the frames 0, …, {run.frames - 1}, or −1 for the last."
             )
         return number % run.frames
 
@@ -91,12 +100,12 @@ class Recording:
     def curves(self, name: str) -> dict[float, Array]:
         """A curve by width, (seeds, frames), of the widths that have it; frames that some seeds lack are left out."""
         found: dict[float, list[Array]] = {}
-        for run in self.runs:
+        for run in self.runs if isinstance(name, str) else ():
             if name in run.curves:
                 found.setdefault(run.width, []).append(run.curves[name])
         if not found:
             known = ", ".join(dict.fromkeys(c for run in self.runs for c in run.curves)) or "none"
-            raise EvaluationError(f"`{name}` is no curve of this recording; its curves are {known}.")
+            raise EvaluationError(f"`{name!s:.60}` is no curve of this recording; its curves are {known}.")
         return {width: numpy.array([c[: min(map(len, many))] for c in many]) for width, many in found.items()}
 
     # -- values -------------------------------------------------------------------------------
@@ -134,6 +143,31 @@ class Recording:
         if not run.parameters:
             raise EvaluationError(f"X=…: {run.title} is known on the probes alone; give other probes= to tp.watch.")
         return self._forward.outputs(self._held(run, at), self._inputs(X))
+
+    def average(self, frame: int = -1, width: Any = None, name: str | None = None, X: Any = None) -> Average:
+        """The mean over seeds at a width, or of the limit: of the outputs, or of a named value without neurons.
+
+        Networks of a seed start at the scalars of that seed, and so does the limit: its mean over seeds is that of the
+        law of training over draws, of which finite networks of the same seeds are perturbations.
+
+        Raises EvaluationError for fewer than two seeds, and for values with an entry for every neuron.
+        """
+        seeds = [run.seed for run in self.runs if run.width == self.run(width).width]
+        if len(seeds) < 2:
+            raise EvaluationError("average(…): a mean over seeds takes two of them, at least; give seeds= to tp.watch.")
+        if name is not None and self.program[self.program.position(name)].width is not None:
+            raise EvaluationError(
+                f"average(name={name!r:.60}): it has an entry for every neuron, and neurons of different seeds are not "
+                "the same."
+            )
+        found = numpy.array(
+            [
+                self.outputs(frame, width, seed, X) if name is None else self.value(name, frame, width, seed, X)
+                for seed in seeds
+            ]
+        )
+        spread = found.std(axis=0, ddof=1)
+        return Average(found.mean(axis=0), spread / math.sqrt(len(seeds)), spread)
 
     def _held(self, run: Run, at: int) -> dict[str, Array]:
         return {name: array[at] for name, array in run.parameters.items()}
@@ -210,6 +244,13 @@ class Recording:
             what = "limit" if runs[0].is_limit else f"width {width:g}"
             lines.append(f"  {what}: {_seeds(runs)}{_last(runs)}")
         return "\n".join(lines)
+
+
+def _number(width: Any) -> float | None:
+    """A width that is asked for; None for what is no number."""
+    if isinstance(width, (float, numpy.floating)) and (math.isinf(width) or width == numpy.floor(width)):
+        return float(width)
+    return whole_number(width)
 
 
 def _seeds(runs: list[Run]) -> str:

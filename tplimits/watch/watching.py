@@ -7,8 +7,6 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -16,12 +14,15 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import named_once, sent_to, working_executor
 from tplimits.progress import Progress, Report, reporting
-from tplimits.report.files import check_writable
+from tplimits.report.files import check_writable, place_of
 from tplimits.version import VERSION
 from tplimits.watch import file, making
 from tplimits.watch.recording import Recording
 
 if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
     from tplimits.program.nodes.program import Program
     from tplimits.program.parametrization.table import Parametrization
     from tplimits.watch.making.asked import Asked
@@ -106,6 +107,7 @@ def watch(
     Raises ProgramError and EvaluationError for what makes no sense and for training that diverges, which leaves in the
     file what was recorded before; NoLimitError where `tp.inf` has no limit.
     """
+    place = None if path is None else place_of("path", path)
     given = named_once(constants, named, "watch()", EvaluationError)
     how = making.checking.Training(error, optimizer, lr, steps, weight_decay, parametrization, batches, only, start)
     looked = making.checking.Looked(
@@ -114,7 +116,7 @@ def watch(
     asked = making.checking.asked(net, X, how, looked, given, ratios)
     working_executor(executor, EvaluationError)
     sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
-    tape = _File(None if path is None else Path(fspath(path)), asked)
+    tape = _File(place, asked)
     tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
     with reporting(progress) as report:
         tape.fill(tapes, executor, report)

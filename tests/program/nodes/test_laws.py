@@ -11,8 +11,7 @@ import tplimits as tp
 from tplimits.program.nodes.evaluate import drawn as entries_drawn
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.laws import NORMAL, Law, truncated_normal, uniform
-from tplimits.program.nodes.truncation import truncated
+from tplimits.program.nodes.laws import NORMAL, Law, truncated, truncated_normal, uniform
 
 LAWS = {
     "uniform": (uniform(S(-1), S(3)), scipy.stats.uniform(-1, 4)),

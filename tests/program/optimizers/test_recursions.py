@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 import tplimits as tp
-from tplimits.program.optimizers.recursion import TIME, G
+from tplimits.program.optimizers.stepping import TIME, G
 
 GRADIENTS = numpy.random.default_rng(11).standard_normal((6, 5)) * numpy.array([1.0, 1e-4, 30.0, 0.2, 0.0])
 

@@ -36,7 +36,7 @@ def test_latex_has_no_letters_that_tex_does_not_know(attention, resnet):
         text = sde.latex()
         assert text.isascii() and text.startswith("\\begin{align*}")
         assert text.count("{") == text.count("}")
-        assert sde._repr_latex_().startswith("$$\\begin{aligned}")
+        assert sde._repr_latex_().startswith("$$\n\\begin{aligned}")
     assert r"\sum_{\nu,\kappa} V^{\alpha \beta} V^{\nu \kappa} V^{\nu \kappa}" in attention.latex()
     assert r"\bar{x}" in attention.latex()
 

@@ -48,12 +48,17 @@ def test_finite_networks_follow_the_limit_and_reject_a_wrong_rate(optimizer):
     assert not tp.check(limit, **asked, **few, lr=lr, claims=claims).accepted
 
 
-def test_scalars_that_are_drawn_have_to_be_given():
+def test_scalars_that_are_drawn_are_averaged_over():
     limit = tp.derive(NET, tp.MaximalUpdate(tp.SGD()))
+    asked = {"error": tp.cross_entropy(LABELS), "lr": 0.1, "steps": 1}
+    few = {"particles": 512, "replicates": 2, "E": START["E"], "P": START["P"]}
+    run = limit.evaluate(TOKENS, **asked, **few, draws=3)
+    assert run.drawn == ("q",) and len(run.replicates) == 3 and "3 draws of q" in repr(run)
+    assert np.ptp(run.replicates[:, 1], axis=0).max() > 0
     with pytest.raises(tp.EvaluationError, match=r"`q` \(drawn, uniform in \[-0\.7, 0\.7\]\) has no initial value"):
-        limit.evaluate(TOKENS, error=tp.cross_entropy(LABELS), lr=0.1, steps=1, E=START["E"], P=START["P"])
+        tp.check(limit, X=TOKENS, **asked, E=START["E"], P=START["P"])  # of one start
     with pytest.raises(tp.EvaluationError, match="holds 3; it takes indices of `vocab`"):
-        limit.evaluate(TOKENS + 1, error=tp.cross_entropy(LABELS), lr=0.1, steps=1, **START)
+        limit.evaluate(TOKENS + 1, **asked, **START)
 
 
 def body(x, E, P, W, v):

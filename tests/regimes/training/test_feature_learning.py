@@ -115,10 +115,30 @@ def test_the_cost_of_a_long_run_is_known_before_its_first_step():
     assert calls == [0, 1]
 
 
-def test_a_scalar_needs_a_start():
+def test_the_law_over_draws_of_a_scalar_is_an_outer_loop():
     limit = tp.derive(shifted, tp.MaximalUpdate(tp.SGD()))
+    run = limit.evaluate(X, **SMALL, draws=5, seed=3)
+    b = run.replicates[:, 0, 0]  # f_0 = b
+    assert len(set(b.tolist())) == 5 and run.drawn == ("b",)
+    for one, start in zip(run.replicates, b, strict=True):
+        np.testing.assert_allclose(one, limit.evaluate(X, **SMALL, b=start).f, atol=1e-12)
+    np.testing.assert_allclose(run.f, run.replicates.mean(axis=0), atol=1e-15)
+    np.testing.assert_allclose(run.stderr[0], b.std(ddof=1) / np.sqrt(5), atol=1e-15)
+    many = limit.evaluate(X, **{**SMALL, "steps": 0}, draws=60)  # b is standard normal
+    assert abs(many.f[0, 0]) < 4 * many.stderr[0, 0] < 0.8
+    for other, said in (
+        ({"draws": 1}, "draws=1: give a whole number, at least 2"),
+        ({"b": 0.5, "draws": 3}, "all scalar parameters are given; nothing is drawn"),
+        ({"checkpoint": "kept.npz"}, "`b` is drawn, and a file holds one draw: give b="),
+    ):
+        with pytest.raises(tp.EvaluationError, match=said):
+            limit.evaluate(X, **SMALL, **other)
     with pytest.raises(tp.EvaluationError, match=r"scalar parameter `b` has no initial value.*give b="):
-        limit.evaluate(X, **SMALL)
+        tp.check(limit, X=X, error=SMALL["error"], lr=0.1, steps=1)
+
+
+def test_a_scalar_has_the_start_that_is_given():
+    limit = tp.derive(shifted, tp.MaximalUpdate(tp.SGD()))
     run = limit.evaluate(X, **SMALL, b=0.25)
     np.testing.assert_allclose(run.f[0], 0.25, atol=1e-12)
     χ = (0.25 - Y) / 3

@@ -51,5 +51,5 @@ def test_what_cannot_be_made_is_refused_by_its_reason(short, tmp_path, monkeypat
 
 
 def test_frames_that_are_not_there_are_refused(short):
-    with pytest.raises(tp.EvaluationError, match=r"frames=\[9\]: the recording has the frames 0, …, 3"):
+    with pytest.raises(tp.EvaluationError, match=r"frames=\[0, 9\]: the recording has the frames 0, …, 3"):
         film._frames(short, [0, 9])

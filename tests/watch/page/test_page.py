@@ -9,8 +9,11 @@ from dataclasses import replace
 
 import numpy
 import pytest
+import scipy.stats
 from recorded_head import FRAMES, HEAD, PROBES, recorded
+from recorded_head import run as run_of
 
+from tplimits import views
 from tplimits.watch.page.shown import shown
 
 #: messages of a page to its reader's console, and what it asks the network for
@@ -292,3 +295,30 @@ def test_a_limit_that_is_known_on_the_probes_alone(browser, recording, tmp_path)
     assert found[2:] == [None, None]
     evaluated(browser, "app.inputs.add(0); app.moved = true; app.draw()")
     assert evaluated(browser, "return app.sides[0].machine.get(app.data.values.act.id)") is None
+
+
+def test_clouds_over_seeds_and_the_ellipses_of_their_law(browser, recording, tmp_path):
+    """Networks as far from the limit that is shown as from that of their seed; covariances n E[δ δᵀ], over n."""
+    pairs = [(32, seed) for seed in range(3)] + [(48, 0), (48, 1)]
+    runs = [run_of(width, seed, 3) for width, seed in pairs] + [run_of(math.inf, seed, 3) for seed in range(3)]
+    bent = [replace(r, parameters={**r.parameters, "q": r.parameters["q"] + k / 8}) for k, r in enumerate(runs)]
+    found = replace(recording, runs=tuple(bent), steps=recording.steps[:3])
+    found.page(tmp_path / "seeds.html", views=[views.Plane("q"), views.Curves(["loss"])], seeds=3)
+    browser.events.clear()
+    browser.open(tmp_path / "seeds.html", "#frame=2")
+    groups, covariance, known = evaluated(
+        browser,
+        """app.draw(); const { panel } = app.sides[0].panels[0], limit = panel.limit();
+        const s = panel.seeds(panel.read("q", limit), limit);
+        return [s.groups.map((g) => [g.x[0], g.y[0]]), s.covariance.map((c) => c[0]), s.known];""",
+    )
+    away = {pair: found.value("q", 2, *pair) - found.value("q", 2, math.inf, pair[1]) for pair in pairs}
+    around = found.value("q", 2, math.inf, 0)
+    assert numpy.allclose(groups, [around + away[32, 1], around + away[32, 2]], atol=1e-5) and known == 5
+    right = sum(width * numpy.outer(δ, δ) for (width, _), δ in away.items()) / (5 * 32)
+    assert numpy.allclose(covariance, [right[0, 0], right[0, 1], right[1, 1]], rtol=1e-4)
+    assert evaluated(browser, "return NINE_OF_TEN") == pytest.approx(scipy.stats.chi2(2).ppf(0.9))
+    values = numpy.random.default_rng(0).standard_normal(7)
+    shares = evaluated(browser, f"const s = ordered({values.tolist()}); return BAND.map((p) => quantile(s, p));")
+    assert numpy.allclose(shares, numpy.quantile(values, [0.1, 0.5, 0.9]))
+    assert [e for e in browser.events if e["method"] in TOLD] == []

@@ -104,7 +104,7 @@ def test_what_views_leave_open_is_filled_in(page):
         (views.Levels("ξ", table="q"), "no table of two numbers for each class"),
         (views.Matrix("A", label=1), "the probes have no labels"),
         (views.Probes(), "there is no panel in it"),
-        ("loss", "'l' is no view"),
+        ("loss", "'loss' is no view"),
     ],
 )
 def test_views_that_cannot_be_shown_are_refused(page, view, said):
@@ -154,3 +154,30 @@ def test_numbers_that_are_not_finite_are_refused(short, tmp_path):
     with pytest.raises(tp.EvaluationError, match="`q` of width 32, seed 0 holds NaN or infinite"):
         replace(short, runs=(broken,)).page(tmp_path / "run.html")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: views.Plane(8), r"Plane\(value=…\): give a name, not 'a value of type int'"),
+        (lambda: views.Plane("Z", beside=8.0), r"Plane\(beside=…\): give a list of names"),
+        (lambda: views.Plane("Z", entries=(0, 1, 2)), r"Plane\(entries=…\): give two whole numbers"),
+        (lambda: views.Plane("Z", squares=["token"]), r"Plane\(squares=…\): give whole numbers by the names of axes"),
+        (lambda: views.Plane("Z", rays=numpy.array([1, 2])), r"Plane\(rays=…\): give True or False"),
+        (lambda: views.Matrix("A", range=(1, 1)), r"Matrix\(range=…\): give two numbers, the smaller one first"),
+        (lambda: views.Matrix("A", range=(0, math.inf)), r"Matrix\(range=…\): give two numbers"),
+        (lambda: views.Curves(numpy.array("loss")), r"Curves\(names=…\): give a list of names"),
+        (lambda: views.Levels("ξ", table=numpy.array(["E", "P"])), r"Levels\(table=…\): give a name"),
+        (lambda: views.Probes(colours=["red"]), r"Probes\(colours=…\): give a list of numbers"),
+        (lambda: views.Probes(marks=[0.5]), r"Probes\(marks=…\): give a list of whole numbers"),
+    ],
+)
+def test_fields_of_views_are_plain_data(make, said):
+    with pytest.raises(tp.EvaluationError, match=said):
+        make()
+
+
+def test_fields_are_read_from_numpy_too():
+    made = views.Plane("Z", entries=numpy.array([0, 1]), beside="P", rays=numpy.True_)
+    assert made == views.Plane("Z", entries=(0, 1), beside=("P",), rays=True)
+    assert views.Probes(colours=numpy.arange(2), texts=["a", 1]) == views.Probes(colours=(0.0, 1.0), texts=("a", "1"))

@@ -54,6 +54,20 @@ def by_parts(exponents: Exponents, covariance: Sequence[Sequence[Expr]]) -> Iter
             yield power * c, _lower(rest, j)
 
 
+def pairings(places: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
+    """All ways to cut a set into pairs: E Π g is the sum over them of products of covariances (Isserlis).
+
+    >>> list(pairings((1, 2, 3, 4)))
+    [[(1, 2), (3, 4)], [(1, 3), (2, 4)], [(1, 4), (2, 3)]]
+    """
+    if not places:
+        yield []
+        return
+    for i in range(1, len(places)):
+        for rest in pairings((*places[1:i], *places[i + 1 :])):
+            yield [(places[0], places[i]), *rest]
+
+
 def gaussian_polynomial(
     integrand: Expr, variables: Sequence[Symbol], covariance: Mapping[tuple[Symbol, Symbol], Expr]
 ) -> Expr | None:

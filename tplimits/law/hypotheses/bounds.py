@@ -9,7 +9,7 @@ from sympy import Expr, S
 
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.truncation import truncated
+from tplimits.program.nodes.laws import truncated
 
 _RANGES = {
     sympy.tanh: (-1, 1),

@@ -28,7 +28,7 @@ from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, loc
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.truncation import truncated
+from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, put_in
 
 _BOUNDED_HEADS = (

@@ -12,7 +12,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.truncation import truncated
+from tplimits.program.nodes.laws import truncated
 
 #: analytic on the whole line
 ENTIRE = (

@@ -27,7 +27,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.signs import variables_in
 from tplimits.law.hypotheses.taylor import ENTIRE, order_at_zero
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.truncation import truncated
+from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.loops.form import GRADIENT, PARAMETER, VALUE, Array, Loop, Loops, Read, Statement
-from tplimits.program.optimizers.symbols import TIME, G
+from tplimits.program.optimizers.stepping import TIME, G
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer

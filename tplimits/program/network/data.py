@@ -57,6 +57,12 @@ def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:
     return found
 
 
+def sizes_of(network: Program, X: Mapping[str, Array]) -> dict[str, Any]:
+    """The sizes that the axes of inputs have in data, by name."""
+    inputs = [network[position] for position in network.inputs]
+    return {a: size for s in inputs for a, size in zip(s.axes, X[s.name].shape[1:], strict=True)}
+
+
 def with_sizes(
     network: Program,
     X: Mapping[str, Array],
@@ -64,11 +70,7 @@ def with_sizes(
     infinite: Collection[str] = (),
 ) -> Program:
     """The network with the sizes of the data and those given by name; EvaluationError for an axis without one."""
-    sizes = {a: given[a] for a in given if a in network.all_axes}
-    for position in network.inputs:
-        s = network[position]
-        sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
-    bound = network.bind(**{a: size for a, size in sizes.items() if network.size(a) is None})
+    bound = network.sized({a: given[a] for a in given if a in network.all_axes} | sizes_of(network, X))
     for axis in bound.all_axes:
         if bound.size(axis) is None and axis not in infinite:
             raise EvaluationError(f"the axis `{axis}` of `{network.name}` has no size: fix it with .bind({axis}=…).")

@@ -106,14 +106,14 @@ class Loss(ABC):
     # looked at in every frame of a recording, where a mask costs as much as the loss itself
     @cached_property
     def _chosen(self) -> tuple[slice | Mask, Array, Array]:
-        """Which rows are trained on, a slice where they follow one another; their targets, and weights of sum 1."""
+        """Which rows are trained on, a slice where they follow one another; their targets and weights."""
         first, after = self.rows[0], self.rows[-1] + 1
         at = slice(first, after) if self.train[first:after].all() else self.train
-        weights = self.weights[at]
-        return at, self.targets[at], weights / weights.sum()
+        return at, self.targets[at], self.weights[at]
 
     def _mean(self, values: NDArray[Any]) -> float:
-        return float(numpy.vdot(values, self._chosen[2]))
+        weights = self._chosen[2]
+        return float((values * weights).sum() / weights.sum())
 
     # -- parts --------------------------------------------------------------------------------
 

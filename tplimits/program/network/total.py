@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.program.network.backward import Backward, backpropagation
+from tplimits.program.network.data import sizes_of
 from tplimits.program.network.differentiate import almost_everywhere
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.samples import dependent, with_samples
@@ -69,11 +70,7 @@ class TotalProgram:
 
     def sized(self, X: Mapping[str, NDArray[numpy.float64]]) -> Program:
         """The total program with the sizes that data have."""
-        sizes = {self.axis: len(next(iter(X.values())))}
-        for position in self.network.inputs:
-            s = self.network[position]
-            sizes.update(zip(s.axes, X[s.name].shape[1:], strict=True))
-        return self.program.bind(**{a: size for a, size in sizes.items() if self.program.size(a) is None})
+        return self.program.sized({self.axis: len(next(iter(X.values()))), **sizes_of(self.network, X)})
 
     @cached_property
     def axis(self) -> str:

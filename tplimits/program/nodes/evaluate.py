@@ -16,7 +16,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
-from tplimits.program.nodes.truncation import truncated
+from tplimits.program.nodes.laws import truncated
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.laws import Law

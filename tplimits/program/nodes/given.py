@@ -95,6 +95,20 @@ def seed_number(seed: Any, error: type[TplimitsError]) -> int:
     return value
 
 
+def several(value: Any) -> tuple[Any, ...] | None:
+    """What a list, an array or another iterable holds; None for text, for mappings, and for what is one thing.
+
+    >>> several([1, 2]), several("ab"), several(3)
+    ((1, 2), None, None)
+    """
+    if isinstance(value, (str, bytes, Mapping)):
+        return None
+    try:
+        return tuple(value)
+    except TypeError:  # arrays without dimensions have the method, and no entries
+        return None
+
+
 def by_name(value: Any, option: str, error: type[TplimitsError]) -> dict[str, Any]:
     """What an option gives by name; None gives nothing."""
     if value is None:

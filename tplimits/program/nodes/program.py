@@ -9,20 +9,55 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import networkx
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.language import render
 from tplimits.program.language.compose import inline
 from tplimits.program.nodes.bind import bind
+from tplimits.program.nodes.entries import N, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.execution import run
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.given import named_once
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction
-from tplimits.program.nodes.known import Known, known_names, root_axes
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.stated import IndexTable
+
+
+@dataclass(frozen=True)
+class Known:
+    """Widths and axes by name, widths as symbols, and `numbers`: all symbols that stand for numbers."""
+
+    widths: frozenset[str]
+    axes: frozenset[str]
+    width_symbols: frozenset[Symbol]
+    numbers: frozenset[Symbol]
+
+
+def known_names(program: Program) -> Known:
+    """The names of a program."""
+    widths = frozenset(map(width_symbol, program.widths))
+    sizes, constants = map(size_symbol, program.all_axes), map(constant_symbol, program.constants)
+    return Known(
+        frozenset(program.widths), frozenset(program.all_axes), widths, frozenset((N, *widths, *constants, *sizes))
+    )
+
+
+def root_axes(size_of: Mapping[str, str]) -> dict[str, str]:
+    """For each axis that takes its size from another, the last in that chain (any of them in a circle).
+
+    >>> root_axes({"a": "b", "b": "c"})
+    {'a': 'c', 'b': 'c'}
+    """
+    found: dict[str, str] = {}
+    for axis in size_of:
+        chain: dict[str, None] = {}
+        while axis in size_of and axis not in found and axis not in chain:
+            chain[axis] = None
+            axis = size_of[axis]
+        found.update(dict.fromkeys(chain, found.get(axis, axis)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -166,6 +201,10 @@ class Program:
         returns return
         """
         return bind(self, values)
+
+    def sized(self, sizes: Mapping[str, Any]) -> Program:
+        """The same program with the axes that have no size yet fixed at those of `sizes`; None stands for none."""
+        return bind(self, {a: size for a, size in sizes.items() if size is not None and self.size(a) is None})
 
     def run(
         self,

@@ -15,8 +15,6 @@ from sympy import Expr
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.functions import where
 from tplimits.program.optimizers.recursion import (
-    TIME,
-    G,
     Optimizer,
     OptimizerState,
     exact_of,
@@ -24,6 +22,7 @@ from tplimits.program.optimizers.recursion import (
     state_symbol,
     warn_of_lost,
 )
+from tplimits.program.optimizers.stepping import TIME, G
 
 β1, β2, ε, ρ = sympy.symbols("β1 β2 ε ρ", real=True)
 m, v = state_symbol("m"), state_symbol("v")

@@ -15,15 +15,8 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.optimizers import regularity
-from tplimits.program.optimizers.recursion import (
-    TIME,
-    G,
-    Optimizer,
-    OptimizerState,
-    exact_of,
-    state_symbol,
-    warn_of_lost,
-)
+from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of, state_symbol, warn_of_lost
+from tplimits.program.optimizers.stepping import TIME, G
 
 
 @dataclass(frozen=True)

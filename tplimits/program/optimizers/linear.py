@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.optimizers.recursion import G, Optimizer, OptimizerState, exact_of, need_range, state_symbol
+from tplimits.program.optimizers.recursion import Optimizer, OptimizerState, exact_of, need_range, state_symbol
+from tplimits.program.optimizers.stepping import G
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,11 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.given import exact_number
-from tplimits.program.optimizers.stepping import Stepper
-from tplimits.program.optimizers.symbols import TIME as TIME
-from tplimits.program.optimizers.symbols import G as G
+from tplimits.program.optimizers.stepping import TIME, G, Stepper
 
 if TYPE_CHECKING:
     from tplimits.program.parametrization.exponents import Exponents
+
 
 #: gradients at which homogeneity is judged
 _POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))

@@ -10,12 +10,15 @@ import sympy
 from numpy.typing import NDArray
 
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, Array
-from tplimits.program.optimizers.symbols import TIME, G
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
 
 _HEADS = {head.__name__: function for head, function in ARRAY_FUNCTIONS.items()}
+
+#: the gradient of a step, and the number of the step, 0 for the first
+G = sympy.Symbol("g", real=True)
+TIME = sympy.Symbol("t", integer=True, nonnegative=True)
 
 
 class Stepper:

@@ -10,7 +10,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.language import render
-from tplimits.regimes.depth.derivation import writing
+from tplimits.regimes.depth.derivation import folded, writing
 from tplimits.regimes.depth.derivation.algebra import Factor, Factors, free_index, renamed
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.forms import Form
@@ -52,7 +52,7 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     if limit.rootless:
         lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
     if _has(limit, "N"):
-        lines.append("  N[αβ]     = √(V[αα]V[ββ]) (√(1−ρ²) − ρ arccos ρ), ρ = V[αβ]/√(V[αα]V[ββ])")
+        lines.append(f"  N[αβ]     = {folded.TEXT}")
     lines += [f"  {left:<9} = {right}" for left, right in writing.definitions(arrays)]
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
@@ -94,11 +94,7 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
         Lines(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
     ]
     if _has(limit, "N"):
-        kernel = (
-            r"\sqrt{V^{\alpha\alpha}V^{\beta\beta}}\left(\sqrt{1-\rho^2}-\rho\arccos\rho\right),"
-            r"\quad \rho = V^{\alpha\beta}/\sqrt{V^{\alpha\alpha}V^{\beta\beta}}"
-        )
-        rows.append(Formula(r"N^{\alpha\beta}", "=", (kernel,)))
+        rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
     printed = writing.array_names([limit.drift, limit.diffusion])
     rows += [_mean(label, arrays) for label in printed if definition_of(label)]
     return rows + [_definition(arrays[label], limit.arrays[label]) for label in printed if label in limit.arrays]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import CheckError
-from tplimits.regimes.training import finite
+from tplimits.regimes.training import finite, numbers
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
@@ -46,6 +46,8 @@ def training_verdict(result: TrainingLimit, asked: CheckAsked) -> Verdict:
     """Outputs of networks in training, or a user's own claims, judged at finite widths."""
     how = result.trained_as
     _refuse(how, asked.own)
+    if not how.random_start:  # networks are compared with the limit of one start, not with a law over several
+        numbers.scalars.refuse_open_scalars(result.program, asked.numbers.constants)
     sampler = _sampler(result, how, asked)
     stated = None
     if asked.claims is None:

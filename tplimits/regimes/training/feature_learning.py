@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
-from tplimits.law.effort import Effort, TooMuch
-from tplimits.law.recursion import deep
+from tplimits.law.effort import Effort, TooMuch, deep
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
@@ -26,7 +25,7 @@ from tplimits.regimes.training.derivation.unrolled import exact_rates, unrolled
 from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import feature_learning as report
 from tplimits.regimes.training.report.update_functions import NOT_ZERO
-from tplimits.regimes.training.runs import TrainingRun
+from tplimits.regimes.training.runs import TrainingRun, mean_of_draws
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.limit import WidthLimit
 
@@ -167,6 +166,7 @@ class MaximalLimit(TrainingLimit):
         ratios: Mapping[str, float] | None = None,
         constants: Mapping[str, Any] | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        draws: int | None = None,
         executor: Executor | None = None,
         progress: Progress = None,
         **named: Any,
@@ -182,19 +182,35 @@ class MaximalLimit(TrainingLimit):
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
             It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
         Scalar parameters and constants go by name, or in `constants`.
+        draws: the limit depends on scalar parameters that are drawn and not given: it is found for so many draws of
+            them, 8 if left out, those of the seeds `seed`, `seed` + 1, … of `tp.watch`.  f is then the mean over draws.
 
         Raises EvaluationError for data, targets or settings that make no sense, too few particles, and outputs that
         are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
+        starts = numbers.scalars.starts(self.program, X, given, ratios, seed, draws, checkpoint)
+        if starts:
+            more: dict[str, Any] = {
+                "particles": particles,
+                "replicates": replicates,
+                "block": block,
+                "conditioning": conditioning,
+            }
+            more |= {"record": record, "ratios": ratios, "executor": executor, "progress": progress}
+            runs = [
+                self.evaluate(X, error=error, lr=lr, steps=steps, seed=number, constants={**given, **start}, **more)
+                for number, start in starts.items()
+            ]
+            return mean_of_draws(runs, tuple(starts[next(iter(starts))]))
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
         asked = numbers.request.request(self.recursion, run, record)
         found = numbers.feature_learning.trajectories(asked, executor, progress)
-        runs = numpy.array([one.f for one in found])
-        f, stderr = numbers.feature_learning.mean_and_error(runs)
+        paths = numpy.array([one.f for one in found])
+        f, stderr = numbers.feature_learning.mean_and_error(paths)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
-        return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, runs, grams, found[0].kets)
+        return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets)
 
 
 def _derived(program: Program, most: int, report: Report) -> Derivation:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.pictures.training import plot_training
+from tplimits.pictures.plots import plot_training
 from tplimits.program.nodes.given import whole_number
 from tplimits.regimes.protocol import Shown
 from tplimits.regimes.training.derivation.labels import output_labels
@@ -25,7 +26,8 @@ class TrainingRun:
 
     `f` and `stderr` have shape (steps + 1, inputs, *outputs); `replicates` holds one run of each, before the mean.
     `grams` and `kets` hold what was recorded: ⟨x|x′⟩ (steps + 1, *axes, inputs, inputs), and samples of |x⟩
-    (steps + 1, *axes, inputs, particles) from the first replicate.
+    (steps + 1, *axes, inputs, particles) from the first replicate.  Where scalar parameters are `drawn`, replicates are
+    draws of them, each with the limit that belongs to it, and `stderr` is that of the mean over draws.
     """
 
     title: str
@@ -34,6 +36,7 @@ class TrainingRun:
     replicates: Array
     grams: Mapping[str, Array] = field(default_factory=dict)
     kets: Mapping[str, Array] = field(default_factory=dict)
+    drawn: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -68,7 +71,8 @@ class TrainingRun:
     def __repr__(self) -> str:
         shown = [0, 1, self.steps // 2, self.steps]
         times = sorted({t for t in shown if t <= self.steps})
-        lines = [f"{self.title}: {self.steps} steps, {self.f[0].size} outputs, {len(self.replicates)} replicates"]
+        what = f"draws of {', '.join(self.drawn)}" if self.drawn else "replicates"
+        lines = [f"{self.title}: {self.steps} steps, {self.f[0].size} outputs, {len(self.replicates)} {what}"]
         for t in times:
             size, error = float(numpy.sqrt((self.f[t] ** 2).mean())), float(numpy.sqrt((self.stderr[t] ** 2).mean()))
             first = ", ".join(f"{x:.4g}" for x in self.f[t].ravel()[:4])
@@ -85,3 +89,11 @@ class TrainingRun:
     def plot(self, path: str | Path | None = None) -> Any:
         """Outputs against time with bands of twice the standard error; needs Matplotlib, returns the Figure."""
         return plot_training(self.f, self.stderr, self.title, path)
+
+
+def mean_of_draws(runs: Sequence[TrainingRun], drawn: tuple[str, ...]) -> TrainingRun:
+    """The mean of limits that belong to different draws, with its standard error; kets are those of the first."""
+    f = numpy.array([run.f for run in runs])
+    grams = {name: numpy.mean([run.grams[name] for run in runs], axis=0) for name in runs[0].grams}
+    stderr = f.std(axis=0, ddof=1) / math.sqrt(len(f))
+    return TrainingRun(runs[0].title, f.mean(axis=0), stderr, f, grams, runs[0].kets, drawn)

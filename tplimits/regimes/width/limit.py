@@ -12,8 +12,8 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.law import targets
+from tplimits.law.effort import deep
 from tplimits.law.observables import Observable, ScalarObservable, observables
-from tplimits.law.recursion import deep
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes import width
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts

@@ -21,6 +21,7 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVe
 from tplimits.program.parametrization.table import MUP
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers.checkpoint import fingerprint
+from tplimits.regimes.training.numbers.scalars import scalars_of
 from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.version import VERSION
 from tplimits.watch.making.limits import LimitOf
@@ -28,6 +29,7 @@ from tplimits.watch.making.signal import Signal
 
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
     from tplimits.program.parametrization.table import Parametrization
     from tplimits.regimes.training.finite.recipe import Recipe
@@ -144,11 +146,12 @@ class Asked:
 
     def scalars(self, width: float, seed: int) -> dict[str, Array]:
         """The scalar parameters that all runs of a seed start at."""
-        net = self.net
-        names = [s.name for p, s in enumerate(net) if isinstance(s, InitialScalar) and p not in net.inputs]
-        given = {name: w for name, w in self.given_to(width, seed).items() if name in names}
-        run = self.trainer.start(self.X, width=1, seed=seed, parameters=given, ratios=self.ratios)
-        return {name: run.parameters[name] for name in names}
+        given = self.given_to(width, seed)
+        held = {name: w for name, w in given.items() if isinstance(self._initial(name), InitialScalar)}
+        return {**held, **scalars_of(self.net, self.X, given, seed, self.ratios)}
+
+    def _initial(self, name: str) -> Instruction:
+        return self.net[self.net.initial_names[name]]
 
     def given_to(self, width: float, seed: int) -> Mapping[str, Array]:
         """Parameters that a run starts at."""
@@ -159,7 +162,7 @@ class Asked:
         if not math.isinf(width):
             return int(width)
         for name, array in self.given_to(width, seed).items():
-            s = self.net[self.net.initial_names[name]]
+            s = self._initial(name)
             if isinstance(s, InitialVector):
                 return round(array.shape[-1] / self.ratios.get(s.over, 1.0))
         return self.detail.particles

@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.parameters import parameters
-from tplimits.program.nodes.given import real_array, seed_number, whole_from, whole_number, width_ratios
+from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP, Parametrization
@@ -109,18 +109,24 @@ def _detail(net: Program, looked: Looked) -> Detail:
         whole_from("replicates", looked.replicates, 2, EvaluationError),
         whole_from("block", looked.block, 2, EvaluationError),
         samples,
-        bool(looked.gradients),
-        bool(looked.sharpness),
+        _flag("gradients", looked.gradients),
+        _flag("sharpness", looked.sharpness),
         names,
     )
+
+
+def _flag(what: str, given: Any) -> bool:
+    if not isinstance(given, (bool, numpy.bool_)):
+        raise EvaluationError(f"{what}={given!r:.60}: give True or False.")
+    return bool(given)
 
 
 def _names(what: str, given: Any) -> tuple[str, ...] | None:
     """One name or several; None where nothing is said."""
     if given is None:
         return None
-    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
-    if not all(isinstance(name, str) for name in names):
+    names = (given,) if isinstance(given, str) else several(given)
+    if names is None or not all(isinstance(name, str) for name in names):
         raise EvaluationError(f"{what}={given!r:.60}: give a name, or several.")
     return names
 
@@ -199,8 +205,7 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
 def _frames(steps: int, every: Any) -> tuple[int, ...]:
     """The steps after which frames are taken, the first and the last among them."""
     if every is not None and whole_number(every) is None:
-        listed = list(every) if isinstance(every, Iterable) and not isinstance(every, str) else [None]
-        numbers = [whole_number(t) for t in listed]
+        numbers = [whole_number(t) for t in several(every) or (None,)]
         if any(t is None or not 0 <= t <= steps for t in numbers):
             raise EvaluationError(f"every={every!r:.60}: give a whole number, or steps between 0 and {steps}.")
         return tuple(sorted({t for t in numbers if t is not None} | {0, steps}))
@@ -234,9 +239,9 @@ def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
 
 def widths_of(widths: Any) -> tuple[float, ...]:
     """Widths, whole numbers and `tp.inf`; one or several, each once."""
-    listed = tuple(widths) if isinstance(widths, Iterable) and not isinstance(widths, str) else (widths,)
+    listed = several(widths)
     found: list[float] = []
-    for width in listed:
+    for width in (widths,) if listed is None else listed:
         limit = isinstance(width, float) and math.isinf(width) and width > 0
         number = math.inf if limit else whole_number(width)
         if number is None or not (limit or 1 <= number < 10**9):
@@ -253,7 +258,7 @@ def seeds_of(seeds: Any) -> tuple[int, ...]:
     """Seeds: several by their numbers, or how many, 0, 1, …"""
     if whole_number(seeds) is not None:
         return tuple(range(whole_from("seeds", seeds, 1, EvaluationError)))
-    listed = tuple(seeds) if isinstance(seeds, Iterable) and not isinstance(seeds, str) else ()
+    listed = several(seeds)
     if not listed:
         raise EvaluationError(f"seeds={seeds!r:.60}: give how many, or their numbers.")
     return tuple(dict.fromkeys(seed_number(seed, EvaluationError) for seed in listed))

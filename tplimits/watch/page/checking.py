@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import several
 from tplimits.watch.page.views import Curves, Density, Levels, Matrix, Plane, Probes, Trace, Triangle, View
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 def checked(page: Shown, views: Any, labelled: bool, curves: Collection[str]) -> list[View]:
     """The panels, with what they leave open filled in; EvaluationError for a name or an axis that is not there."""
-    listed = list(views) if isinstance(views, Iterable) else [views]
+    listed = several(views)
     found = []
-    for view in listed:
+    for view in (views,) if listed is None else listed:
         if not isinstance(view, View):
             raise EvaluationError(f"views=…: {view!r:.60} is no view; give tp.views.Plane, Matrix, Density, …")
         for name in view.reads:
@@ -75,8 +76,10 @@ def _refuse_points(page: Shown, view: Plane | Triangle, axis: str) -> None:
         )
     if isinstance(view, Plane) and view.entries is not None:
         size = dict(zip(page.axes(view.value), page.sizes(view.value), strict=True))[axis]
-        if len(view.entries) != 2 or not all(isinstance(k, int) and 0 <= k < size for k in view.entries):
+        if not all(0 <= k < size for k in view.entries):
             raise EvaluationError(f"entries={view.entries!r}: `{axis}` has the entries 0, …, {size - 1}; give two.")
+    for other in (view.squares or {}) if isinstance(view, Plane) else ():
+        _axis(page, view.value, other)
     others = [name for name in view.reads[1:] if axis not in page.axes(name)]
     if others:
         raise EvaluationError(f"`{others[0]}` has no axis `{axis}`, and no place in the plane of `{view.value}`.")

@@ -11,8 +11,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
-from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -21,7 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 from tplimits.errors import TplimitsError
-from tplimits.report.files import write_by
+from tplimits.report.files import place_of, write_by
 from tplimits.version import VERSION
 from tplimits.watch.page import choosing
 from tplimits.watch.page.checking import checked
@@ -30,6 +28,8 @@ from tplimits.watch.page.payload import payload, room
 from tplimits.watch.page.shown import Shown, shown
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from tplimits.watch.page.views import View
     from tplimits.watch.recording import Recording
 
@@ -46,7 +46,7 @@ def write(
 ) -> None:
     """Write the page of a recording, whole or not at all; `Recording.page` says what its arguments are."""
     text = html(recording, views, seeds, size)
-    write_by(Path(fspath(path)), lambda file: file.write(text.encode("utf-8")))
+    write_by(place_of("path", path), lambda file: file.write(text.encode("utf-8")))
 
 
 def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 2.6e6) -> str:

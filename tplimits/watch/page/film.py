@@ -8,13 +8,14 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.given import several, whole_number
 from tplimits.progress import Progress, reporting
-from tplimits.report.files import write_by
+from tplimits.report.files import place_of, write_by
 from tplimits.watch.page.browser import Browser
 from tplimits.watch.page.document import html
 
@@ -33,7 +34,7 @@ _PREPARE = "page.then((app) => { app.draw(); for (let k = 0; k < 20; k++) app.wo
 
 def still(recording: Recording, path: str | PathLike[str], frame: int = -1, fragment: str = "", **page: Any) -> None:
     """Write a picture of all panels at a frame, .svg or .png; `page` is what `Recording.page` takes."""
-    place = Path(fspath(path))
+    place = place_of("path", path)
     if place.suffix not in (".svg", ".png"):
         raise EvaluationError(f"{place}: a still is an .svg or a .png file.")
     with _opened(recording, fragment, page) as browser:
@@ -60,7 +61,7 @@ def film(
 
     Raises EvaluationError without a browser, and without ffmpeg (for .gif, without Pillow too).
     """
-    place = Path(fspath(path))
+    place = place_of("path", path)
     encode = _encoder(place, rate)
     with _opened(recording, fragment, page) as browser, reporting(progress) as report:
         listed = _frames(recording, range(len(recording.steps)) if frames is None else frames)
@@ -77,11 +78,12 @@ def film(
 
 def _frames(recording: Recording, frames: Iterable[int]) -> list[int]:
     """Frames counted from the first one."""
-    count, listed = len(recording.steps), list(frames)
-    wrong = [f for f in listed if not -count <= f < count]
-    if wrong or not listed:
-        raise EvaluationError(f"frames={wrong or listed}: the recording has the frames 0, …, {count - 1}.")
-    return [f % count for f in listed]
+    count = len(recording.steps)
+    numbers = [whole_number(f) for f in several(frames) or (None,)]
+    found = [f % count for f in numbers if f is not None and -count <= f < count]
+    if len(found) < len(numbers):
+        raise EvaluationError(f"frames={frames!r:.60}: the recording has the frames 0, …, {count - 1}.")
+    return found
 
 
 class _opened:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.program.loops.form import CONSTANT, DATA, PARAMETER
-from tplimits.program.nodes.given import positive_number, whole_number
+from tplimits.program.nodes.given import positive_number, several, whole_number
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.version import VERSION
 from tplimits.watch.page.packing import Pack
@@ -46,14 +46,15 @@ class Room:
 def room(recording: Recording, seeds: Any, size: float) -> Room:
     """The runs of some seeds: by number, or how many; those of other seeds are on the page as curves alone."""
     many_of_each = whole_number(seeds)
-    wanted = tuple(seeds) if many_of_each is None and isinstance(seeds, Iterable) else ()
+    wanted = several(seeds) or ()
     by_width: dict[float, list[Run]] = {}
     for run in recording.runs:
         by_width.setdefault(run.width, []).append(run)
     if many_of_each is not None:
         chosen = [run for many in by_width.values() for run in many[: max(0, many_of_each)]]
     else:
-        chosen = [run for run in recording.runs if run.seed in wanted]
+        numbers = set(map(whole_number, wanted))
+        chosen = [run for run in recording.runs if run.seed in numbers]
     if not chosen or not any(run.frames for run in chosen):
         raise EvaluationError(f"seeds={seeds!r}: the recording has no run with frames of these seeds.")
     return Room(_strides(chosen, max(1.0, positive_number("size", size, EvaluationError))))
@@ -148,14 +149,13 @@ def _probes(recording: Recording, given: Probes) -> dict[str, Any]:
         is_whole = labels.dtype.kind in "biu" or (labels.dtype.kind == "f" and bool((labels == labels.round()).all()))
         classes = [int(x) for x in labels] if is_whole else [distinct.index(x) for x in known]
         if not is_whole and texts is None and labels.dtype.kind == "U":
-            texts = known
+            texts = tuple(known)
     for what, listed in (("colours", given.colours), ("marks", given.marks), ("texts", given.texts)):
         if listed is not None and len(listed) != count:
             raise EvaluationError(f"Probes({what}=…): it has {len(listed)} entries for {count} probes.")
     return {
-        **{"count": count, "classes": classes, "texts": None if texts is None else [str(t) for t in texts]},
-        "colours": None if given.colours is None else [float(c) for c in given.colours],
-        "marks": None if given.marks is None else [int(m) for m in given.marks],
+        **{"count": count, "classes": classes, "texts": texts},
+        **{"colours": given.colours, "marks": given.marks},
     }
 
 

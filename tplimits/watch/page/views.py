@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
+
+from tplimits.watch.page.fields import plain
 
 
 @dataclass(frozen=True)
@@ -12,6 +14,11 @@ class View:
     """One panel of a page."""
 
     kind: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            found = plain(type(self).__name__, f.name, str(f.type), getattr(self, f.name))
+            object.__setattr__(self, f.name, found)
 
     def spec(self) -> dict[str, Any]:
         """Its fields, as the page reads them."""
@@ -172,5 +179,5 @@ class Probes(View):
 
     colours: Sequence[float] | None = None
     marks: Sequence[int] | None = None
-    texts: Sequence[str] | None = None
+    texts: Sequence[str | float] | None = None
     kind: ClassVar[str] = "probes"

@@ -1,4 +1,4 @@
-"""Layers with windows, groups, masks and shared weights: by hand place by place, and at finite width beside wrong twins.
+"""Layers with windows, groups, masks, shared weights: by hand place by place, and at finite width beside wrong twins.
 
 Each case is a network, its kernels by the recursion of `place_recursion`, and a twin: the kernels of a mistake that is
 easily made.  The kernels derived are those by hand to 1e-12; networks of finite width accept them and reject the twin
@@ -204,14 +204,14 @@ def grouped() -> Case:
 
 
 def shared() -> Case:
-    """One matrix a tap for two layers whose outputs are added; the twin has two."""
+    """One matrix a tap for two layers, and the difference of their outputs; the twin has two."""
 
     @tp.network
     def net(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector["at"]):
         x = tp.relu(L.conv1d(ξ, U, over={"at": 5}, taps={"tap": 3}))
         y = tp.relu(L.conv1d(x, W, over="at", taps="tap"))
         z = tp.relu(L.conv1d(y, W, over="at", taps="tap"))
-        return tp.sum(v * (y + z), over="at") / 4
+        return tp.sum(v * (y - z), over="at")
 
     def kernels(one_matrix: bool) -> Callable[[], Kernels]:
         def found() -> Kernels:
@@ -219,8 +219,9 @@ def shared() -> Case:
             x = by_hand.data(inputs(5)).through(reads, 1.0)
             both = by_hand.beside(x, x.relu().through(reads, 1.0)).relu()  # x and y
             later = [[((k if not one_matrix else 0, t), 5 * k + s) for t, s in of] for k in range(2) for of in reads]
-            y = both.through(later, 1.0).relu()  # y and z
-            return y.summed([[("y", a), ("z", 5 + a)] for a in range(5)]).read_out(1 / 4)
+            y, sign = both.through(later, 1.0).relu(), np.repeat([1.0, -1.0], 5)  # y and −z
+            y = by_hand.Places(*(np.einsum("p,ipjq,q->ipjq", sign, A, sign) for A in (y.K, y.T)))
+            return y.summed([[("y", a), ("z", 5 + a)] for a in range(5)]).read_out(1.0)
 
         return found
 

@@ -341,4 +341,8 @@ def test_what_cannot_be_trained_is_refused():
         Trainer(net, loss, tp.SGD(), 0.1).start(X, width=8, parameters={"U": np.zeros((3, 7))})
     with pytest.raises(EvaluationError, match="is not initial data or a constant"):
         Trainer(net, loss, tp.SGD(), 0.1).start(X, width=8, parameters={"Q": 1.0})
+    with pytest.raises(
+        EvaluationError, match=r"targets have shape \(3,\), the outputs"
+    ):  # before code reads their rows
+        Trainer(net, tp.squared_error(np.ones(3)), tp.SGD(), 0.1).start(X, width=8)
     assert signals.kind_of(lambda f: f) is None and signals.kind_of(loss) is not None

@@ -3,10 +3,7 @@
 Every function that is piecewise polynomial with its kink at zero, once expanded in ε = n^(−1/2), is such a sum: shaped
 ReLUs with slopes 1 + c/√n at once, shaped smooth functions such as s·tanh(x/s) with s ~ √n by their Taylor series.
 
-Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theorem; for |u| by Price's theorem,
-∂²E[f(u_a) g(u_b)]/∂V_ab² = E[f″(u_a) g″(u_b)], which for f = g = |·| is 4/(2π√(V_aa V_bb − V_ab²)).  Integrated twice,
-
-    E|u_a||u_b| = V_ab + (2/π) N_ab,   N_ab = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ),   ρ = V_ab/√(V_aa V_bb).
+Moments of two tokens a, b with covariance V: for polynomials by Isserlis' theorem, for |u| by the kernel N (`folded`).
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ import sympy
 from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.functions import elementary, step
 from tplimits.regimes.depth.derivation.algebra import EPS
@@ -218,20 +216,6 @@ def cumulant(column: Column) -> tuple[Moment, ...] | None:
             ]
         found += terms
     return tuple(found)
-
-
-def pairings(places: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:
-    """All ways to cut a set into pairs.
-
-    >>> list(pairings((1, 2, 3, 4)))
-    [[(1, 2), (3, 4)], [(1, 3), (2, 4)], [(1, 4), (2, 3)]]
-    """
-    if not places:
-        yield []
-        return
-    for i in range(1, len(places)):
-        for rest in pairings((*places[1:i], *places[i + 1 :])):
-            yield [(places[0], places[i]), *rest]
 
 
 def partitions(items: tuple[int, ...]) -> Iterable[list[tuple[int, ...]]]:

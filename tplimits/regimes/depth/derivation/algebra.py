@@ -4,7 +4,7 @@ A factor is (label, indices, copy).  Labels:
 
     X  the state at (token, neuron)            F|…  a function of a dense layer at (family, token, neuron)
     V  the covariance of two tokens            C|…  a joint cumulant of functions of one neuron at tokens
-    N  the kernel of |u| (`activations`)       P|…  a constant array; S|… a symmetric one
+    N  the kernel of |u| (`folded`)       P|…  a constant array; S|… a symmetric one
     s  √V_aa                                   I    1 where two tokens are the same, else 0
     R  a matrix that weights act through       Q|…  a sum over neurons that is no function of V
     K|… κ|…  a Gaussian mean (`means`)          G|…  a power of a scalar with a kink (`kinks`)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tplimits.errors import NoLimitError
-from tplimits.regimes.depth.derivation.activations import LINEAR, odd_together, pairings, partitions
+from tplimits.law.closed_forms.isserlis import pairings
+from tplimits.regimes.depth.derivation.activations import LINEAR, odd_together, partitions
 from tplimits.regimes.depth.derivation.algebra import (
     MOST,
     OPEN,

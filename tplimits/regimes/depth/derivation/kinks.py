@@ -30,7 +30,7 @@ def bent(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly | None
     """A function of scalars that holds a kink, a jump or a root; None where it is for others to lower."""
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow, sympy.Function)):
         return None
-    written = lowering.reading.inlined(expr)
+    written = lowering.reading.inlined(expr).replace(maximum, _greater).replace(minimum, lambda x, y: -_greater(-x, -y))
     if not _has_kink(written) or not lowering.reading.is_scalar(written):
         return None
     constants = {c: Dummy(real=True) for c in written.atoms(*_BENT) if not c.has(*_SCALARS)}
@@ -82,6 +82,12 @@ def _settles_at_root(lowering: Lowering, body: Expr, argument: Expr, env: Mappin
         power = next(p for p in body.atoms(sympy.Pow) if p.base == argument)
         insist_on_small(lowering, power, small, env)
     return True
+
+
+def _greater(x: Expr, y: Expr) -> Expr:
+    """max(x, y) by the one sign it asks for, with what is no scalar of the state outside."""
+    x, y = (y, x) if y.has(Entry) and not x.has(Entry) else (x, y)
+    return y + relu(x - y)
 
 
 def _has_kink(expr: Expr) -> bool:

@@ -71,7 +71,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
                 again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
             power = multiplied(power, again, lowering.limit)
             derivative = derivative.diff(_ARGUMENT) / j
-        found.append(multiplied(_at(lowering, derivative, fixed, env), power, lowering.limit))
+        found.append(multiplied(_at(lowering, derivative, fixed, env, expr), power, lowering.limit))
     cut = lowering.limit if small.terms else None
     return lowering.arranged(total([*found, Poly((), cut)]))
 
@@ -194,12 +194,13 @@ def fixed_table(lowering: Lowering, fixed: Poly, env: Mapping[Expr, int]) -> tup
     return at, lowering.arrays.tabulated(fixed.terms, map(float, numbers), at)
 
 
-def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]) -> Poly:
-    """A function at the fixed part of its argument."""
+def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int], written: Expr) -> Poly:
+    """A function, or a derivative of what is `written`, at the fixed part of its argument."""
     number = fixed_number(lowering, fixed)
+    name = written.func.__name__ if isinstance(written, sympy.Function) else ""
     if number is not None:
         try:
-            value = at_number(function, _ARGUMENT, number)
+            value = at_number(function, _ARGUMENT, number, name)
         except NoLimitError as error:
             lowering.fail(str(error))
         if value.has(sympy.zoo, sympy.nan, sympy.oo):
@@ -209,7 +210,7 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         lowering.fail(SYMBOLIC)
     at, table = fixed_table(lowering, fixed, env)
     try:
-        values = at_array(function, _ARGUMENT, table)
+        values = at_array(function, _ARGUMENT, table, name)
     except NoLimitError as error:
         lowering.fail(str(error))
     if not numpy.isfinite(values).all():

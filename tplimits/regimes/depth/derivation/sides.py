@@ -20,8 +20,8 @@ Array = NDArray[numpy.float64]
 NEAR = 1e-12
 
 
-def at_number(function: Expr, argument: Symbol, number: Expr) -> Expr:
-    """A function, or a derivative of one, at a number or an expression in constants.
+def at_number(function: Expr, argument: Symbol, number: Expr, name: str = "") -> Expr:
+    """A function, or a derivative of one that a user calls `name`, at a number or an expression in constants.
 
     >>> from tplimits.program.nodes.functions import relu
     >>> y, c = Symbol("y", real=True), Symbol("c", positive=True)
@@ -32,37 +32,43 @@ def at_number(function: Expr, argument: Symbol, number: Expr) -> Expr:
     if not kinks(value) and not function.has(DiracDelta):
         return value
     for place in sorted(kinks(function) | {d.args[0] for d in function.atoms(DiracDelta)}, key=sympy.default_sort_key):
-        _side(place.xreplace({argument: number}), function)
+        _side(place.xreplace({argument: number}), name or _name(function))
     sided = elementary(value.replace(DiracDelta, lambda *_: S.Zero))
-    return sided.replace(step, lambda place: S.One if _side(place, function) > 0 else S.Zero)
+    return sided.replace(step, lambda place: S.One if _side(place, name or _name(function)) > 0 else S.Zero)
 
 
-def _side(place: Expr, function: Expr) -> int:
+def _side(place: Expr, name: str) -> int:
     if place.is_positive or place.is_negative:
         return 1 if place.is_positive else -1
     if place.is_zero or (place.is_number and abs(complex(sympy.N(place))) < NEAR):
-        raise NoLimitError(_at_a_kink(function))
+        raise NoLimitError(_at_a_kink(name))
     unknown = ", ".join(f"`{s}`" for s in sorted(place.free_symbols, key=str))
     raise NoLimitError(
-        f"{function.func.__name__} has a kink, and on which side of it its argument is depends on the sign of "
+        f"{name} has a kink, and on which side of it its argument is depends on the sign of "
         f"`{place}`, which is not known; give {unknown} a number by .bind."
     )
 
 
-def at_array(function: Expr, argument: Symbol, table: Array) -> Array:
-    """A function, or a derivative of one, at the values of an array.
+def at_array(function: Expr, argument: Symbol, table: Array, name: str = "") -> Array:
+    """A function, or a derivative of one that a user calls `name`, at the values of an array.
 
     >>> at_array(sympy.Abs(Symbol("y")), Symbol("y"), numpy.array([-2.0, 1.0])).tolist()
     [2.0, 1.0]
     """
     for place in kinks(function) | {d.args[0] for d in function.atoms(DiracDelta)}:
         if (numpy.abs(at_values(place, argument, table)) < NEAR).any():
-            raise NoLimitError(_at_a_kink(function))
+            raise NoLimitError(_at_a_kink(name or _name(function)))
     return at_values(function.replace(DiracDelta, lambda *_: S.Zero), argument, table)
 
 
-def _at_a_kink(function: Expr) -> str:
+def _name(function: Expr) -> str:
+    """What a function is called: its own name, or of a product or a sum the heads with kinks in it."""
+    heads = sorted({node.func.__name__ for node in function.atoms(sympy.Function) if kinks(node)})
+    return ", ".join(heads) if heads and not isinstance(function, sympy.Function) else function.func.__name__
+
+
+def _at_a_kink(name: str) -> str:
     return (
-        f"{function.func.__name__} has a kink or a jump at the value its argument fluctuates around, where it has no "
+        f"{name} has a kink or a jump at the value its argument fluctuates around, where it has no "
         "Taylor series; shift the argument, or take a smooth function."
     )

@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
 from tplimits.program.language.render import NumberPrinter
+from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.algebra import SPAN, Factors, free_index, renamed
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.forms import Form
@@ -214,7 +215,7 @@ def expression(
             elif label == "s":
                 product *= sympy.sqrt(V[inside[0], inside[0]])
             elif label == "N":
-                product *= kernel(*(V[a, b] for a, b in (inside, [inside[0]] * 2, [inside[1]] * 2)))
+                product *= folded.expression(*(V[a, b] for a, b in (inside, [inside[0]] * 2, [inside[1]] * 2)))
             elif label == "I":
                 product *= sympy.KroneckerDelta(*inside)
             elif definition_of(label) is not None:
@@ -260,10 +261,3 @@ def _sizes(factors: Factors, known: Mapping[str, numpy.ndarray]) -> dict[int, in
             for inner, _ in terms:
                 found |= {at[i - LOCAL]: n for i, n in _sizes(inner, known).items() if LOCAL <= i < 0}
     return found
-
-
-def kernel(ab: Expr, aa: Expr, bb: Expr) -> Expr:
-    """N = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ)."""
-    scale = sympy.sqrt(aa * bb)
-    rho = ab / scale
-    return scale * (sympy.sqrt(1 - rho**2) - rho * sympy.acos(rho))

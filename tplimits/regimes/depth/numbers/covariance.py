@@ -12,6 +12,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
+from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.algebra import OPEN, SPAN, Factors
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.forms import Form
@@ -195,14 +196,13 @@ def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str
 
 
 def _kernels(V: Array) -> dict[str, Array]:
-    """N and √V_aa (see tplimits.regimes.depth.derivation.activations)."""
+    """N and √V_aa."""
     root = numpy.sqrt(numpy.diagonal(V, axis1=-2, axis2=-1))
     scale = root[..., :, None] * root[..., None, :]
     with numpy.errstate(invalid="ignore", divide="ignore"):
         rho = numpy.clip(numpy.where(scale > 0, V / scale, 1.0), -1.0, 1.0)
-    # √(1 − ρ²) from the factors: 1 − ρ² loses half of the digits near ρ = 1
     sine = numpy.sqrt((1.0 - rho) * (1.0 + rho))
-    kernel = scale * (sine - rho * numpy.arctan2(sine, rho))
+    kernel = folded.of(scale, rho, sine, numpy.arctan2(sine, rho))
     diagonal = numpy.arange(V.shape[-1])
     kernel[..., diagonal, diagonal] = 0.0
     return {"N": kernel, "s": root, "I": numpy.eye(V.shape[-1])}

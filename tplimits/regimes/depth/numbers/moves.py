@@ -12,13 +12,16 @@ from typing import Any
 
 from numba import njit
 
+from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.numbers.matrices import root
 from tplimits.regimes.depth.numbers.products import copy, multiply, transpose
+
+_folded = njit(folded.of)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
-    """d_a = V_aa, and if asked for s_a = √V_aa and N_ab = √(V_aa V_bb) (√(1 − ρ²) − ρ arccos ρ)."""
+    """d_a = V_aa, and if asked for s_a = √V_aa and N_ab (`folded`)."""
     m = V.shape[0]
     for a in range(m):
         d[a] = V[a, a]
@@ -32,7 +35,7 @@ def kernels(V: Any, rooted: bool, d: Any, s: Any, N: Any) -> None:
             scale = s[a] * s[b]
             rho = min(max(V[a, b] / scale, -1.0), 1.0) if scale > 0.0 else 1.0
             sine = math.sqrt((1.0 - rho) * (1.0 + rho))
-            N[a, b] = N[b, a] = scale * (sine - rho * math.atan2(sine, rho))
+            N[a, b] = N[b, a] = _folded(scale, rho, sine, math.atan2(sine, rho))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

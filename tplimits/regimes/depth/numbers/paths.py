@@ -12,7 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
-from tplimits.pictures.paths import plot_paths
+from tplimits.pictures.plots import plot_paths
 from tplimits.program.nodes.given import seed_number, whole_from, whole_number
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 

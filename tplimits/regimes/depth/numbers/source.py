@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tplimits.errors import EvaluationError
+from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.means import definition_of, held_labels
 from tplimits.regimes.depth.numbers import matrices, moves, normals, products, tabulated
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.algebra import Factors
 
 #: what the compiled text is linked with: its content is part of the name under which the compiled code is kept
-_LINKED: tuple[ModuleType, ...] = (matrices, moves, normals, products, tabulated)
+_LINKED: tuple[ModuleType, ...] = (folded, matrices, moves, normals, products, tabulated)
 
 _MODULE = '''"""Generated: the coefficients of one covariance SDE, and paths made from them.
 

@@ -13,7 +13,7 @@ from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
-from tplimits.regimes.kernels.derivation.forms import Forms, connected
+from tplimits.regimes.kernels.derivation.forms import Forms, connected, scales_outside
 from tplimits.regimes.kernels.derivation.infinite import with_infinite_axes
 from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, Of, Slot, plain_axis
 from tplimits.regimes.kernels.derivation.nodes import overlap
@@ -217,8 +217,13 @@ class Expectations(Openings):
                 f"does not separate: E[{sympy.sstr(integrand):.200}]. At most {MOST_VARIABLES} are taken together: put "
                 "a matrix between two functions, or apply functions to images W x, not to sums of functions."
             )
-        names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
         parameters = sorted(integrand.free_symbols & set(forms.parameters), key=lambda s: s.name)
+        free = scales_outside(integrand, parameters) if parameters else integrand
+        if free != integrand:
+            addends = sympy.Add.make_args(sympy.expand(free))
+            parts = (self._independent(list(sympy.Mul.make_args(a)), covariance, forms) for a in addends)
+            return sympy.Add(*parts)
+        names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
         renamed = {p: Symbol(f"p{i}", real=True) for i, p in enumerate(parameters, start=1)}
         upper = [covariance[a, b] for i, a in enumerate(used) for b in used[i:]]
         return Moment(

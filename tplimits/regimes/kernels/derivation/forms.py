@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.terms import Term, is_random, products, summed, terms
@@ -43,7 +45,8 @@ class Forms:
         kept: list[tuple[Symbol, Expr, Expr]] = []
         swap: dict[Symbol, Expr] = {}
         units = [(z, *self.engine.unit(form)) for z, form in self.variables.items()]
-        for z, scale, unit in sorted(units, key=lambda u: u[1].is_number):  # h/√K is the variable, h is √K times it
+        # h/√K is the variable, h is √K times it; what may vanish is the variable of nothing else
+        for z, scale, unit in sorted(units, key=lambda u: (not _is_nonzero(u[1]), u[1].is_number)):
             for w, known_scale, known_unit in kept:
                 if known_unit == unit and _is_nonzero(known_scale):
                     swap[z] = self.parameter(scale / known_scale) * w
@@ -156,6 +159,28 @@ def _is_nonzero(scale: Expr) -> bool:
         factor.is_number or (isinstance(factor, sympy.Pow) and factor.exp.is_negative)
         for factor in sympy.Mul.make_args(scale)
     )
+
+
+def scales_outside(expr: Expr, scales: Collection[Symbol]) -> Expr:
+    """Homogeneous functions with the scales of their arguments in front: relu(p z) = p₊ relu(z) + p₋ relu(−z).
+
+    Up to p = 0, where a jump may be anything: scales that are random vanish with probability 0.
+
+    >>> p, z = sympy.symbols("p z", real=True)
+    >>> scales_outside(abs(p * z) * sympy.sign(p * z), [p])
+    sign(p)*sign(z)*Abs(p)*Abs(z)
+    """
+
+    def outside(node: Expr) -> Expr:
+        scale, rest = node.args[0].as_independent(*(node.free_symbols - set(scales)), as_Add=False)
+        if not scale.free_symbols or not rest.free_symbols or rest.free_symbols & set(scales):
+            return node
+        if isinstance(node, (sympy.Abs, sympy.sign)):
+            return node.func(scale) * node.func(rest)
+        return node.func(scale) * node.func(rest) + node.func(-scale) * node.func(-rest)
+
+    swap = {node: outside(node) for node in expr.atoms(functions.relu, functions.step, sympy.Abs, sympy.sign)}
+    return expr.xreplace({a: b for a, b in swap.items() if a != b})
 
 
 def connected(pieces: list[Expr], covariance: dict) -> list[tuple[list[Expr], list[Symbol]]]:

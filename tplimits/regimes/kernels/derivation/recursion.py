@@ -36,6 +36,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.kernels.derivation import logits
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, Brackets
 from tplimits.regimes.kernels.derivation.dots import dot_part
 from tplimits.regimes.kernels.derivation.expectations import NoTangentKernel
@@ -132,9 +133,12 @@ class Recursion(Brackets):
     def _average(self, position: int, s: Avg) -> None:
         assert s.operand is not None
         operand = self.translated(s.operand, s)
-        fluctuates = [leaf for leaf in self.leaves(operand) if self._given_random(leaf)]
-        mean = S.Zero if self.degree_of(position) else self.mean_given(operand)
-        value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+        fluctuates = any(logits.is_given(self, leaf) for leaf in self.leaves(operand))
+        if self.degree_of(position):
+            value = logits.moved_mean(self, operand) if fluctuates else S.Zero
+        else:
+            mean = logits.mean_given(self, operand)
+            value = mean if fluctuates else self.named(mean, s.axes, position, "average")
         if not self._scaled:
             self.scalars[position] = value
             return
@@ -145,33 +149,6 @@ class Recursion(Brackets):
         logit = Of if self.degree_of(position) or any(a in self.infinite for a in s.axes) else Given
         self.scalars[position] = value + logit(Integer(position), ONE_SIDE, *map(axis_symbol, s.axes)) / root
 
-    def _given_random(self, leaf: Of) -> bool:
-        return any(kind == "√n" for kind, *_ in self.nodes[leaf.node].sources)
-
-    def mean_given(self, operand: Expr) -> Expr:
-        """E over the neurons, with random logits held fixed; they may only multiply."""
-        parts = []
-        for term in terms(self._logits_outside(operand)):
-            fixed = [f for f in term.factors if all(map(self._only_logits, self.leaves(f)))]
-            moving = tuple(f for f in term.factors if f not in fixed)
-            parts += [Term(term.coefficient * sympy.Mul(*fixed), term.bounds, moving)] if moving else [term]
-        found = S.Zero
-        for part in parts:
-            found += self.mean_of_terms([part])
-        return found
-
-    def _only_logits(self, leaf: Of) -> bool:
-        sources = self.nodes[leaf.node].sources
-        return bool(sources) and all(kind == "√n" for kind, *_ in sources)
-
-    def _logits_outside(self, expr: Expr) -> Expr:
-        """Kets whose law depends on logits written out until the logits stand apart."""
-        for leaf in self.leaves(expr):
-            node = self.nodes[leaf.node]
-            if self._given_random(leaf) and not self._only_logits(leaf) and node.body is not None:
-                expr = expr.xreplace({leaf: self._logits_outside(self.opened(leaf))})
-        return expr
-
     def _define(self, position: int, s: Instruction, body: Expr) -> None:
         found = terms(body)
         factors = [f for t in found for f in t.factors]
@@ -180,8 +157,8 @@ class Recursion(Brackets):
         gaussian = plain and all(self.nodes[f.node].gaussian or self._averaged_out(t) for t in found for f in t.factors)
         degree = max((self.degree(f) for f in factors), default=0)
         sources = frozenset().union(*(self.nodes[x.node].sources for x in leaves))
-        if gaussian:
-            sources = frozenset(x for x in sources if x[0] != "√n") if s.width is not None else sources
+        if gaussian and s.width is not None and not any(logits.is_made_of(self, x) for x in leaves):
+            sources = frozenset(x for x in sources if x[0] != "√n")
         self.nodes[position] = Node(
             s.name,
             s.axes,
@@ -205,7 +182,7 @@ class Recursion(Brackets):
         view = View(s.matrix, s.matrix_indices, s.transposed)
         operand = self.translated(s.operand, s)
         degree = max(self.degree_of(s.matrix), self.degree(operand)) if operand != 0 else 0
-        random = any(map(self._given_random, self.leaves(operand)))
+        random = any(logits.is_given(self, x) for x in self.leaves(operand))
         sources = frozenset({view.source}) | (frozenset({("√n", 0, None)}) if random else frozenset())
         hat = Node(s.name, s.axes, degree, sources, gaussian=not random, view=view, operand=operand, over=s.over)
         dot = self._dot(position, view, operand)
@@ -274,8 +251,9 @@ class Recursion(Brackets):
                     "a sum of products of functions of one neuron each."
                 )
             for side in sorted({s for found in sides for s in found} - {1}):
-                mine = [f for f, found in zip(term.factors, sides, strict=True) if found == {side}]
-                value *= self.expect([_at_side(f, ONE_SIDE) for f in mine])
+                mine = [_at_side(f, ONE_SIDE) for f, found in zip(term.factors, sides, strict=True) if found == {side}]
+                given = any(logits.is_given(self, x) for f in mine for x in self.leaves(f))
+                value *= logits.mean_given(self, sympy.Mul(*mine)) if given else self.expect(mine)
             own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
             part = value * sympy.Mul(*own)
             for index, axis in reversed(term.bounds):

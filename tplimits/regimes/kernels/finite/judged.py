@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from numpy.typing import NDArray
 
-from tplimits.errors import CheckError, EvaluationError
+from tplimits.errors import CheckError
 from tplimits.law.unroll import size_of
-from tplimits.program.network.data import inputs_of
-from tplimits.program.nodes.given import real_array
+from tplimits.program.network.data import inputs_of, sizes_of
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
 from tplimits.sampling.adaptive import Inquiry
-from tplimits.sampling.claims import Claim
+from tplimits.sampling.claims import Claim, on_one_number, stated_array
 from tplimits.sampling.parity import layer_series
 from tplimits.sampling.sample import Draws
 from tplimits.sampling.sampling import Given, Sampling
@@ -188,11 +187,8 @@ def kernel_sampler(
     second = None if X2 is None else inputs_of(program, X2, "X2")
     together = first if second is None else {name: _joined(name, x, second[name]) for name, x in first.items()}
     given = numbers.constants
-    sizes = {a: given[a] for a in given if a in program.known.axes}
-    for position in program.inputs:
-        s = program[position]
-        sizes.update(zip(s.axes, together[s.name].shape[1:], strict=True))
-    bound = program.bind(**{a: size for a, size in sizes.items() if program.size(a) is None})
+    sizes = {a: given[a] for a in given if a in program.known.axes} | sizes_of(program, together)
+    bound = program.sized(sizes)
     values = {name: value for name, value in given.items() if name not in sizes}
     gradients = GradientSampler(bound, None if train is None else tuple(train))
     split = None if second is None else len(next(iter(first.values())))
@@ -217,10 +213,7 @@ def _claims(sampler: KernelSampler, stated: Mapping[str, Any]) -> tuple[Claim, .
             value, error = value if isinstance(value, tuple) else (value, None)
             found += _entries(sampler, name, value, error)
         elif name in known:
-            number = _array(f"claims[{name!r}]", value)
-            if number.ndim:
-                raise CheckError(f"the claim on `{name}` has shape {number.shape}; it is about one number.")
-            found.append(Claim(name, float(number)))
+            found.append(on_one_number(name, value))
         else:
             shown = ", ".join(sampler.labels[:6])
             raise CheckError(f"there is no `{name}` to check; there is nngp, ntk, {shown}, …")
@@ -243,7 +236,7 @@ def _entries(sampler: KernelSampler, kernel: str, value: Any, error: Any) -> lis
 
 def _full(sampler: KernelSampler, what: str, value: Any) -> Array:
     """A stated kernel as (N1, N2, outputs, outputs)."""
-    array, outputs = _array(what, value), sampler.outputs
+    array, outputs = stated_array(what, value), sampler.outputs
     rows = sampler.count if sampler.split is None else sampler.split
     columns = rows if sampler.split is None else sampler.count - sampler.split
     network = sampler.gradients.network
@@ -253,10 +246,3 @@ def _full(sampler: KernelSampler, what: str, value: Any) -> Array:
     if array.shape != (rows, columns, *shape, *shape):
         raise CheckError(f"`{what}` has shape {array.shape}; it needs {(rows, columns, *shape, *shape)}.")
     return array.reshape(rows, columns, outputs, outputs)
-
-
-def _array(what: str, value: Any) -> Array:
-    try:
-        return real_array(what, value)
-    except EvaluationError as error:
-        raise CheckError(str(error)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -37,6 +38,8 @@ from tplimits.regimes.kernels.numbers.tables import Tables
 Array = NDArray[numpy.float64]
 #: makes the array of a kernel, given its name and shape
 Allocate = Callable[[str, tuple[int, ...]], Array]
+#: pairs from which on single precision is worth while, and inputs of either side that it is tried at
+_SINGLE, _SAMPLE = 1024, (4, 8)
 #: entries of the largest table of one tile
 _TILE = 1 << 17
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
@@ -160,29 +163,45 @@ class Planned:
     def __init__(self, asked: GramRequest, kernels: tuple[str, ...]) -> None:
         self.asked, self.kernels = asked, kernels
         self.plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
+        pairs = asked.one.many * asked.other.many
+        self.plan.expect(pairs)
         self.step = step_of(self.plan, _TILE)
-        self.plan.expect(asked.one.many * asked.other.many)
-        self.owns: dict[int, Own] = {}
+        self.single = asked.single and pairs >= _SINGLE and self.plan.is_nested
+        self.rounding = 0.0
+
+    @cached_property
+    def owns(self) -> dict[int, Own]:
+        """What is done once for each input."""
+        with numpy.errstate(all="ignore"):
+            one = self.plan.own(1, self.asked.one)
+            same = self.asked.one is self.asked.other
+            return {1: one, 2: one if same else self.plan.own(2, self.asked.other)}
+
+    @cached_property
+    def laid_out(self) -> dict[int, Own]:
+        """The same as loops over pairs read it."""
+        if not self.plan.is_nested:
+            return self.owns
+        lanes, dtype = self.plan.lanes(self.single, self.asked.other.many)
+        one = self.owns[1].laid_out(lanes, dtype)
+        return {1: one, 2: one if self.owns[2] is self.owns[1] else self.owns[2].laid_out(lanes, dtype)}
 
     def tile(self, rows: slice, columns: slice) -> tuple[list[Array], float]:
         """The kernels of one tile."""
         part, kernels = _part(self.asked, rows, columns), self.kernels
         try:
-            if not self.owns:
-                with numpy.errstate(all="ignore"):
-                    one = self.plan.own(1, self.asked.one)
-                    same = self.asked.one is self.asked.other
-                    self.owns = {1: one, 2: one if same else self.plan.own(2, self.asked.other)}
-            owns = {1: self.owns[1].some(rows), 2: self.owns[2].some(columns)}
-            mine = self._own(part, owns[1]) if part.symmetric else []
+            mine = self._own(part, self.owns[1].some(rows)) if part.symmetric else []
             if not all(numpy.isfinite(m).all() for m in mine):
                 return _extended(part, kernels)
+            owns = {1: self.laid_out[1].some(rows), 2: self.laid_out[2].some(columns)}
             if mine and part.one.many == 1 and not owns[1].near.any():
                 return [dropped(part, m[None]) for m in mine], self.plan.error
-            found, near = self.plan.run(part.one, part.other, owns, part.symmetric)
+            found, near = self.plan.run(part.one, part.other, owns, part.symmetric, self.single)
         except OutOfRangeError:
             return _extended(part, kernels)
         values = [laid_out(part, v) for v in found]
+        if self.single and rows.start == 0:
+            self.rounding = max(self.rounding, self._rounding(part, values))
         if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
             return _extended(part, kernels)
         if near.any():
@@ -193,18 +212,37 @@ class Planned:
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
-        return [dropped(part, v) for v in values], self.plan.error
+        return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
+
+    def _rounding(self, part: GramRequest, values: Sequence[Array]) -> float:
+        """What single precision costs: the largest difference to doubles at some pairs, the most alike among them."""
+        many = part.one.many, part.other.many
+        rng = numpy.random.default_rng(many)
+        i, j = (numpy.sort(rng.permutation(n)[:k]) for n, k in zip(many, _SAMPLE, strict=True))
+        first = values[0].reshape(*many, -1)[:, :, 0]
+        place = numpy.unravel_index(numpy.argmax(numpy.triu(first, 1) if part.symmetric else first), many)
+        i, j = (numpy.union1d(a, [p]) for a, p in zip((i, j), place, strict=True))
+        owns = {1: self.owns[1].some(i), 2: self.owns[2].some(j)}
+        some = replace(part, one=part.one.some(i), other=part.other.some(j))
+        exact, _ = self.plan.run(some.one, some.other, owns)
+        pairs = numpy.ix_(i, j)
+        kept = (i[:, None] < j[None, :]) if part.symmetric else numpy.ones((len(i), len(j)), dtype=bool)
+        differences = (abs(laid_out(some, e) - v[pairs])[kept] for e, v in zip(exact, values, strict=True))
+        return float(max((d.max(initial=0.0) for d in differences), default=0.0))
 
     def _own(self, part: GramRequest, own: Own) -> list[Array]:
         """Kernels of inputs with themselves."""
-        return [laid_out(part, m, own=True) for m in own.rows[-len(self.kernels) :]]
+        return [laid_out(part, own.row(k - len(self.kernels)), own=True) for k in range(len(self.kernels))]
 
 
 def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
     """Entries below the diagonal from those above, and on it the known kernels of inputs with themselves."""
     found = numpy.array(value)
-    lower = numpy.tril_indices(len(found), -1)
-    found[lower] = transposed(found)[lower]
+    for i in range(0, len(found), _LEAST):
+        a, rest = slice(i, i + _LEAST), slice(i + _LEAST, None)
+        lower = numpy.tril_indices(len(found[a, a]), -1)
+        found[a, a][lower] = transposed(found[a, a])[lower]
+        found[rest, a] = transposed(found[a, rest])
     diagonal = numpy.flatnonzero(known)
     found[diagonal, diagonal] = own[diagonal]
     return found
@@ -240,7 +278,7 @@ def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPai
 
 def _fused(asked: GramRequest) -> KernelPair | None:
     """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
-    if asked.derivation.axes:
+    if asked.derivation.axes or any(t.left or t.right for t in asked.derivation.needed):
         return None
     try:
         with numpy.errstate(all="ignore"):

@@ -34,8 +34,8 @@ Part = MomentFunction | tuple[float, float] | str
 OPPOSITE, COLLINEAR = "opposite", "collinear"
 #: where f is below this share of r its rounding shows in the angle between opposite inputs
 _NEARLY_OPPOSITE = 1e-9
-#: in units of its rounding: below, e has too few digits for an angle to 1e-10
-_NEARLY_COLLINEAR = 1e5
+#: in units of its rounding: below, e has too few digits for an angle to 1e-10, in single precision to 1e-5
+_NEARLY_COLLINEAR, _NEARLY_COLLINEAR_SINGLE = 1e5, 30.0
 #: below so many units of rounding of the lengths, e and f are zero
 _ROUNDING = 8
 _EPS = float(numpy.finfo(numpy.float64).eps)
@@ -97,7 +97,8 @@ def written(
             found.append(closed_text(writer, part, law))
             continue
         if isinstance(part, str):
-            lost = f"{f} < {_NEARLY_OPPOSITE}*{r}" if part == OPPOSITE else f"{raw} < {_NEARLY_COLLINEAR}*{least}"
+            few = _NEARLY_COLLINEAR if eps == _EPS else _NEARLY_COLLINEAR_SINGLE
+            lost = f"{f} < {_NEARLY_OPPOSITE}*{r}" if part == OPPOSITE else f"{raw} < {few}*{least}"
             found.append(let(lost))
             continue
         plus, minus = part

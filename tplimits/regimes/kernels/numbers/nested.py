@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import numba
 import numpy
 from numpy.typing import NDArray
 
@@ -16,10 +18,55 @@ from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.lanes import Lanes
 from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
 
-#: inputs behind the last one that vectors may read
-_BEYOND = 16
 #: bytes of what one thread keeps between passes
 _MOST_ROOM = 1 << 26
+#: pairs times kept vectors from which on threads share the work
+_SHARED = 1 << 22
+#: inputs of the widest vector
+_WIDEST = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """A quantity of one input, its inputs beside each other in blocks: (blocks, places, lanes)."""
+
+    array: NDArray[Any]
+    many: int
+    sizes: tuple[int, ...]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, value: Labelled, lanes: int, dtype: Any) -> Blocks:
+        """From an array whose first dimension is that of inputs."""
+        many, *sizes = value.array.shape
+        whole = numpy.zeros((-(-many // lanes) * lanes, math.prod(sizes)), dtype)
+        whole[:many] = value.array.reshape(many, -1)
+        array = numpy.ascontiguousarray(whole.reshape(-1, lanes, whole.shape[1]).transpose(0, 2, 1))
+        return cls(array, many, tuple(sizes), value.labels)
+
+    @property
+    def plain(self) -> Labelled:
+        """The array (inputs, *sizes)."""
+        blocks, places, lanes = self.array.shape
+        whole = self.array.transpose(0, 2, 1).reshape(blocks * lanes, places)[: self.many]
+        return Labelled(whole.reshape(self.many, *self.sizes), self.labels)
+
+    def laid_out(self, lanes: int, dtype: Any) -> NDArray[Any]:
+        """In blocks of so many inputs."""
+        if self.array.shape[2] == lanes and self.array.dtype == dtype:
+            return self.array
+        return Blocks.of(self.plain, lanes, dtype).array
+
+    def some(self, part: slice | NDArray[numpy.intp]) -> Blocks | Labelled:
+        """A few inputs; whole blocks stay where they are."""
+        lanes = self.array.shape[2]
+        if isinstance(part, slice):
+            first, last, _ = part.indices(self.many)
+            if first % lanes == 0:
+                return Blocks(self.array[first // lanes : -(-last // lanes)], last - first, self.sizes, self.labels)
+            part = numpy.arange(first, last)
+        picked = self.array[part // lanes, :, part % lanes]
+        return Labelled(picked.reshape(len(part), *self.sizes), self.labels)
 
 
 @dataclass(eq=False)
@@ -36,6 +83,12 @@ class Nested:
             raise NotNested("more room than a cache has")
         self.code = compiled(str(self.lanes.module))
         self.call = self.code.function("run", 3)
+        self.tables = [t.ctypes.data for t in self.lanes.tables]
+        inputs, labels = self.passes.inputs, self.passes.labels
+        passes, two = self.passes, len(inputs) == 2
+        self.of_pairs = {(k, n): two and (k == "flag" or self.lanes.is_pairs(n)) for k, n in self.lanes.outer}
+        self.places = {(k, n): math.prod(passes.sizes_of(n)) if k == "out" else 1 for k, n in self.lanes.outer}
+        self.front = {n: tuple(x for x in labels[n] if x not in inputs) for _, n in self.lanes.outer}
 
     @property
     def dtype(self) -> Any:
@@ -48,43 +101,78 @@ class Nested:
         return self.lanes.room * self.lanes.count * self.lanes.width
 
     def run(
-        self, given: Callable[[Any], Labelled], many: Sequence[int], triangle: bool
-    ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
-        """The results, and where a law is flagged; `given` finds the leaves, `many` are the numbers of inputs."""
+        self, given: Callable[[Any], Labelled | Blocks], many: Sequence[int], triangle: bool
+    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+        """The results, and where a law is flagged; `given` finds the leaves, `many` are the numbers of inputs.
+
+        Results of pairs are labelled arrays, of single inputs blocks.
+        """
         passes = self.passes
-        known = dict(passes.constants)
+        known: dict[int, Any] = dict(passes.constants)
         for n, step in passes.steps.items():
             if step is None:
                 known[n] = given(passes.schedule.names[n])
             elif n not in passes.inside:
-                values = [known[v] if isinstance(v, int) else v for v in step.values]
+                values = [_plain(known[v]) if isinstance(v, int) else v for v in step.values]
                 known[n] = step.function(values, *step.fixed)
-        arrays, numbers = [], [0, many[0] if len(many) > 1 else 1, many[-1], int(triangle)]
-        for kind, n in self.lanes.outer:
-            array = self._laid_out(known[n], n) if kind == "in" else self._empty(kind, n, many, triangle)
-            arrays.append(array)
-            numbers += self._strides(array, kind, n)
-        room = self._room()
-        addresses = numpy.array([a.ctypes.data for a in (*arrays, *self.lanes.tables)], dtype=numpy.int64)
-        counts = numpy.array(numbers, dtype=numpy.int64)
-        if many[0] and numbers[1]:
-            self.call(addresses.ctypes.data, counts.ctypes.data, room)
-        found = {key: a for key, a in zip(self.lanes.outer, arrays, strict=True) if key[0] != "in"}
+        arrays = {key: self._array(key, known, many, triangle) for key in self.lanes.outer}
+        addresses = [*(a.__array_interface__["data"][0] for a in arrays.values()), *self.tables]
+        numbers = [0, many[0] if len(many) > 1 else 1, many[-1], int(triangle)]
+        for key, a in arrays.items():
+            numbers += [s // a.itemsize for s in a.strides[:2]] if self.of_pairs[key] else (0, 0)
+        table = numpy.array(addresses, dtype=numpy.int64)
+        self._called(table, numbers)
         kernels = passes.kernels
-        values = [self._result(w, found, known) for w in passes.schedule.wanted[:kernels]]
-        flags = [Labelled(a, passes.inputs) for (kind, _), a in found.items() if kind == "flag"]
-        others = [w for w in passes.schedule.wanted[kernels:] if ("flag", w) not in found]
-        flags += [w if isinstance(w, Labelled) else known[w] for w in others]
-        return values, self._any(flags, many)
+        values = [self._result(w, arrays, known, many) for w in passes.schedule.wanted[:kernels]]
+        return values, self._flagged(arrays, known, many)
 
-    def _any(self, flags: Sequence[Labelled], many: Sequence[int]) -> NDArray[numpy.bool_]:
-        """Where one of some flags is set at one of the places."""
-        total = numpy.zeros(many, dtype=bool)
-        for flag in flags:
-            inner = tuple(k for k, x in enumerate(flag.labels) if x not in self.passes.inputs)
-            labels = tuple(x for x in flag.labels if x in self.passes.inputs)
-            total |= Labelled((flag.array != 0).any(axis=inner), labels).at(self.passes.inputs)
-        return total
+    def _called(self, table: NDArray[numpy.int64], numbers: Sequence[int]) -> None:
+        """The code on all rows, by several threads where there is much to do: each has rows of its own, far apart."""
+        _, rows, columns, *rest = numbers
+
+        def some(first: int, last: int) -> None:
+            counts = numpy.array([first, last, columns, *rest], dtype=numpy.int64)
+            self.call(table.ctypes.data, counts.ctypes.data, self._room())
+
+        threads = numba.get_num_threads()
+        if threads == 1 or rows == 1 or rows * columns * self.lanes.room < _SHARED:
+            some(0, rows)
+            return
+        step = -(-rows // (8 * threads))
+        with ThreadPoolExecutor(threads) as pool:
+            parts = [pool.submit(some, k, min(k + step, rows)) for k in range(0, rows, step)]
+        for part in parts:
+            part.result()
+
+    def _array(self, key: tuple[str, int], known: Mapping[int, Any], many: Sequence[int], triangle: bool) -> Any:
+        """A given array as the code reads it, or one for results."""
+        kind, n = key
+        if kind == "in":
+            return self._laid_out(known[n], n)
+        if self.of_pairs[key]:
+            return self._empty((self.places[key], *many), triangle)
+        return numpy.empty((-(-many[0] // self.lanes.count), self.places[key], self.lanes.count), self.dtype)
+
+    def _laid_out(self, value: Labelled | Blocks, n: int) -> NDArray[Any]:
+        if isinstance(value, Blocks):
+            return value.laid_out(self.lanes.count, self.dtype)
+        labels = self.passes.labels[n]
+        value = Labelled(value.array, labels if len(labels) == value.array.ndim else value.labels)
+        inputs = [x for x in self.passes.inputs if x in labels]
+        if self.lanes.is_pairs(n):
+            array = value.at([*self.front[n], *inputs])
+            found = self._empty((math.prod(array.shape[:-2]), *array.shape[-2:]), False)
+            found[...] = array.reshape(found.shape)
+            return found
+        array = value.at([*inputs, *self.front[n]])
+        if not inputs:
+            return numpy.ascontiguousarray(array, dtype=self.dtype)
+        return Blocks.of(Labelled(array, ()), self.lanes.count, self.dtype).array
+
+    def _empty(self, shape: tuple[int, ...], zero: bool) -> NDArray[Any]:
+        """An array of pairs, (places, rows, columns), with whole vectors behind the last column."""
+        last = -(-shape[-1] // _WIDEST) * _WIDEST
+        return (numpy.zeros if zero else numpy.empty)((*shape[:-1], last), self.dtype)[..., : shape[-1]]
 
     def _room(self) -> int:
         """The address of memory for what stays between passes, zero where nothing writes."""
@@ -93,78 +181,36 @@ class Nested:
         start: int = self.rooms.memory.ctypes.data
         return -(-start // 64) * 64
 
-    def _labels(self, n: int) -> tuple[str, ...]:
-        """Places first, then rows, then columns."""
-        inputs, labels = self.passes.inputs, self.passes.labels[n]
-        return (*(x for x in labels if x not in inputs), *(x for x in inputs if x in labels))
-
-    def _laid_out(self, value: Labelled, n: int) -> NDArray[Any]:
-        """A given array as the code reads it, with room behind the last input."""
-        labels = self.passes.labels[n]
-        named = Labelled(value.array, labels if len(labels) == value.array.ndim else value.labels)
-        array = named.at(self._labels(n))
-        if array.dtype == self.dtype and is_roomy(array) and self._is_flat(array, n):
-            return array
-        if self.passes.inputs[-1] not in labels:
-            return numpy.ascontiguousarray(array, dtype=self.dtype)
-        found = roomy(array.shape, self.dtype)
-        found[...] = array
-        return found
-
-    def _is_flat(self, array: NDArray[Any], n: int) -> bool:
-        """Whether the places follow each other at one distance, columns at that of neighbours."""
-        size, front = array.itemsize, len(self.passes.sizes_of(n))
-        even = all(
-            array.strides[k] == array.strides[k + 1] * array.shape[k + 1] or array.shape[k] == 1
-            for k in range(front - 1)
-        )
-        last = self.passes.inputs[-1] in self.passes.labels[n]
-        return even and (not last or array.strides[-1] == size) and all(s % size == 0 for s in array.strides)
-
-    def _strides(self, array: NDArray[Any], kind: str, n: int) -> list[int]:
-        front = len(self.passes.sizes_of(n)) if kind != "flag" else 0
-        steps = [s // array.itemsize for s in array.strides]
-        places = steps[front - 1] if front else 0
-        rows = kind == "flag" or self.passes.inputs[0] in self.passes.labels[n]
-        return [places, steps[front] if rows and len(self.passes.inputs) == 2 else 0]
-
-    def _empty(self, kind: str, n: int, many: Sequence[int], triangle: bool) -> NDArray[Any]:
-        sizes = self.passes.sizes_of(n) if kind == "out" else ()
-        return roomy((*sizes, *many), self.dtype, fill=triangle)
-
-    def _result(self, wanted: int | Labelled, found: dict[Any, Any], known: dict[int, Labelled]) -> Labelled:
+    def _result(self, wanted: int | Labelled, arrays: Mapping[Any, Any], known: Mapping[int, Any], many: Any) -> Any:
         if isinstance(wanted, Labelled):
             return wanted
-        if ("out", wanted) not in found:
+        if ("out", wanted) not in arrays:
             return known[wanted]
-        inputs = self.passes.inputs
-        array = numpy.moveaxis(found["out", wanted], range(-len(inputs), 0), range(len(inputs)))
-        labels = self.passes.labels[wanted]
-        return Labelled(array, (*inputs, *(x for x in labels if x not in inputs)))
+        array, inputs = arrays["out", wanted], self.passes.inputs
+        sizes, labels = self.passes.sizes_of(wanted), (*inputs, *self.front[wanted])
+        if len(inputs) == 1:
+            return Blocks(array, many[0], sizes, labels)
+        return Labelled(array.transpose(1, 2, 0).reshape(*many, *sizes), labels)
+
+    def _flagged(
+        self, arrays: Mapping[Any, Any], known: Mapping[int, Any], many: Sequence[int]
+    ) -> NDArray[numpy.bool_]:
+        """Where one of the flags is set at one of the places."""
+        passes, inputs, total = self.passes, self.passes.inputs, numpy.zeros(many, dtype=bool)
+        for (kind, _), array in arrays.items():
+            if kind == "flag":
+                total |= (array[0] if len(inputs) == 2 else array.reshape(-1)[: many[0]]) != 0
+        for wanted in passes.schedule.wanted[passes.kernels :]:
+            if ("flag", wanted) not in arrays:
+                flag = wanted if isinstance(wanted, Labelled) else _plain(known[wanted])
+                inner = tuple(k for k, x in enumerate(flag.labels) if x not in inputs)
+                labels = tuple(x for x in flag.labels if x in inputs)
+                total |= Labelled(numpy.asarray((flag.array != 0).any(axis=inner)), labels).at(inputs)
+        return total
 
 
-def roomy(shape: Sequence[int], dtype: Any, fill: bool = True) -> NDArray[Any]:
-    """An array with room behind each last entry that vectors may read and write."""
-    last = -(-shape[-1] // 8) * 8 + _BEYOND
-    make = numpy.zeros if fill else numpy.empty
-    found = make((*shape[:-1], last), dtype)
-    assert found.base is None
-    return found[..., : shape[-1]]
-
-
-def is_roomy(array: NDArray[Any]) -> bool:
-    """Whether an array is part of one with such room: from its memory alone."""
-    base = array.base
-    while isinstance(base, numpy.ndarray) and base.base is not None:
-        base = base.base
-    if not isinstance(base, numpy.ndarray) or not base.flags.c_contiguous or base.shape[-1] % 8:
-        return False
-    offset = (array.ctypes.data - base.ctypes.data) // base.itemsize
-    step = base.shape[-1]
-    last = sum((n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides, strict=True))
-    return bool(
-        base.dtype == array.dtype and (offset + last) % step + _BEYOND <= step and math.prod(base.shape) >= step
-    )
+def _plain(value: Labelled | Blocks) -> Labelled:
+    return value.plain if isinstance(value, Blocks) else value
 
 
 def nested(passes: Passes, single: bool, columns: int) -> Nested:

@@ -7,10 +7,9 @@ results; its first dimensions are the inputs, its others finite axes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -20,7 +19,9 @@ from tplimits.regimes.kernels.numbers import frames, gaps, laws, singular, table
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed
 from tplimits.regimes.kernels.numbers.moment import SMALLEST
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
-from tplimits.regimes.kernels.numbers.tape import Schedule, Step
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.tape import Schedule, Step
 
 #: what a function of arrays is as text
 TEXTS: dict[Any, Callable[..., str]] = {
@@ -127,7 +128,7 @@ class Passes:
             for operand in self._operands(n):
                 if operand in self.inside:
                     self.kept.add(operand)
-                elif self._is_gather(n):
+                elif self.is_gather(n):
                     self.copied.add(operand)
         self._arrange()
 
@@ -165,9 +166,10 @@ class Passes:
                     *self.sizes,
                 }
             )
-        return self._is_gather(n)
+        return self.is_gather(n)
 
-    def _is_gather(self, n: int) -> bool:
+    def is_gather(self, n: int) -> bool:
+        """Whether a step reads entries at other places than its own."""
         step = self.steps[n]
         return step is not None and step.function in (bare(summed_entries), bare(frames.indexed))
 
@@ -240,15 +242,15 @@ class Passes:
 
     def _body(self, members: Sequence[int], sizes: tuple[int, ...]) -> Body:
         everything = tuple(range(len(self.inputs) + len(sizes)))
-        body = Body(self, sizes, {(n, self._front(n, everything)) for n in members})
+        body = Body(self, sizes, {(n, self.front(n, everything)) for n in members})
         for n in members:
-            text = body.value(n, self._front(n, everything)) if not _is_own_law(self.steps[n]) else body.guard(n)
+            text = body.value(n, self.front(n, everything)) if not _is_own_law(self.steps[n]) else body.guard(n)
             (body.flags if n not in self.kept else body.results).append((n, text))
             if n in self.kept and n in self.flags:
                 body.flags.append((n, text))
         return body
 
-    def _front(self, n: int, everything: Dims) -> Dims:
+    def front(self, n: int, everything: Dims) -> Dims:
         """Dimensions of a step in the loop: inputs by their order, axes as they come."""
         axes = iter(everything[len(self.inputs) :])
         return tuple(self.inputs.index(x) if x in self.inputs else next(axes) for x in self.labels[n])
@@ -257,7 +259,7 @@ class Passes:
         found = []
         for n in sorted(self.copied):
             sizes = self.sizes_of(n)
-            dims = self._front(n, tuple(range(len(self.inputs) + len(sizes))))
+            dims = self.front(n, tuple(range(len(self.inputs) + len(sizes))))
             found.append(Pass(sizes, {(n, dims): "a0"}, {}, {}, (), ((n, "a0"),), ()))
         return found
 
@@ -326,7 +328,7 @@ class Body:
             places = dict(mine) | {b: mine[a] for a, b in zip(ours[front:], theirs, strict=True)}
             (inner,) = step.values
             return self.value(inner, tuple(places[x] for x in self.passes.labels_of(inner)))
-        if self.passes._is_gather(n):
+        if self.passes.is_gather(n):
             return self._gather(n, step, mine)
         if step.function is bare(contracted) and step.fixed[0]:
             return self._reduction(step, mine)
@@ -341,7 +343,7 @@ class Body:
         """Whether the variance of a law is out of range."""
         step = self.passes.steps[n]
         assert step is not None
-        dims = self.passes._front(n, tuple(range(len(self.passes.inputs) + len(self.sizes))))
+        dims = self.passes.front(n, tuple(range(len(self.passes.inputs) + len(self.sizes))))
         size = self.writer.let(f"math.fabs({self.value(step.values[0], dims)})")
         outside = f"1.0 if {size} > {1 / SMALLEST} else (1.0 if {size} < {SMALLEST} else 0.0)"
         return f"(({outside}) if {size} != 0.0 else 0.0) > 0.5"
@@ -408,8 +410,3 @@ def is_pointwise(step: Step) -> bool:
     if step.function is bare(contracted):
         return not step.fixed[0]
     return step.function is pointwise_step and step.fixed[0] in TEXTS
-
-
-def entries(sizes: Sequence[int]) -> int:
-    """How many."""
-    return math.prod(sizes)

@@ -26,7 +26,7 @@ from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
 from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
-from tplimits.regimes.kernels.numbers.nested import Nested, nested, roomy
+from tplimits.regimes.kernels.numbers.nested import Blocks, Nested, nested
 from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
 from tplimits.regimes.kernels.numbers.places import batch
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
@@ -45,7 +45,9 @@ _BLOCK = 1 << 17
 #: seconds of an array pass over one entry, and how many of them a law is worth
 _SECONDS, _LAW = 2e-9, 12
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
-_WORTHWHILE, _FEW = 2.0, 1 << 14
+_WORTHWHILE, _FEW = 0.5, 1 << 14
+#: of a compiled tile: inputs a side, and entries of all steps
+_WIDEST, _LONGEST = 1024, 1 << 33
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
@@ -132,6 +134,17 @@ class Plan:
             )
         return self._nested[kind]
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether pairs are done by one compiled function."""
+        return self.is_compiled and self.nested(False, 8) is not None
+
+    def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
+        """Inputs in a vector of that function, and its arithmetic."""
+        nest = self.nested(single, columns)
+        assert nest is not None
+        return nest.lanes.count, nest.dtype
+
     @cached_property
     def own_nested(self) -> dict[int, Nested | None]:
         """The same of the tapes of inputs."""
@@ -188,29 +201,43 @@ class Plan:
     ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
 
-        given = self._given(one, other, owns)
         if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
             with numpy.errstate(all="ignore"):
-                values, flagged = nest.run(given, (one.many, other.many), above)
+                values, flagged = nest.run(self._given(one, other, owns, True), (one.many, other.many), above)
             near = owns[1].near[:, None] | owns[2].near[None, :]
-            for i, j in blocks(flagged):
-                mine, theirs = one.some(i), other.some(j)
-                found = self.pair.run(self._given(mine, theirs, {1: owns[1].some(i), 2: owns[2].some(j)}))
-                near[numpy.ix_(i, j)] |= self._near(found[self.kernels :], mine, theirs)
+            if flagged.any():
+                near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
             return values, near
+        given = self._given(one, other, owns)
         found = self._interpreted(given)
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
 
-    def _given(self, one: Inputs, other: Inputs, owns: Mapping[int, Own]) -> Callable[[Any], Labelled]:
+    def _met(
+        self, flagged: NDArray[numpy.bool_], one: Inputs, other: Inputs, owns: Mapping[int, Own]
+    ) -> NDArray[numpy.bool_]:
+        """Which flagged pairs have a flag that is not at the same data: their laws are looked at entry by entry."""
+        near = numpy.zeros_like(flagged)
+        for i, j in blocks(flagged):
+            mine, theirs = one.some(i), other.some(j)
+            found = self.pair.run(self._given(mine, theirs, {1: owns[1].some(i), 2: owns[2].some(j)}))
+            near[numpy.ix_(i, j)] = self._near(found[self.kernels :], mine, theirs)
+        return near
+
+    def _given(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], in_blocks: bool = False
+    ) -> Callable[[Any], Any]:
         """What the leaves of the tape of pairs are."""
 
-        def given(leaf: Any) -> Labelled:
+        def given(leaf: Any) -> Any:
             if leaf[0] == "data":
                 found = data_of(self.tables[0], one if leaf[2] == 1 else other, leaf)
                 return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
-            return Labelled(owns[side].rows[place].array, labels)
+            row = owns[side].rows[place]
+            if isinstance(row, Blocks) and in_blocks:
+                return Blocks(row.array, row.many, row.sizes, labels)
+            return Labelled(owns[side].row(place).array, labels)
 
         return given
 
@@ -231,23 +258,35 @@ class Plan:
 class Own:
     """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
 
-    rows: list[Labelled]
+    rows: Sequence[Labelled | Blocks]
     near: NDArray[numpy.bool_]
 
     def some(self, part: slice | NDArray[numpy.intp]) -> Own:
         """Those of a few inputs."""
-        rows = [Labelled(r.array[part], r.labels) if batch(1) in r.labels else r for r in self.rows]
-        return Own(rows, self.near[part])
+        return Own([_some(r, part) for r in self.rows], self.near[part])
 
-    def single(self) -> Own:
-        """In single precision, with room for vectors."""
-        rows = []
+    def row(self, place: int) -> Labelled:
+        """One of them, inputs first."""
+        found = self.rows[place]
+        return found.plain if isinstance(found, Blocks) else found
+
+    def laid_out(self, lanes: int, dtype: Any) -> Own:
+        """In blocks of so many inputs."""
+        rows: list[Labelled | Blocks] = []
         for row in self.rows:
-            array = roomy((*row.array.shape[1:], row.array.shape[0]), numpy.float32) if row.array.ndim else row.array
-            if row.array.ndim:
-                array[...] = numpy.moveaxis(row.array, 0, -1)
-            rows.append(Labelled(numpy.moveaxis(array, -1, 0) if row.array.ndim else array, row.labels))
+            if isinstance(row, Labelled) and batch(1) not in row.labels:
+                rows.append(row)
+            elif isinstance(row, Labelled):
+                rows.append(Blocks.of(row, lanes, dtype))
+            else:
+                rows.append(Blocks(row.laid_out(lanes, dtype), row.many, row.sizes, row.labels))
         return Own(rows, self.near)
+
+
+def _some(row: Labelled | Blocks, part: slice | NDArray[numpy.intp]) -> Labelled | Blocks:
+    if isinstance(row, Blocks):
+        return row.some(part)
+    return Labelled(row.array[part], row.labels) if batch(1) in row.labels else row
 
 
 def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested | None:
@@ -349,7 +388,9 @@ def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
 
 
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
-    """Inputs a side of a tile."""
+    """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
+    if plan.is_nested:
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))
 
 

@@ -43,7 +43,9 @@ class KernelPair:
     """NNGP and NTK of two batches of inputs, shape (N1, N2, *axes, *axes); unpacks into the two arrays.
 
     `nngp_error` and `ntk_error` are standard errors where logits are drawn.  Elsewhere they are one number, the largest
-    error bound of any single mean of the recursion, which is not carried on through later layers; 0 for closed forms.
+    error bound of any single mean of the recursion, which is not carried on through later layers; 0 for closed forms,
+    and for float32 data of many inputs, which is done in single precision, the largest difference to doubles at some
+    pairs of inputs, the most alike among them.
     """
 
     nngp: Array
@@ -86,7 +88,7 @@ class GramRequest:
 
     @property
     def dtype(self) -> type[numpy.floating[Any]]:
-        """Of the kernels: float32 where all data is; the recursion itself runs in double precision."""
+        """Of the kernels: float32 where all data is."""
         return numpy.float32 if self.single else numpy.float64
 
     @cached_property

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from tplimits.regimes.kernels.numbers.labelled import Labelled, step
 
 Places = NDArray[numpy.intp]
+#: order of taps by column, rows and columns that they move by, width of the grid
+Moves = tuple[NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64], int]
 #: of one axis of a grid: where entries go, where they come from
 Cut = tuple[slice, slice]
 
@@ -96,6 +98,29 @@ def _affine(row: NDArray[numpy.int64], source: tuple[int, int], target: tuple[in
         numpy.arange(source[0])[from_y, None] * source[1] + numpy.arange(source[1])[from_x]
     )  # what these cuts read, everywhere
     return ((ys, from_y), (xs, from_x)) if (wanted == row.reshape(target)).all() else False
+
+
+def moved(places: NDArray[numpy.intp], source: int) -> Moves | None:
+    """Taps in the order of their columns, the rows and columns that they move by, and the width of the grid."""
+    return _moved(numpy.ascontiguousarray(places, dtype=numpy.int64).tobytes(), places.shape, source)
+
+
+@lru_cache(maxsize=256)
+def _moved(content: bytes, shape: tuple[int, int], source: int) -> Moves | None:
+    places = numpy.frombuffer(content, dtype=numpy.int64).reshape(shape)
+    found = grid(places, source) if shape[1] == source else None
+    if found is None or found.source != found.target or None in found.taps:
+        return None
+    height, width = found.source
+    down = numpy.array([t[0][1].start - t[0][0].start for t in found.taps if t])
+    across = numpy.array([t[1][1].start - t[1][0].start for t in found.taps if t])
+    y, x = numpy.divmod(numpy.arange(source), width)
+    for row, a, b in zip(places, down, across, strict=True):  # a tap may leave out what it could read
+        inside = (y + a >= 0) & (y + a < height) & (x + b >= 0) & (x + b < width)
+        if (numpy.where(inside, (y + a) * width + x + b, -1) != row).any():
+            return None
+    order = numpy.argsort(across, kind="stable")
+    return order, down[order], across[order], width
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ added shifted by b.  Nothing is copied, and no loop has a condition.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numba
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from tplimits.regimes.kernels.numbers import buffers
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.shifts import Read, after, grid, summed_entries
+from tplimits.regimes.kernels.numbers.shifts import Read, after, moved, summed_entries
 
 Places = NDArray[numpy.int64]
 _LOOP: Any = numba.njit(parallel=True, error_model="numpy", cache=True)
@@ -49,29 +48,6 @@ def summed_by_loops(values: list[Labelled], reads: tuple[Read, ...]) -> Labelled
 
 def _integers(places: NDArray[numpy.intp]) -> Places:
     return numpy.ascontiguousarray(places, dtype=numpy.int64)
-
-
-def moved(places: NDArray[numpy.intp], source: int) -> tuple[Places, Places, Places, int] | None:
-    """Taps in the order of their columns, the rows and columns that they move by, and the width of the grid."""
-    return _moved(_integers(places).tobytes(), places.shape, source)
-
-
-@lru_cache(maxsize=256)
-def _moved(content: bytes, shape: tuple[int, int], source: int) -> tuple[Places, Places, Places, int] | None:
-    places = numpy.frombuffer(content, dtype=numpy.int64).reshape(shape)
-    found = grid(places, source) if shape[1] == source else None
-    if found is None or found.source != found.target or None in found.taps:
-        return None
-    height, width = found.source
-    down = numpy.array([t[0][1].start - t[0][0].start for t in found.taps if t])
-    across = numpy.array([t[1][1].start - t[1][0].start for t in found.taps if t])
-    y, x = numpy.divmod(numpy.arange(source), width)
-    for row, a, b in zip(places, down, across, strict=True):  # a tap may leave out what it could read
-        inside = (y + a >= 0) & (y + a < height) & (x + b >= 0) & (x + b < width)
-        if (numpy.where(inside, (y + a) * width + x + b, -1) != row).any():
-            return None
-    order = numpy.argsort(across, kind="stable")
-    return order, down[order], across[order], width
 
 
 def _in_the_middle(value: Labelled, read: Read, labels: tuple[str, ...]) -> Labelled:

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from tplimits.errors import CheckError, EvaluationError
 from tplimits.law.unroll import size_of
-from tplimits.program.network.data import inputs_of
+from tplimits.program.network.data import inputs_of, sizes_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.nodes.given import by_name, real_array, sent_to, whole_from
+from tplimits.program.nodes.given import by_name, sent_to, whole_from
 from tplimits.regimes.training.derivation.labels import output_labels
 from tplimits.regimes.training.finite.networks import Networks
 from tplimits.sampling.adaptive import Inquiry
-from tplimits.sampling.claims import Claim
+from tplimits.sampling.claims import Claim, on_one_number, stated_array
 from tplimits.sampling.corners import has_kink
 from tplimits.sampling.parity import HALVES, layer_series
 from tplimits.sampling.sample import Draws
@@ -174,9 +174,7 @@ def output_sampler(
     net, given = recipe.net, dict(numbers.constants)
     data = inputs_of(net, X, "X")
     sizes = {a: given.pop(a) for a in tuple(given) if a in net.known.axes}
-    for position in net.inputs:
-        sizes.update(zip(net[position].axes, data[net[position].name].shape[1:], strict=True))
-    bound = net.bind(**{a: size for a, size in sizes.items() if net.size(a) is None})
+    bound = net.sized(sizes | sizes_of(net, data))
     open_axes = tuple(a for a in growing if bound.size(a) is None)
     times = whole_from("steps", steps, 1, CheckError)
     still = numpy.empty(0)
@@ -188,7 +186,7 @@ def output_sampler(
 
 def _path(sampler: OutputSampler, start: Any) -> Array:
     """What the outputs are shifted to, at all times."""
-    array = _array("f0", start)
+    array = stated_array("f0", start)
     along = array.shape == sampler.path
     if not along and array.shape not in ((), sampler.shape):
         raise CheckError(f"f0 has shape {array.shape}; it is {sampler.shape}, or {sampler.path} for a path.")
@@ -249,29 +247,19 @@ def _claim(sampler: OutputSampler, label: str, value: Any, starts_there: bool) -
     if label not in sampler.entries:
         first, last = next(iter(sampler.entries)), next(reversed(sampler.entries))
         raise CheckError(f"there is no `{label}` to check; there is f, and its entries {first}, …, {last}.")
-    number = _array(f"claims[{label!r}]", value)
-    if number.ndim:
-        raise CheckError(f"the claim on `{label}` has shape {number.shape}; it is about one number.")
-    return [Claim(label, float(number))]
+    return [on_one_number(label, value)]
 
 
 def _entries(sampler: OutputSampler, what: str, value: Any, error: Any, starts_there: bool) -> list[Claim]:
     """A claim for every entry after the start."""
-    f = _array(what, value)
+    f = stated_array(what, value)
     if f.shape != sampler.path:
         raise CheckError(f"`{what}` has shape {f.shape}; it needs {sampler.path}, (steps + 1, inputs, *outputs).")
     if starts_there and not numpy.allclose(f[0], sampler.start[0], rtol=1e-6, atol=1e-9):
         raise CheckError(f"`{what}` starts elsewhere than the networks do: give f0={what}[0].")
-    errors = numpy.zeros_like(f) if error is None else numpy.abs(_array(f"{what}, stderr", error))
+    errors = numpy.zeros_like(f) if error is None else numpy.abs(stated_array(f"{what}, stderr", error))
     sizes = numpy.abs(f - f[0]).reshape(len(f), -1).max(axis=1)
     return [
         Claim(label, float(f[index]), float(errors[index]), size=float(sizes[index[0]]) or None)
         for label, index in sampler.entries.items()
     ]
-
-
-def _array(what: str, value: Any) -> Array:
-    try:
-        return real_array(what, value)
-    except EvaluationError as error:
-        raise CheckError(str(error)) from None

@@ -80,6 +80,11 @@ def recipe(
         raise EvaluationError(f"{parametrization} has symbols; .substituted({{…}}) gives them numbers.")
     names = sampler.trained
     optimizers = {name: _optimizer_of(optimizer, name) for name in names}
+    for option, given in (("optimizer", optimizer), ("weight_decay", weight_decay)):
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in parameters(net):
+                known = ", ".join(parameters(net))
+                raise EvaluationError(f"{option}={{…}}: `{name!s:.60}` is no parameter; the parameters are {known}.")
     decays = {name: _decay_of(weight_decay, name) for name in names}
     return Recipe(net, parametrization, optimizers, rates(lr, names, parameters(net)), decays)
 

@@ -31,9 +31,10 @@ def total_of(asked: TangentRequest) -> tuple[TotalProgram, dict[str, Array]]:
     """The network with its gradients, on multiples of its weights where they decay, and its data at all times."""
     network, X = asked.bound, dict(asked.X)
     if asked.times > 1:
-        sizes = {a: asked.bound.size(a) for a in asked.bound.all_axes}
-        network, X = asked.operator.decayed.program, asked.at_all_times()
-        network = network.bind(**{a: s for a, s in sizes.items() if network.size(a) is None})
+        network, X = (
+            asked.operator.decayed.program.sized({a: asked.bound.size(a) for a in asked.bound.all_axes}),
+            asked.at_all_times(),
+        )
     return TotalProgram(network), X
 
 

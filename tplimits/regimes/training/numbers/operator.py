@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
-from tplimits.program.optimizers.recursion import G, Optimizer
+from tplimits.program.optimizers.stepping import G
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.training.derivation.sign_kernel import sign_kernel
 from tplimits.regimes.training.numbers import checkpoint
@@ -28,6 +28,7 @@ from tplimits.regimes.training.numbers.output_biases import OutputBiases, output
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
 
 if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.numbers.operator_request import Group, TangentRequest
 
 Array = NDArray[numpy.float64]

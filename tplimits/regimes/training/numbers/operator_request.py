@@ -17,8 +17,7 @@ from tplimits.program.network.data import with_sizes
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import real_array, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.regimes.training.numbers.requirements import need_numbers
-from tplimits.regimes.training.numbers.settings import Settings, checked
+from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
 if TYPE_CHECKING:
     from tplimits.program.network.rates import Rate

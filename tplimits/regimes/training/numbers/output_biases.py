@@ -10,6 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.law.unroll import size_of
 from tplimits.program.network.gradient_rows import gradient_rows
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.execution import Execution
@@ -63,9 +64,7 @@ class OutputBiases:
 
 def output_biases(asked: TangentRequest) -> OutputBiases:
     """The biases of a network, read off its shift, which is affine in them."""
-    whole = asked.operator.whole
-    sizes = {a: s for a in asked.bound.all_axes if (s := asked.bound.size(a)) is not None}
-    whole = whole.bind(**{a: s for a, s in sizes.items() if whole.size(a) is None})
+    whole = asked.operator.whole.sized({a: asked.bound.size(a) for a in asked.bound.all_axes})
     count = int(numpy.prod(asked.outputs, dtype=int))
     empty = OutputBiases(numpy.zeros((0, count)), numpy.zeros(0), numpy.zeros(0, dtype=bool), numpy.zeros(count), ())
     if len(whole.returns) == 1:
@@ -75,7 +74,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     zeros = {}
     for name in asked.operator.biases:
         s = whole[whole.initial_names[name]]
-        zeros[name] = numpy.zeros([int(sizes[a]) for a in s.axes])
+        zeros[name] = numpy.zeros([size_of(whole, a) for a in s.axes])
     one = {name: x[:1] for name, x in asked.X.items()}
     run = Execution(
         total.program, _SMALL, 1, numpy.random.default_rng(0), asked.ratios, {**given, **zeros, **one}
@@ -96,9 +95,9 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         start.append(_values(name, 0.0 if value is None else value, zeros[name].shape))
     network = total.network
     shift, axes = run.arrays[network.returns[1]][0], network[network.returns[1]].axes
-    wide = [sizes[a] if a in axes else 1 for a in network[network.returns[0]].axes]
+    wide = [size_of(whole, a) if a in axes else 1 for a in network[network.returns[0]].axes]
     order = [axes.index(a) for a in network[network.returns[0]].axes if a in axes]
-    constant = numpy.broadcast_to(shift.transpose(order).reshape([int(w) for w in wide]), asked.outputs).ravel()
+    constant = numpy.broadcast_to(shift.transpose(order).reshape(wide), asked.outputs).ravel()
     values = numpy.concatenate(start)
     return OutputBiases(numpy.concatenate(slopes), values, numpy.concatenate(drawn), constant, tuple(owners))
 

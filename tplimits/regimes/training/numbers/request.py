@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
-from tplimits.program.language.render import number_text
 from tplimits.program.network.data import with_sizes
 from tplimits.program.nodes.kinds import InitialScalar
-from tplimits.program.nodes.laws import NORMAL
-from tplimits.regimes.training.numbers.requirements import need_numbers
-from tplimits.regimes.training.numbers.settings import Settings, checked
+from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
+from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
 if TYPE_CHECKING:
     from tplimits.program.network.run_asked import RunAsked
@@ -76,12 +74,8 @@ def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Traini
 def _scalars_given(asked: TrainingRequest) -> None:
     """Refuse scalar parameters without a start, on which the limit depends, and vectors and matrices with one."""
     network = asked.recursion.network
+    refuse_open_scalars(network, asked.given)
     for name in asked.recursion.optimizers:
         s = network[network.initial_names[name]]
         if not isinstance(s, InitialScalar) and name in asked.given:
             raise EvaluationError(f"{name}=…: `{name}` is drawn; only scalar parameters and constants are given.")
-        if isinstance(s, InitialScalar) and s.value is None and name not in asked.given:
-            drawn = "" if s.law == NORMAL else f" (drawn, {s.law.described(number_text)})"
-            raise EvaluationError(
-                f"the scalar parameter `{name}`{drawn} has no initial value; the limit depends on it: give {name}=…."
-            )

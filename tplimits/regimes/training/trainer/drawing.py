@@ -20,6 +20,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.evaluate import drawn as from_law
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
+from tplimits.regimes.training.numbers.scalars import normal_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
@@ -47,18 +48,16 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
             found[name] = numpy.array(run.read(s)[0])
             if name in run.given:
                 continue
-        rng = numpy.random.default_rng([seed, number])
         axes, e = run.shape(s.axes), recipe.exponents[name]
         if isinstance(s, InitialMatrix):
             shape = (*axes, run.width[s.rows], run.width[s.columns])
-            found[name] = rng.standard_normal(shape) / numpy.sqrt(shape[-1])
+            found[name] = normal_of(seed, number, shape) / numpy.sqrt(shape[-1])
         elif name not in found:
             width = (run.width[s.over],) if isinstance(s, InitialVector) else ()
             normal = quantiles.get(name)
             if normal is None:
-                normal = (
-                    numpy.moveaxis(rng.standard_normal((*width, *axes)), 0, -1) if width else rng.standard_normal(axes)
-                )
+                normal = normal_of(seed, number, (*width, *axes))
+                normal = numpy.moveaxis(normal, 0, -1) if width else normal
             found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)
         natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
         found[name] = found[name] * float(n0) ** (natural - float(e.a + e.b))

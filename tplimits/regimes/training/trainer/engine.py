@@ -19,7 +19,7 @@ from tplimits.program.loops.signals import TARGETS, WEIGHTS, kind_of, with_signa
 from tplimits.program.loops.updating import FACTOR, KEEP, RATE, SCALARS, Updating
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.evaluate import evaluate
-from tplimits.program.optimizers.symbols import TIME
+from tplimits.program.optimizers.stepping import TIME
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -97,6 +97,11 @@ class Plan:
     def by_name(self) -> bool:
         """Whether the error signal is computed in the loops."""
         return any(a.name == TARGETS for a in self.loops.arrays)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The sizes of the outputs of an input."""
+        return tuple(self.loops.extents[e] or 1 for e in self.loops.by_name["f"].extents[:-1])
 
     @cached_property
     def entrywise(self) -> bool:

@@ -96,12 +96,12 @@ class Trainer:
         given = dict(parameters or {})
         data = inputs_of(self.recipe.net, X, "X")
         plan = self._plan(data, given)
-        net = plan.recipe.net
+        net, count = plan.recipe.net, len(next(iter(data.values())))
+        if isinstance(self.loss, Loss):  # rows of targets are looked up by compiled code, which asks nobody
+            self.loss.fitting(numpy.zeros((count, *plan.outputs)))
         known = {**given, **data}
         sampled, sample = with_samples(net)
-        run = Execution(
-            sampled.bind(**{sample: len(next(iter(data.values())))}), n, 1, numpy.random.default_rng(0), ratios, known
-        )
+        run = Execution(sampled.bind(**{sample: count}), n, 1, numpy.random.default_rng(0), ratios, known)
         held = drawn(plan.recipe, run, seed_number(seed, EvaluationError), limit)
         return Running(self, plan, data, run.width, held, limit)
 

@@ -118,19 +118,16 @@ class CurvesPanel extends TimePanel {
     if (curve) line(pen, this.path(box, curve), colour, width);
   }
 
-  // the seeds of every width: the band between the smallest and the largest, and their mean; the limit in front
+  // the seeds of every width: the band between their quantiles, and their median; the limit in front
   bands(pen, box, name, k) {
     for (const width of this.app.data.widths) {
       const curves = this.app.data.runs.filter((run) => run.width === width.width && run.curves[name]).map((run) => run.curves[name]);
       if (!curves.length) continue;
-      const length = Math.min(...curves.map((c) => c.length)), of = (f) => curves.map((c) => c[f]);
-      const mean = Float64Array.from({ length }, (_, f) => of(f).reduce((a, b) => a + b, 0) / curves.length);
-      if (curves.length > 1) {
-        const low = Float64Array.from({ length }, (_, f) => Math.min(...of(f))), high = Float64Array.from({ length }, (_, f) => Math.max(...of(f)));
-        band(pen, this.path(box, low), this.path(box, high), width.colour);
-      }
+      const length = Math.min(...curves.map((c) => c.length)), sorted = Array.from({ length }, (_, f) => ordered(curves.map((c) => c[f])));
+      const [low, median, high] = BAND.map((share) => Float64Array.from(sorted, (v) => quantile(v, share)));
+      if (curves.length > 1) band(pen, this.path(box, low), this.path(box, high), width.colour);
       pen.setLineDash(k ? [4, 3] : []);
-      this.one(pen, box, mean, width.colour, width.width === null ? 2 : 1.2);
+      this.one(pen, box, median, width.colour, width.width === null ? 2 : 1.2);
       pen.setLineDash([]);
     }
   }
@@ -173,8 +170,9 @@ class TracePanel extends TimePanel {
     for (const { width, colour } of this.app.data.widths) {
       const own = parts.filter((part, k) => part.length && this.runs[k].width === width).map((part) => part[0]);
       if (own.length > 1 && own.every((e) => e.frames.length === own[0].frames.length)) {
-        const of = own[0].frames.map((_, f) => own.map((e) => e.curve[f])), frames = own[0].frames;
-        band(pen, this.path(box, of.map((v) => Math.min(...v)), frames), this.path(box, of.map((v) => Math.max(...v)), frames), colour);
+        const of = own[0].frames.map((_, f) => ordered(own.map((e) => e.curve[f]))), frames = own[0].frames;
+        const [low, , high] = BAND.map((share) => of.map((v) => quantile(v, share)));
+        band(pen, this.path(box, low, frames), this.path(box, high, frames), colour);
       }
       own.forEach(({ curve, frames }) => line(pen, this.path(box, curve, frames), colour, width === null ? 2 : 1.2));
     }
@@ -187,6 +185,17 @@ class TracePanel extends TimePanel {
     const chosen = where(points, points.keys.probe ? [["probe", probe]] : []).slice(0, 24);
     return chosen.map((p) => ({ frames, curve: Float64Array.from(frames, (f) => history.values.get(f)[points.base[p]]) }));
   }
+}
+
+// the quantiles of bands: of few seeds, nearly the smallest and the largest
+const BAND = [0.1, 0.5, 0.9];
+
+const ordered = (values) => Float64Array.from(values).sort();
+
+// between the entries of an ordered array
+function quantile(sorted, share) {
+  const place = share * (sorted.length - 1), below = Math.floor(place), above = Math.min(sorted.length - 1, below + 1);
+  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
 function band(pen, low, high, colour) {

@@ -1,5 +1,8 @@
 // Panels of points: planes, and shares of one.
 
+// nine of ten points of a Gaussian law in the plane lie where the square of their distance, in units of the law, is less
+const NINE_OF_TEN = 2 * Math.log(10);
+
 class PlanePanel extends Panel {
   constructor(view, app, side) {
     super(view, app, side);
@@ -55,8 +58,8 @@ class PlanePanel extends Panel {
     const beside = view.beside.map((name) => this.read(name, machine)).filter(Boolean);
     const arrows = view.arrows.map((name) => this.read(name, machine)).filter(Boolean);
     const limit = this.limit(), ideal = limit && !own.points.keys.neuron ? this.read(view.value, limit) : null;
-    const [x, y] = [[0, 0], [0, 0]];
-    for (const group of [own, ...beside, ...arrows, ...(ideal ? [ideal] : [])]) {
+    const seeds = ideal ? this.seeds(ideal, limit) : null, [x, y] = [[0, 0], [0, 0]];
+    for (const group of [own, ...beside, ...arrows, ...(ideal ? [ideal] : []), ...(seeds ? seeds.groups : [])]) {
       for (let p = 0; p < group.points.count; p++) {
         if (!(Math.abs(group.x[p]) < 1e150 && Math.abs(group.y[p]) < 1e150)) continue;
         if (group.x[p] < x[0]) x[0] = group.x[p];
@@ -72,6 +75,7 @@ class PlanePanel extends Panel {
       line(pen, [[ox, oy - 5], [ox, oy + 5]], theme.faint);
       for (const group of beside) this.dots(pen, frame, group, 2, 0.3, machine, false);
       if (view.rays) this.rays(pen, frame, own, machine, ox, oy);
+      if (seeds) this.cloud(pen, frame, seeds, ideal, machine);
       if (ideal) this.rings(pen, frame, ideal, limit);
       this.dots(pen, frame, own, own.points.count > 200 ? 2 : 3.2, 1, machine, true);
       for (const group of arrows) this.arrow(pen, frame, group, ox, oy);
@@ -110,6 +114,49 @@ class PlanePanel extends Panel {
     }
     pen.globalAlpha = 1;
     if (touchable) this.hits.push(hits);
+  }
+
+  // the other networks of this width: each as far from the limit that is shown as it is from the limit of its own seed;
+  // with them the covariance of these distances in the limit, found from networks of all widths: those of width n are
+  // n^(−1/2) times as far
+  seeds(ideal, limit) {
+    const own = this.side.machine.run, groups = [], count = ideal.points.count;
+    const runs = this.app.data.runs.filter((run) => run.width !== null && Object.keys(run.arrays).length);
+    if (own.width === null || runs.filter((run) => run.width === own.width).length < 3 || count * runs.length > 6000) return null;
+    const [xx, xy, yy] = [0, 1, 2].map(() => new Float64Array(count));
+    let known = 0;
+    for (const run of runs) {
+      const its = this.app.limitOf(run), from = its === limit ? ideal : its && this.read(this.view.value, its);
+      const to = from && this.read(this.view.value, this.app.machine(run).at(this.app.frame, this.app.inputs));
+      if (!to) continue;
+      known++;
+      const x = new Float64Array(count), y = new Float64Array(count);
+      for (let p = 0; p < count; p++) {
+        const [dx, dy] = [to.x[p] - from.x[p], to.y[p] - from.y[p]];
+        [x[p], y[p]] = [ideal.x[p] + dx, ideal.y[p] + dy];
+        xx[p] += run.width * dx * dx;
+        xy[p] += run.width * dx * dy;
+        yy[p] += run.width * dy * dy;
+      }
+      if (run.width === own.width && run !== own) groups.push({ points: to.points, x, y });
+    }
+    const covariance = [xx, xy, yy].map((sum) => sum.map((v) => v / (known * own.width)));
+    return { groups, covariance, known };
+  }
+
+  cloud(pen, frame, { groups, covariance, known }, ideal, machine) {
+    for (const group of groups) this.dots(pen, frame, group, 1.5, 0.45, machine, false);
+    if (known < 5 || ideal.points.count > 100) return;
+    const [xx, xy, yy] = covariance;
+    pen.globalAlpha = 0.5;
+    for (let p = 0; p < ideal.points.count; p++) {
+      const half = (xx[p] - yy[p]) / 2, root = Math.hypot(half, xy[p]), middle = (xx[p] + yy[p]) / 2;
+      const axes = [middle + root, middle - root].map((v) => Math.sqrt(NINE_OF_TEN * Math.max(0, v))), turn = Math.atan2(xy[p], half) / 2;
+      const around = Array.from({ length: 25 }, (_, k) => [axes[0] * Math.cos((k * Math.PI) / 12), axes[1] * Math.sin((k * Math.PI) / 12)]);
+      const colour = this.colour(this.view.colour, ideal.points, p, machine), [c, s] = [Math.cos(turn), Math.sin(turn)];
+      line(pen, around.map(([a, b]) => [frame.px(ideal.x[p] + c * a - s * b), frame.py(ideal.y[p] + s * a + c * b)]), colour, 1);
+    }
+    pen.globalAlpha = 1;
   }
 
   rings(pen, frame, { points, x, y }) {
@@ -182,7 +229,8 @@ class TrianglePanel extends PlanePanel {
     pen.font = theme.font;
     pen.textAlign = "center";
     corners.forEach(([x, y], k) => pen.fillText(String(k), x, k === 2 ? y - 5 : y + 13));
-    const limit = this.limit(), ideal = limit ? this.read(this.view.value, limit) : null;
+    const limit = this.limit(), ideal = limit ? this.read(this.view.value, limit) : null, seeds = ideal && this.seeds(ideal, limit);
+    if (seeds) this.cloud(pen, frame, seeds, ideal, machine);
     if (ideal) this.rings(pen, frame, ideal);
     this.dots(pen, frame, own, 3.2, 1, machine, true);
     this.highlight(pen);

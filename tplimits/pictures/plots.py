@@ -1,4 +1,7 @@
-"""The picture of a verdict: means at finite widths, the fit, its intercept and the claim."""
+"""Figures of verdicts, of paths and of training, by Matplotlib: an extra, imported when a picture is asked for.
+
+Figures are made without pyplot: no window opens, no global state changes, and a notebook shows what is returned.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,79 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy
+from numpy.typing import NDArray
 
-from tplimits.pictures.canvas import ACCEPTED, DATA, REJECTED, new_figure, saved
+from tplimits.errors import EvaluationError
+
+DATA, ACCEPTED, REJECTED = "#1f4e79", "#2e7d32", "#c62828"
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty Figure of a size in inches; EvaluationError where Matplotlib is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise EvaluationError(
+            "a picture needs Matplotlib, which is not installed: pip install 'tplimits[plot]', or matplotlib alone."
+        ) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def saved(figure: Any, path: str | Path | None) -> Any:
+    """The figure, written to a path if there is one, in the format of its suffix."""
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+#: paths that are drawn one by one
+_TRAJECTORIES = 30
+
+
+def plot_paths(paths: Any, a: int, b: int, path: str | Path | None = None) -> Any:
+    """The correlation of two tokens: a few paths and quantiles in time, where recorded, and a histogram at the end."""
+    recorded = paths.history is not None
+    figure = new_figure(8.4 if recorded else 4.6, 3.6)
+    panels = figure.subplots(1, 2 if recorded else 1, squeeze=False)[0]
+    if recorded:
+        rho = paths.correlation(a, b, recorded=True)
+        panels[0].plot(paths.time, rho[:_TRAJECTORIES].T, color=DATA, linewidth=0.5, alpha=0.3)
+        for q, style in ((0.05, ":"), (0.5, "-"), (0.95, ":")):
+            panels[0].plot(
+                paths.time, numpy.nanquantile(rho, q, axis=0), color=REJECTED, linestyle=style, label=f"{q:g}"
+            )
+        panels[0].set_xlabel("depth / width")
+        panels[0].set_ylabel(f"ρ[{a}, {b}]")
+        panels[0].legend(fontsize=7, title="quantile", title_fontsize=7)
+    found = paths.correlation(a, b)
+    panels[-1].hist(found[numpy.isfinite(found)], bins=60, range=(-1, 1), density=True, color=DATA)
+    panels[-1].set_xlabel(f"ρ[{a}, {b}] at depth / width = {paths.T:g}")
+    figure.suptitle(f"{len(paths.V)} paths, {int(paths.stopped.sum())} stopped", fontsize=10)
+    return saved(figure, path)
+
+
+#: curves that are drawn: the first inputs and outputs
+_CURVES = 10
+_BAND = 0.25
+
+
+def plot_training(
+    f: NDArray[numpy.float64], stderr: NDArray[numpy.float64], title: str, path: str | Path | None = None
+) -> Any:
+    """Outputs in time with twice their standard errors as bands, ten at most; returns the Figure."""
+    figure = new_figure(5.2, 3.6)
+    panel = figure.subplots()
+    flat, errors = f.reshape(len(f), -1), stderr.reshape(len(f), -1)
+    time = numpy.arange(len(f))
+    for curve in range(min(flat.shape[1], _CURVES)):
+        (line,) = panel.plot(time, flat[:, curve], linewidth=1.2)
+        low, high = flat[:, curve] - 2 * errors[:, curve], flat[:, curve] + 2 * errors[:, curve]
+        panel.fill_between(time, low, high, color=line.get_color(), alpha=_BAND, linewidth=0)
+    panel.set_xlabel("step")
+    panel.set_ylabel("f")
+    panel.set_title(title, fontsize=10)
+    return saved(figure, path)
+
 
 #: panels of one figure: the claims with the smallest p-values
 _PANELS = 6

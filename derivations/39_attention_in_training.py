@@ -1,0 +1,135 @@
+"""Finite attention in training: Hron et al. 2020, Figure 3 and Table 8, on digits.
+
+    python derivations/39_attention_in_training.py [--full] [--out FOLDER] [--png]
+
+Two convolutions with relu, attention at 1/√n with positions added and √n heads, a readout of every place; Adam,
+batches of 32, on 1000 digits averaged to 4 × 4, judged on the other 797.  Weights of attention are softmax, relu or
+the logits themselves; LayerNorm is nowhere, on each head, or behind all of them.  Three seeds each, two widths and two
+rates.
+
+The paper finds, on CIFAR-10, that LayerNorm helps and that softmax is the worst of the three wherever there is one.
+"""
+
+import itertools
+
+import numpy as np
+from pictures import Pictures
+from sklearn.datasets import load_digits
+from studies import Study
+from worked import Worked
+
+import tplimits as tp
+
+pictures, work = Pictures(__doc__), Worked(__doc__)
+L = tp.layers
+OVER, TAPS = {"at": (4, 4)}, {"tap": (3, 3)}
+WEIGHTS = {"softmax": lambda G: tp.softmax(G, over="key"), "relu": tp.relu, "identity": lambda G: G}
+PLACES = ("none", "per head", "at output")
+SEEDS, KNOWN, STEPS = 3, 1000, 500
+WIDTHS, RATES = (16, 36), (0.01, 0.03)
+#: rows of relu weights may be zero, which a norm without it cannot divide by
+EPS = 1e-5
+
+
+def attention(ζ, norm):
+    @tp.network
+    def net(
+        ξ: tp.Input["d", "at"],
+        U: tp.Vector["d", "tap"],
+        W: tp.Matrix["n", "n", "tap"],
+        E: tp.Vector["at"],
+        Q: tp.Matrix["n", "n", "head"],
+        K: tp.Matrix["n", "n", "head"],
+        V: tp.Matrix["n", "n", "head"],
+        O: tp.Matrix["n", "n", "head"],  # noqa: E741
+        v: tp.Vector["at", "label"],
+    ):
+        x = tp.relu(tp.sqrt(2) * L.conv2d(ξ, U, over=OVER, taps=TAPS) / 3)
+        x = tp.relu(tp.sqrt(2) * L.conv2d(x, W, over=OVER, taps=TAPS) / 3)
+        x = (x + E) / tp.sqrt(2)
+        q, k, values = (tp.sqrt(2) * (A @ x) for A in (Q, K, V))
+        G = tp.sqrt(tp.n) * tp.avg(q * k.rename(at="key"))
+        f = tp.sum(WEIGHTS[ζ](G) * values.rename(at="key"), over="key")
+        if norm == "per head":
+            f = L.layer_norm(f, eps=EPS)
+        f = tp.sum(O @ f, over="head") / tp.sqrt(tp.size("head"))
+        if norm == "at output":
+            f = L.layer_norm(f, eps=EPS)
+        return tp.sum(v * f, over="at") / 4
+
+    return net
+
+
+def data():
+    images, labels = load_digits(return_X_y=True)
+    small = images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
+    small = (small - small.mean(axis=1, keepdims=True)) / small.std(axis=1, keepdims=True)
+    return small[:, None, :], labels
+
+
+def trained(ζ, norm, n, lr, seeds=SEEDS, steps=STEPS):
+    """Accuracies on what was not seen, by seed and tenth of the training; the largest of them counts."""
+    X, labels = data()
+    rec = tp.watch(
+        attention(ζ, norm).bind(d=1, head=round(n**0.5), label=10),
+        X,
+        error=tp.cross_entropy(labels, train=range(KNOWN)),
+        optimizer=tp.Adam(),
+        lr=lr,
+        steps=steps,
+        every=max(1, steps // 10),
+        batches=tp.batches(32, 0),
+        widths=(n,),
+        seeds=seeds,
+        probes=X[:8],
+        labels=labels[:8],
+        progress=False,
+    )
+    return {"accuracies": rec.curves("held-out accuracy")[n], "loss": rec.loss[n][:, -1]}
+
+
+study = Study("attention_in_training", pictures.full)
+rows = {}
+for ζ, norm, n, lr in itertools.product(WEIGHTS, PLACES, WIDTHS, RATES):
+    run = {"ζ": ζ, "norm": norm, "n": n, "lr": lr}
+    row = study.row(lambda run=run: trained(**run), **run)
+    if row is not None:
+        rows[ζ, norm, n, lr] = np.array(row["accuracies"]).max(axis=1)
+study.told()
+
+
+def cell(ζ, norm):
+    """The accuracies of the seeds at the width and rate that are best on the mean."""
+    return max((rows[ζ, norm, n, lr] for n in WIDTHS for lr in RATES), key=np.mean)
+
+
+if len(rows) == len(WEIGHTS) * len(PLACES) * len(WIDTHS) * len(RATES):
+    print("\nBest accuracy on what was not seen (%), mean and standard error over seeds, at the best width and rate")
+    print(f"  {'LayerNorm':<12}" + "".join(f"{ζ:^16}" for ζ in WEIGHTS))
+    for norm in PLACES:
+        shown = [
+            f"{100 * c.mean():.1f} ± {100 * c.std(ddof=1) / SEEDS**0.5:.1f}" for c in (cell(ζ, norm) for ζ in WEIGHTS)
+        ]
+        print(f"  {norm:<12}" + "".join(f"{s:^16}" for s in shown))
+    print("\nOver all widths and rates")
+    for norm in PLACES:
+        every = {ζ: np.concatenate([rows[ζ, norm, n, lr] for n in WIDTHS for lr in RATES]) for ζ in WEIGHTS}
+        shown = [f"{ζ} {100 * e.mean():.1f} ± {100 * e.std(ddof=1) / len(e) ** 0.5:.1f}" for ζ, e in every.items()]
+        print(f"  {norm:<12}{', '.join(shown)}")
+    figure, axes = pictures.figure(1, "Weights of attention and LayerNorm, finite networks")
+    for i, norm in enumerate(PLACES):
+        for j, ζ in enumerate(WEIGHTS):
+            every = 100 * np.concatenate([rows[ζ, norm, n, lr] for n in WIDTHS for lr in RATES])
+            axes[0].plot(np.full(len(every), 4 * i + j), every, f"C{j}o", alpha=0.5, label=None if i else ζ)
+    axes[0].set_xticks([1, 5, 9], PLACES)
+    axes[0].set_ylabel("best held-out accuracy, %")
+    axes[0].legend(fontsize=8)
+    pictures.save(figure, "attention-in-training")
+    lowest = min(e.mean() for e in rows.values())
+    work.holds(f"all of them learn: the lowest mean is {100 * lowest:.0f} %", lowest > 0.6)
+
+print("\nOne of them for 50 steps, twice")
+one, other = (trained("identity", "at output", 16, 0.03, 1, 50) for _ in range(2))
+work.holds(f"the same: {100 * one['accuracies'][0, -1]:.1f} %", np.array_equal(one["accuracies"], other["accuracies"]))
+work.holds("above chance", one["accuracies"][0, -1] > 0.3)
+work.finish()
