@@ -136,8 +136,6 @@ def _pieces(asked: GramRequest, kernels: tuple[str, ...]) -> _Pieces:
                 return [getattr(pair, kernel) for kernel in kernels], 0.0
 
             return _Pieces(places, fused)
-    if asked.derivation.demand.by_data:
-        return _Pieces(_places(asked, _LEAST), lambda rows, columns: _extended(_part(asked, rows, columns), kernels))
     planned = Planned(asked, kernels)
     return _Pieces(_places(asked, planned.step), planned.tile)
 
