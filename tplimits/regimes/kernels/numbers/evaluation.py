@@ -123,9 +123,6 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
             return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
 
         return Pieces(_WHOLE, fused, 1e-7)
-    if asked.derivation.demand.by_data:
-        step = _step(asked, _LEAST)
-        return Pieces(step, lambda rows, columns: _extended(_part(asked, rows, columns), kernels), 1e-4)
     planned = Planned(asked, kernels, settled)
     return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
 
