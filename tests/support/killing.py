@@ -1,7 +1,7 @@
 """Runs of a Gram matrix that are killed by signal 9 at random moments, and gone on with; run as a script.
 
 `python killing.py FOLDER SEED MOMENTS` prints JSON: for each moment what was killed, the tiles that were complete,
-those computed in all, whether the arrays are those of a run that nobody killed, and how many workers outlived their parent.
+those computed in all, whether the arrays are those of a run that nobody killed, and how many workers outlived it.
 Everything is imported once; each run is a fork of this process that forks its pool.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import Own, plan_for, step_of
+from tplimits.regimes.kernels.numbers.plan import plan_for, step_of
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -31,6 +32,9 @@ from tplimits.regimes.kernels.numbers.request import (
 from tplimits.regimes.kernels.numbers.singular import blocks
 from tplimits.regimes.kernels.numbers.symmetry import symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.blocks import Own
 
 Array = NDArray[numpy.float64]
 #: pairs from which on single precision is worth while, and inputs of either side that it is tried at
@@ -49,7 +53,7 @@ def evaluate(
     """Both kernels of a request, in memory and in this process; the NNGP alone where there is no NTK."""
     refuse_mixture(asked.derivation)
     reason = asked.derivation.no_ntk
-    if asked.derivation.is_drawn:
+    if asked.is_drawn:
         pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
         arrays = (pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error)
         pair = KernelPair(*(_given(asked, numpy.asarray(v)) for v in arrays))
@@ -106,7 +110,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
     """
-    if not asked.derivation.is_drawn and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
+    if not asked.is_drawn and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
             part = _part(asked, rows, columns)

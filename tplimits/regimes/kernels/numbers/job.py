@@ -42,7 +42,7 @@ class Job:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What a tile holds: the kernels, and where logits are drawn their standard errors."""
-        if self.asked.derivation.is_drawn:
+        if self.asked.is_drawn:
             return (*KERNELS, *(f"{kernel}_error" for kernel in KERNELS))
         return ("nngp",) if self.asked.derivation.no_ntk else KERNELS
 
@@ -50,7 +50,7 @@ class Job:
     def places(self) -> list[tuple[slice, slice]]:
         """Rows and columns of each tile; of a symmetric request those on and above the diagonal."""
         one, other = self.asked.one.many, self.asked.other.many
-        if self.asked.derivation.is_drawn:
+        if self.asked.is_drawn:
             return [(slice(0, one), slice(0, other))]
         pairs = one * other / (2 if self.asked.symmetric else 1)
         side = math.isqrt(int(max(_TILE / self._pieces.seconds, pairs / _MOST, 1)))
@@ -60,20 +60,20 @@ class Job:
     @cached_property
     def step(self) -> int:
         """Inputs a side of the tiles that are done together in memory."""
-        return 1 if self.asked.derivation.is_drawn else self._pieces.step
+        return 1 if self.asked.is_drawn else self._pieces.step
 
     def tile(self, number: int) -> Found:
         """One tile; a diagonal one of a symmetric request is exactly symmetric.  EvaluationError where not finite."""
         rows, columns = self.places[number]
         on_diagonal = self.asked.symmetric and rows == columns
-        found = self._drawn() if self.asked.derivation.is_drawn else self._planned(rows, columns, on_diagonal)
+        found = self._drawn() if self.asked.is_drawn else self._planned(rows, columns, on_diagonal)
         if on_diagonal:
             found = Found([symmetric(v) for v in found.values], found.error)
         return found
 
     def begin(self) -> None:
         """Do a small part of the first tile: what is compiled for it is on disk afterwards."""
-        if not self.asked.derivation.is_drawn:
+        if not self.asked.is_drawn:
             rows, columns = self.places[0]
             self._pieces.of(slice(0, min(self.step, rows.stop)), slice(0, min(self.step, columns.stop)))
 

@@ -81,7 +81,7 @@ class Manifest:
             names=job.names,
             shape=shape_of(asked),
             tiles=len(job.places),
-            sampling={k: str(v) for k, v in job.sampling.items()} if asked.derivation.is_drawn else {},
+            sampling={k: str(v) for k, v in job.sampling.items()} if asked.is_drawn else {},
             versions=_versions(),
             no_ntk=asked.derivation.no_ntk,
             mean=str(asked.derivation.mean),

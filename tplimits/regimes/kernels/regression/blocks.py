@@ -103,7 +103,7 @@ class ComputedBlocks(Blocks):
     def __post_init__(self) -> None:
         refuse_mixture(self.asked.derivation)
         refuse_mean(self.asked.derivation.network.name, str(self.asked.derivation.mean))
-        self.redrawn = self.asked.derivation.is_drawn
+        self.redrawn = self.asked.is_drawn
         if self.redrawn:
             places = ((TRAIN, TRAIN), (TRAIN, TEST), (TEST, TEST))
             self.known = drawn(self.asked, places, **self.sampling, progress=self.progress)
