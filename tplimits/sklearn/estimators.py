@@ -195,7 +195,7 @@ class NTKClassifier(ClassifierMixin, _Conditioned):
 
     def _descend(self, inputs: Array, index: NDArray[numpy.intp], many: int) -> None:
         self.limit_ = kernels_of(self.network)
-        asked = {"momentum": self.momentum, "noise": self.noise, "constants": self.constants}
+        asked: dict[str, Any] = {"momentum": self.momentum, "noise": self.noise, "constants": self.constants}
         bound = self.limit_.max_learning_rate(inputs, curvature=_CURVATURE, **asked) if self.lr is None else 0.0
         self.lr_ = (bound / 2 if math.isfinite(bound) else 1.0) if self.lr is None else self.lr
         self.descent_ = self.limit_.descend(

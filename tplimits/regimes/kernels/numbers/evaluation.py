@@ -114,7 +114,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
             part = _part(asked, rows, columns)
-            pair = _fused(part)
+            pair = _fused(part, settled)
             return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
 
         return Pieces(_WHOLE, fused, 1e-7)
@@ -274,13 +274,13 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     return KernelPair(found[0], found[-1], error, error)
 
 
-def _fused(asked: GramRequest) -> KernelPair | None:
+def _fused(asked: GramRequest, settled: bool = False) -> KernelPair | None:
     """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
     if asked.derivation.axes or any(t.left or t.right for t in asked.derivation.needed):
         return None
     try:
         with numpy.errstate(all="ignore"):
-            nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric, asked.dtype)
-        return KernelPair(nngp, ntk)
+            options = asked.symmetric, asked.dtype, settled
+            return KernelPair(*pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None
