@@ -213,7 +213,7 @@ search = Study("attention_on_images_constants", pictures.full)
 GRIDS = {
     "struct": [
         {"φ": φ, "α": α, "ρ": 1.5, "σ": σ}
-        for φ, α, σ in itertools.product((1.0, 5.0), (0.4, 0.65, 0.9), (0.1, 1.0, 10.0))
+        for φ, α, σ in itertools.product((1.0, 5.0), (0.4, 0.65, 0.9), (0.1, 1.0))
     ],
     "residual": [{"φ": φ, "α": α, "ρ": ρ} for φ, α, ρ in itertools.product((1.0, 5.0), (0.4, 0.65, 0.9), (0.5, 1.5))],
 }
