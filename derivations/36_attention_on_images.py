@@ -10,7 +10,7 @@
     residual   √α x + √(1 − α) y, y attention with identity logits of encodings alone, and LayerNorm behind
 
 with R_ab = exp(−φ (Δrow² + Δcolumn²)/64).  Images are those of scikit-learn, 8 × 8, each with mean 0 and variance 1.
-Training sets are small (50 and 100 images), as these digits are easy; `on_data.py` says how accuracies and errors are
+Training sets are small (50 images), as these digits are easy; `on_data.py` says how accuracies and errors are
 made.
 
 Three questions: which kernel is best at which depth; whether the evidence of the training data alone finds constants
@@ -187,11 +187,11 @@ if whole:
 
 # -- Table 2: NNGP and NTK ----------------------------------------------------------------------------
 
-print("\nNNGP and NTK at two convolutions: 300 images, training sets of 100")
+print("\nNNGP and NTK at two convolutions: 200 images, training sets of 50")
 both = Study("attention_on_images_both", pictures.full)
 table = {}
 for kind in KINDS:
-    run = {"many": 300, "size": 100, "kind": kind, "depth": 2, **PAPER.get(kind, {})}
+    run = {"many": 200, "size": 50, "kind": kind, "depth": 2, **PAPER.get(kind, {})}
     row = both.row(lambda run=run: measured(**run, tangent=True), **run)
     if row is not None:
         table[kind] = accuracy(row), accuracy(row, "right_ntk")
@@ -212,8 +212,7 @@ print("\nConstants: 150 images, training sets of 50; the evidence is that of a t
 search = Study("attention_on_images_constants", pictures.full)
 GRIDS = {
     "struct": [
-        {"φ": φ, "α": α, "ρ": 1.5, "σ": σ}
-        for φ, α, σ in itertools.product((1.0, 5.0), (0.4, 0.65, 0.9), (0.1, 1.0))
+        {"φ": φ, "α": α, "ρ": 1.5, "σ": σ} for φ, α, σ in itertools.product((1.0, 5.0), (0.4, 0.65, 0.9), (0.1, 1.0))
     ],
     "residual": [{"φ": φ, "α": α, "ρ": ρ} for φ, α, ρ in itertools.product((1.0, 5.0), (0.4, 0.65, 0.9), (0.5, 1.5))],
 }
