@@ -187,11 +187,11 @@ if whole:
 
 # -- Table 2: NNGP and NTK ----------------------------------------------------------------------------
 
-print("\nNNGP and NTK at two convolutions: 200 images, training sets of 50")
+print("\nNNGP and NTK at two convolutions: 300 images, training sets of 50")
 both = Study("attention_on_images_both", pictures.full)
 table = {}
 for kind in KINDS:
-    run = {"many": 200, "size": 50, "kind": kind, "depth": 2, **PAPER.get(kind, {})}
+    run = {"many": 300, "size": 50, "kind": kind, "depth": 2, **PAPER.get(kind, {})}
     row = both.row(lambda run=run: measured(**run, tangent=True), **run)
     if row is not None:
         table[kind] = accuracy(row), accuracy(row, "right_ntk")
@@ -208,7 +208,7 @@ if len(table) == len(KINDS):
 
 # -- Tables 5 and 6: constants by evidence ------------------------------------------------------------
 
-print("\nConstants: 150 images, training sets of 50; the evidence is that of a training set alone, by target")
+print("\nConstants: 200 images, training sets of 50; the evidence is that of a training set alone, by target")
 search = Study("attention_on_images_constants", pictures.full)
 GRIDS = {
     "struct": [
@@ -219,7 +219,7 @@ GRIDS = {
 for kind, grid in GRIDS.items():
     rows = []
     for constants in grid:
-        run = {"many": 150, "size": 50, "kind": kind, "depth": 2, **constants}
+        run = {"many": 200, "size": 50, "kind": kind, "depth": 2, **constants}
         rows.append(search.row(lambda run=run: measured(**run), **run))
     if None in rows:
         print(f"  {kind}: {sum(row is not None for row in rows)} of {len(grid)} (--full)")
