@@ -179,6 +179,7 @@ if whole:
         means, errors = zip(*((100 * best[kind, d].mean, 100 * best[kind, d].error) for d in DEPTHS), strict=True)
         axes[0].errorbar(np.array(DEPTHS) * 1.02**i, means, errors, label=kind, capsize=2, linewidth=1)
     axes[0].set_xscale("log", base=2)
+    axes[0].set_xticks(DEPTHS, [str(d) for d in DEPTHS])
     axes[0].set_xlabel("convolutions")
     axes[0].set_ylabel("accuracy, %")
     axes[0].legend(fontsize=8)
