@@ -26,17 +26,17 @@ from tplimits.zoo.clustering_heads import measures
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS, EVERY = 600, 5, 10
+EPOCHS, SEEDS, EVERY = 400, 5, 10
 setting = Setting(SparseModularAddition())
 study = Study("variations", pictures.full)
 
 BATCHES = (8, 32, 128, 512, 2048)
 RATES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
-DISCOUNTS = (0.03, 0.1, 0.3, 1, 3, 10, 30)
+DISCOUNTS = (0.1, 0.3, 1, 3, 10)
 WIDTHS = (8, 32, 128)
 DIMENSIONS = (2, 8)
-FINE = tuple(float(f"{rate:.3g}") for rate in np.geomspace(0.02, 0.002, 11))
-FRESH = (0, 1, 32, 1024, 2048)
+FINE = tuple(float(f"{rate:.3g}") for rate in np.geomspace(0.01, 0.002, 8))
+FRESH = (0, 1, 1024, 2048)
 
 
 def several(

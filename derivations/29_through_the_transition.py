@@ -32,7 +32,7 @@ from tplimits.zoo.clustering_heads.task import SparseModularAddition
 pictures, work = Pictures(__doc__), Worked(__doc__)
 BASES, EPOCHS, PARTICLES = 20, 400, 1024
 #: width, draws of neurons: in the order of what they cost, so that an interrupted study has all bases of few widths
-STAGES = ((32, 4), (128, 4), (tp.inf, 1), (512, 2), (tp.inf, 2), (2048, 1), (512, 3))
+STAGES = ((32, 4), (128, 4), (tp.inf, 1), (512, 1), (tp.inf, 2), (2048, 1), (512, 2))
 DRAWS = dict(STAGES)
 #: more draws of the one base that is looked at closely
 BANDS = ((32, 16), (128, 16), (512, 8))

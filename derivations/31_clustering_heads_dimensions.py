@@ -20,7 +20,7 @@ from tplimits.zoo.clustering_heads import measures, spikes
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS, EVERY = 500, 10, 10
+EPOCHS, SEEDS, EVERY = 400, 8, 10
 DIMENSIONS = (2, 3, 4, 8, 16, 32)
 LAYERS = {"embeddings": "EP", "attention": "qV", "perceptron": "wbuc"}
 ε = np.geomspace(1e-4, 1e1, 16)
@@ -38,8 +38,8 @@ def networks(d: int, seeds: range, epochs: int = EPOCHS) -> dict[str, Any]:
 
 
 def one(d: int) -> dict[str, Any]:
-    """Losses, accuracies and norms of gradients of one network, every second epoch for 300."""
-    rec = setting.watch(300, 2, net={"d": d})
+    """Losses, accuracies and norms of gradients of one network, every second epoch for 200."""
+    rec = setting.watch(200, 2, net={"d": d})
     run = rec.run()
     norms = {k: np.sqrt(sum(run.curves[f"gradient {n}"] ** 2 for n in names)) for k, names in LAYERS.items()}
     curves = {name: run.curves[name] for name in ("loss", "held-out loss", "accuracy", "held-out accuracy")}

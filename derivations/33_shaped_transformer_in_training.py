@@ -12,9 +12,8 @@ Noci et al. 2023, Appendix D, at the size of a minute.  Six layers without layer
 and Pre-LN is the usual transformer with layer norms, Softmax(Y/√n_k) and ReLU.  Weights of skips are trained.
 
 The task stands in for masked language: eight tokens of a Markov chain and the same eight again, one token of sixteen
-masked, to be predicted.  Adam with a hundred steps
-of warming up.  The entropy of rows of the softmax falls where attention
-settles on few tokens; the paper sees it collapse in Pre-LN at large rates, and not in shaped transformers.
+masked, to be predicted.  Adam with a hundred steps of warming up.  The entropy of rows of the softmax falls where
+attention settles on few tokens; the paper sees it collapse in Pre-LN at large rates, and not in shaped transformers.
 
 What is measured is kept in `results/shaped_transformer.jsonl`, which --full makes.
 """

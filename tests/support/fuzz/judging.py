@@ -26,6 +26,7 @@ import tplimits as tp
 from fuzz.draft import Case
 from fuzz.measuring import NOT_FINITE, measured
 from fuzz.refusals import judged, reason_of
+from tplimits.regimes.kernels.numbers.request import NNGPAlone
 from tplimits.sampling.estimate import Series, fit
 from tplimits.sampling.verdict import Verdict
 
@@ -122,7 +123,7 @@ def evaluated(case: Case, limit: Any, effort: Effort) -> list[Any]:
         found = [limit.drift_at(V0, **given), limit.diffusion_at(V0, **given)]
     elif case.regime == "kernels":
         pair = pair_of(limit, given, 64)
-        found = [pair.nngp] if pair.ntk is None else [pair.nngp, pair.ntk]
+        found = [pair.nngp] if isinstance(pair, NNGPAlone) or pair.ntk is None else [pair.nngp, pair.ntk]
     elif case.regime == "training":
         found = [limit.evaluate(**given).f]
     else:

@@ -18,6 +18,7 @@ A vector in the span of earlier operands of W brings nothing new: |W(Σ c_i x_i)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sympy
 from sympy import Expr, S, Symbol
@@ -102,16 +103,7 @@ def _repeat(state: Derivation, key: Key, view: View, x: Ket, combination: dict[i
 
 
 def _scaled(term: DotTerm, c: Expr) -> DotTerm:
-    return DotTerm(
-        term.partner,
-        term.partner_ket,
-        term.hat,
-        term.operand,
-        c * term.coefficient,
-        c * term.derivative,
-        term.factor,
-        term.form,
-    )
+    return replace(term, coefficient=c * term.coefficient, derivative=c * term.derivative)
 
 
 def _dot_terms(state: Derivation, view: View, x: Ket) -> tuple[DotTerm, ...]:

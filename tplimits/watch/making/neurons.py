@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.numbers.threads import one_thread
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.watch.making.sharpness import sharpness
-from tplimits.watch.making.threads import one_thread
 
 if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked

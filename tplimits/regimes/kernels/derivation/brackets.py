@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import sympy
@@ -75,7 +75,7 @@ class Brackets(Expectations):
             self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body=body, over=over))
         return Of(Integer(self._forms[key]), Integer(side), *theirs)
 
-    def _form_name(self, leaves: set[Of]) -> str:
+    def _form_name(self, leaves: Collection[Of]) -> str:
         return "+".join(sorted({self.nodes[x.node].name for x in leaves})[:3])
 
     def factor_of(self, view: View) -> Expr:

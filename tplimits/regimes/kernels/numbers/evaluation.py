@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import Own, plan_for, step_of
+from tplimits.regimes.kernels.numbers.plan import plan_for, step_of
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -31,57 +30,40 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
-from tplimits.regimes.kernels.numbers.stored import GramFiles
+from tplimits.regimes.kernels.numbers.symmetry import symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.blocks import Own
+
 Array = NDArray[numpy.float64]
-#: makes the array of a kernel, given its name and shape
-Allocate = Callable[[str, tuple[int, ...]], Array]
 #: pairs from which on single precision is worth while, and inputs of either side that it is tried at
 _SINGLE, _SAMPLE = 1024, (4, 8)
 #: entries of the largest table of one tile
 _TILE = 1 << 17
+#: inputs a side of one tile of the compiled loop for all pairs
+_WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
 
 
 def evaluate(
-    asked: GramRequest,
-    draws: int = 1024,
-    replicates: int = 8,
-    seed: int = 0,
-    progress: Progress = None,
-    out: Any = None,
+    asked: GramRequest, draws: int = 1024, replicates: int = 8, seed: int = 0, progress: Progress = None
 ) -> KernelPair | NNGPAlone:
-    """Both kernels of a request, in memory or in the files of `out`; the NNGP alone where there is no NTK."""
-    pair = _evaluated(asked, draws, replicates, seed, progress, out)
+    """Both kernels of a request, in memory and in this process; the NNGP alone where there is no NTK."""
+    refuse_mixture(asked.derivation)
     reason = asked.derivation.no_ntk
+    if asked.is_drawn:
+        pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
+        arrays = (pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error)
+        pair = KernelPair(*(_given(asked, numpy.asarray(v)) for v in arrays))
+    else:
+        pair = _tiled(asked, progress)
     return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
 
 
-def _evaluated(asked: GramRequest, draws: int, replicates: int, seed: int, progress: Progress, out: Any) -> KernelPair:
-    refuse_mixture(asked.derivation)
-    if out is None:
-        fused = None if asked.derivation.is_drawn else _fused(asked)
-        if fused is not None:
-            refuse_infinite(asked, KERNELS, list(fused))
-            return fused
-        return _pair(asked, draws, replicates, seed, progress, lambda _, shape: numpy.empty(shape, asked.dtype))
-    with GramFiles(out) as files:
-        pair = _pair(asked, draws, replicates, seed, progress, files.empty)
-        return replace(pair, **files.published())
-
-
-def _pair(
-    asked: GramRequest, draws: int, replicates: int, seed: int, progress: Progress, empty: Allocate
-) -> KernelPair:
-    if not asked.derivation.is_drawn:
-        return _tiled(asked, progress, empty)
-    pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
-    arrays = [empty(kernel, array.shape) for kernel, array in zip(KERNELS, pair, strict=True)]
-    for array, value in zip(arrays, pair, strict=True):
-        array[...] = value
-    return replace(pair, nngp=arrays[0], ntk=arrays[1])
+def _given(asked: GramRequest, value: Array) -> Array:
+    return (symmetric(value) if asked.symmetric else value).astype(asked.dtype)
 
 
 # -- tiles ------------------------------------------------------------------------------------
@@ -101,54 +83,64 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
     """The kernels piece by piece; of a symmetric one the pieces on and above the diagonal."""
     if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
         raise NoLimitError(asked.derivation.no_ntk)
-    pieces = _pieces(asked, tuple(kernels))
+    pieces = pieces_of(asked, tuple(kernels))
     with reporting(progress) as report:
-        report.plan(len(pieces.places), "tiles of pairs")
-        for rows, columns in pieces.places:
+        report.plan(many_squares(asked, pieces.step), "tiles of pairs")
+        for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
             values, error = pieces.of(rows, columns)
             refuse_infinite(asked, kernels, values, rows.start, columns.start)
+            if asked.symmetric and rows == columns:
+                values = [symmetric(v) for v in values]
             yield Tile(rows, columns, values, error)
             report.advance(1)
 
 
 @dataclass(frozen=True)
-class _Pieces:
-    """Places of tiles, and the kernels of one."""
+class Pieces:
+    """Inputs a side of a tile, the kernels of one with a bound of their errors, seconds that a pair takes, roughly."""
 
-    places: list[tuple[slice, slice]]
+    step: int
     of: Callable[[slice, slice], tuple[list[Array], float]]
+    seconds: float
 
 
-def _pieces(asked: GramRequest, kernels: tuple[str, ...]) -> _Pieces:
-    """Tiles by the compiled loop where there is one for all pairs, by the plan of the recursion elsewhere."""
-    if not asked.derivation.axes and not asked.derivation.is_drawn:
-        step = math.isqrt(_TILE)
-        places = _places(asked, step)
-        first = _fused(_part(asked, *places[0]))
-        if first is not None:
-            found = {(places[0][0].start, places[0][1].start): first}
+def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Pieces:
+    """Tiles by the compiled loop where there is one for all pairs, by the plan of the recursion elsewhere.
 
-            def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
-                pair = found.pop((rows.start, columns.start), None) or _fused(_part(asked, rows, columns))
-                if pair is None:
-                    return _extended(_part(asked, rows, columns), kernels)
-                return [getattr(pair, kernel) for kernel in kernels], 0.0
+    `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
+    in every process.
+    """
+    if not asked.is_drawn and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
 
-            return _Pieces(places, fused)
+        def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
+            part = _part(asked, rows, columns)
+            pair = _fused(part)
+            return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
+
+        return Pieces(_WHOLE, fused, 1e-7)
     if asked.derivation.demand.by_data:
-        return _Pieces(_places(asked, _LEAST), lambda rows, columns: _extended(_part(asked, rows, columns), kernels))
-    planned = Planned(asked, kernels)
-    return _Pieces(_places(asked, planned.step), planned.tile)
+        step = _step(asked, _LEAST)
+        return Pieces(step, lambda rows, columns: _extended(_part(asked, rows, columns), kernels), 1e-4)
+    planned = Planned(asked, kernels, settled)
+    return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
 
 
-def _places(asked: GramRequest, step: int) -> list[tuple[slice, slice]]:
-    if asked.symmetric:
-        step = min(step, max(_LEAST, -(-asked.one.many // 4)))  # what is below the diagonal is left out
-    return [
-        (slice(i, min(i + step, asked.one.many)), slice(j, min(j + step, asked.other.many)))
-        for i in range(0, asked.one.many, step)
-        for j in range(i if asked.symmetric else 0, asked.other.many, step)
-    ]
+def _step(asked: GramRequest, step: int) -> int:
+    """Of a symmetric request several tiles a side: what is below the diagonal is left out."""
+    return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step
+
+
+def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the tiles of a matrix; of a symmetric one those on and above the diagonal."""
+    for i in range(0, rows, step):
+        for j in range(i if mirrored else 0, columns, step):
+            yield slice(i, min(i + step, rows)), slice(j, min(j + step, columns))
+
+
+def many_squares(asked: GramRequest, step: int) -> int:
+    """How many of them there are."""
+    a, b = -(-asked.one.many // step), -(-asked.other.many // step)
+    return a * (a + 1) // 2 if asked.symmetric else a * b
 
 
 def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
@@ -159,11 +151,13 @@ def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
 class Planned:
     """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs."""
 
-    def __init__(self, asked: GramRequest, kernels: tuple[str, ...]) -> None:
+    def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
         self.asked, self.kernels = asked, kernels
-        self.plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
+        plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan.expect(pairs)
+        self.plan = plan.settled(pairs) if settled else plan
+        if not settled:
+            self.plan.expect(pairs)
         self.step = step_of(self.plan, _TILE)
         self.single = asked.single and pairs >= _SINGLE and self.plan.is_nested
         self.rounding = 0.0
@@ -240,8 +234,8 @@ def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
     for i in range(0, len(found), _LEAST):
         a, rest = slice(i, i + _LEAST), slice(i + _LEAST, None)
         lower = numpy.tril_indices(len(found[a, a]), -1)
-        found[a, a][lower] = _transposed(found[a, a])[lower]
-        found[rest, a] = _transposed(found[a, rest])
+        found[a, a][lower] = transposed(found[a, a])[lower]
+        found[rest, a] = transposed(found[a, rest])
     diagonal = numpy.flatnonzero(known)
     found[diagonal, diagonal] = own[diagonal]
     return found
@@ -263,14 +257,19 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
         return [v.astype(numpy.float64) for v in values], tables.error
 
 
-def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPair:
+def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
+    if max(asked.one.many, asked.other.many) <= _WHOLE:
+        fused = _fused(asked)
+        if fused is not None:
+            refuse_infinite(asked, KERNELS, list(fused))
+            return fused
     kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
-    found, error = [empty(kernel, shape_of(asked)) for kernel in kernels], 0.0
+    found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
             if asked.symmetric and tile.rows != tile.columns:
-                array[tile.columns, tile.rows] = _transposed(value)
+                array[tile.columns, tile.rows] = transposed(value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
 
@@ -285,9 +284,3 @@ def _fused(asked: GramRequest) -> KernelPair | None:
         return KernelPair(nngp, ntk)
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None
-
-
-def _transposed(value: Array) -> Array:
-    """K(ξ′, ξ) from K(ξ, ξ′)."""
-    axes = value.ndim // 2 - 1
-    return value.transpose((1, 0, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes)))

@@ -167,6 +167,12 @@ class Frame:
             return part_of([self._laid_out(law, values)], place)
         covariances = [self.value(c) for c in moment.covariances]
         values = [self.value(v) for v in moment.values]
+        points, constants = self.tables.points, self.tables.constants
+        if points is not None and points.draws(moment, constants):
+            split = len(covariances)
+            return mapped(
+                lambda *arrays: points.mean(moment, constants, arrays[:split], arrays[split:]), [*covariances, *values]
+            )
         if len(covariances) == 3:
             self._note(moment, lambda: flagged(covariances))
 

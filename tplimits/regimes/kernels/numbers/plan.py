@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.program.nodes.entries import free_indices
-from tplimits.regimes.kernels.derivation.leaves import SECOND, on_first, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import on_first
 from tplimits.regimes.kernels.numbers.alone import data_of
+from tplimits.regimes.kernels.numbers.blocks import Blocks, Own
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
+from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
+from tplimits.regimes.kernels.numbers.forms import NotNested
 from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.inputs import keyed
-from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
-from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
-from tplimits.regimes.kernels.numbers.nested import Blocks, Nested, nested
-from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
+from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced
+from tplimits.regimes.kernels.numbers.nested import Nested, nested
+from tplimits.regimes.kernels.numbers.passes import Passes
 from tplimits.regimes.kernels.numbers.places import batch
-from tplimits.regimes.kernels.numbers.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects
 from tplimits.regimes.kernels.numbers.tables import Tables
-from tplimits.regimes.kernels.numbers.tables import spread as spread_out
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs, or of one tile of pairs
 _BLOCK = 1 << 17
-#: seconds of an array pass over one entry, and how many of them a law is worth
-_SECONDS, _LAW = 2e-9, 12
+#: seconds of an array pass over one entry
+_SECONDS = 2e-9
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
 _WORTHWHILE, _FEW = 0.5, 1 << 14
 #: of a compiled tile: inputs a side, and entries of all steps
@@ -119,7 +119,7 @@ class Plan:
         for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
             assert tables.tape is not None
             known = self.rows[side] is self.rows[1] and 1 in found
-            sizes = _sizes(self.rows[side], tables.tape, tables)
+            sizes = sizes_of(self.rows[side], tables.tape, tables)
             found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
         return found
 
@@ -155,15 +155,24 @@ class Plan:
                 found[side] = found[1]
                 continue
             schedule, labels = self.rows[side], tables.tape.labels
-            sizes, many = _sizes(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
+            sizes, many = sizes_of(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
             found[side] = _nested(partial(Passes, schedule, labels, sizes, (batch(1),), many, True), False, 8)
         return found
 
     def expect(self, pairs: int) -> None:
         """Compile the loops where the work of all calls so far passes what compiling costs, or where they are known."""
-        self.worth += pairs * self.entries * _SECONDS
+        self.worth += pairs * self.seconds
         if not self.is_compiled and pairs * self.entries > _FEW:
             self.is_compiled = self.worth > _WORTHWHILE or self._are_kept
+
+    def settled(self, pairs: int) -> Plan:
+        """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
+        return replace(self, is_compiled=pairs * self.seconds > _WORTHWHILE)
+
+    @property
+    def seconds(self) -> float:
+        """What array passes over one pair take."""
+        return self.entries * _SECONDS
 
     @property
     def _are_kept(self) -> bool:
@@ -254,41 +263,6 @@ class Plan:
         return near | suspects(bad, near.shape) if bad else near
 
 
-@dataclass(frozen=True, eq=False)
-class Own:
-    """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
-
-    rows: Sequence[Labelled | Blocks]
-    near: NDArray[numpy.bool_]
-
-    def some(self, part: slice | NDArray[numpy.intp]) -> Own:
-        """Those of a few inputs."""
-        return Own([_some(r, part) for r in self.rows], self.near[part])
-
-    def row(self, place: int) -> Labelled:
-        """One of them, inputs first."""
-        found = self.rows[place]
-        return found.plain if isinstance(found, Blocks) else found
-
-    def laid_out(self, lanes: int, dtype: Any) -> Own:
-        """In blocks of so many inputs."""
-        rows: list[Labelled | Blocks] = []
-        for row in self.rows:
-            if isinstance(row, Labelled) and batch(1) not in row.labels:
-                rows.append(row)
-            elif isinstance(row, Labelled):
-                rows.append(Blocks.of(row, lanes, dtype))
-            else:
-                rows.append(Blocks(row.laid_out(lanes, dtype), row.many, row.sizes, row.labels))
-        return Own(rows, self.near)
-
-
-def _some(row: Labelled | Blocks, part: slice | NDArray[numpy.intp]) -> Labelled | Blocks:
-    if isinstance(row, Blocks):
-        return row.some(part)
-    return Labelled(row.array[part], row.labels) if batch(1) in row.labels else row
-
-
 def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested | None:
     try:
         return nested(passes(), single, columns)
@@ -347,44 +321,15 @@ def _made(
         len(kernels),
         own,
         {s: len(o) for s, o in rows.outputs.items()},
-        _largest(schedule, pair, both),
-        max(_largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
+        largest(schedule, pair, both),
+        max(largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
         (both, first, second),
         [p for _, p in pair.watched],
         watched,
         pair.labels,
-        _sizes(schedule, pair, both),
-        _entries(schedule, pair, both),
+        sizes_of(schedule, pair, both),
+        entries(schedule, pair, both),
     )
-
-
-def _largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
-    """Entries of the largest array for one pair, or one input."""
-    sizes = _sizes(schedule, tape, tables)
-    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps), default=1)
-
-
-def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
-    """Entries of all steps of one pair that compute something, a law for several."""
-    sizes, total = _sizes(schedule, tape, tables), 0
-    for number, step, _ in schedule.steps:
-        if step is not None and step.function not in (bare(renamed), bare(part_of), bare(spread_out)):
-            weight = _LAW if step.function is bare(evaluated) else 1
-            total += weight * math.prod(sizes.get(x, 1) for x in tape.labels[number])
-    return total
-
-
-def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
-    """Sizes of all labels but those of inputs."""
-    found: dict[str, int] = {}
-    for number, step, _ in schedule.steps:
-        for read in step.fixed[0] if step is not None and step.function is bare(summed_entries) else ():
-            found.update(zip(read.labels, read.sizes, strict=True))
-        for label in tape.labels[number]:
-            sizes = tables.sides[1 if SECOND in label else 0].sizes
-            if plain_axis(label) in sizes:
-                found[label] = sizes[plain_axis(label)]
-    return found
 
 
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
@@ -394,4 +339,4 @@ def step_of(plan: Plan, block: int = _BLOCK) -> int:
     return max(1, math.isqrt(block // min(block, plan.largest)))
 
 
-__all__ = ["Own", "Plan", "Rows", "Traced", "plan_for", "step_of"]
+__all__ = ["Plan", "Rows", "Traced", "plan_for", "step_of"]
