@@ -6,7 +6,7 @@ import pytest
 import sympy
 import torch
 from libraries import LIBRARIES
-from models import MODELS, Sets, noise
+from models import MODELS, Sets
 from refused import REFUSED
 
 import tplimits as tp

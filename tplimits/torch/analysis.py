@@ -9,7 +9,6 @@ from tplimits.torch.axes import Axes
 from tplimits.torch.graph import Graph, refuse
 from tplimits.torch.rules import RULES
 
-
 _ORDER = ("it orders neurons", "neurons have no order, and no limit when taken by rank")
 _MATRIX = ("it is a function of a weight matrix", "a program only multiplies vectors by matrices")
 #: operations that no program has: what they do, and the repair
@@ -21,7 +20,8 @@ UNKNOWN = {
         ("it is complex or mixes all neurons by a Fourier transform", "programs are real, and neurons have no order"),
     ),
     **dict.fromkeys(
-        ("detach", "detach_"), ("gradients stop here", "a program is differentiated everywhere: freeze parameters instead")
+        ("detach", "detach_"),
+        ("gradients stop here", "a program is differentiated everywhere: freeze parameters instead"),
     ),
 }
 
@@ -52,10 +52,14 @@ def analysed(graph: Graph) -> Analysed:
             data.add(node.number)
             continue
         if node.op not in RULES:
-            found, repair = UNKNOWN.get(node.op, ("this operation is not known to the import", "write it by known ones"))
+            found, repair = UNKNOWN.get(
+                node.op, ("this operation is not known to the import", "write it by known ones")
+            )
             refuse(node, found, repair)
         RULES[node.op](axes, node)
     if not any(axes.wide(node.number) for node in graph if node.kind == "parameter"):
-        raise ProgramError(f"no parameter of make(n) grows with n at the widths {graph.widths}: make ignores its argument.")
+        raise ProgramError(
+            f"no parameter of make(n) grows with n at the widths {graph.widths}: make ignores its argument."
+        )
     axes.settle()
     return Analysed(graph, axes, frozenset(data))

@@ -121,7 +121,11 @@ class Axes:
         mine, out = self.of(operand), self.of(node.number)
         wide = [[d for d in dims if isinstance(size[d], Wide)] for dims, size in ((left, mine), (right, out))]
         if max(map(len, wide)) > 1:
-            refuse(node, "it merges two widths into one dimension, or takes one apart into two", "a program has vectors over one width")
+            refuse(
+                node,
+                "it merges two widths into one dimension, or takes one apart into two",
+                "a program has vectors over one width",
+            )
         if not wide[0]:
             return
         (a,), (b,) = wide
@@ -180,7 +184,11 @@ class Axes:
             found = self.at(node.number, dim, result)
             for n in self.graph.widths:
                 if (found.atom * n).denominator != 1 or (found.factor / found.piece).denominator != 1:
-                    refuse(node, f"pieces of {found.piece}·n entries with {found.inner} inside are not whole at width {n}", "choose other widths=")
+                    refuse(
+                        node,
+                        f"pieces of {found.piece}·n entries with {found.inner} inside are not whole at width {n}",
+                        "choose other widths=",
+                    )
 
     def _places(self) -> Iterable[tuple[Node, int, int]]:
         for node in self.graph:

@@ -16,14 +16,14 @@ from tplimits.program.language.operations import n
 from tplimits.program.language.trace import written
 from tplimits.program.language.tracing import Trace
 from tplimits.program.language.values import Value
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.program import Program
 from tplimits.torch import reductions, sliding  # noqa: F401 - they register how operations are written
 from tplimits.torch.analysis import Analysed
-from tplimits.program.nodes.laws import NORMAL
-from tplimits.torch.entries import Entries
 from tplimits.torch.data import evaluated, from_inputs
+from tplimits.torch.entries import Entries
 from tplimits.torch.graph import refuse
-from tplimits.torch.lowering import Lowering, Total, dims_of, sided, SIDES
+from tplimits.torch.lowering import SIDES, Lowering, Total, dims_of
 from tplimits.torch.operations import OPERATIONS
 from tplimits.torch.reductions import MACHINE, SINGLE
 from tplimits.torch.tensors import Dim, Writer
@@ -49,7 +49,6 @@ class Built:
     is_readout: bool
     output_order: tuple[int, ...]
 
-
     def is_trained(self, number: int) -> bool:
         """Whether a weight is a parameter that gets gradients."""
         node = self.found.graph[number]
@@ -73,7 +72,8 @@ def weights_of(found: Analysed) -> dict[str, int]:
     return {
         node.tensor: node.number
         for node in graph
-        if node.number in reads and (node.kind == "parameter" or (node.kind == "buffer" and node.number not in found.data))
+        if node.number in reads
+        and (node.kind == "parameter" or (node.kind == "buffer" and node.number not in found.data))
     }
 
 
@@ -97,7 +97,9 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
             kinds[key], inputs[key], lookups[at, table] = kind, at, key
     floats: dict[int, str] = {}
     for number in sorted(reads & moving):
-        if any(_as_number(found, reader, number) for reader in graph.readers.get(number, ()) if reader not in found.data):
+        if any(
+            _as_number(found, reader, number) for reader in graph.readers.get(number, ()) if reader not in found.data
+        ):
             kind = _data_kind(found, number)
             key = _input_name(graph[number].name, kind, kinds)
             kinds[key], inputs[key], floats[number] = kind, number, key

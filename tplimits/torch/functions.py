@@ -39,7 +39,7 @@ def hardtanh(x: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
     return heads.clip(x, min_val, max_val)
 
 
-def clamp(x: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - the names of PyTorch's schema
+def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     x = x if min is None else heads.maximum(x, min)
     return x if max is None else heads.minimum(x, max)
 
@@ -88,8 +88,8 @@ UNARY: dict[str, Callable[..., Any]] = {
     "mish": lambda x: x * heads.tanh(heads.softplus(x)),
     "clamp": clamp,
     "clip": clamp,
-    "clamp_min": lambda x, min: heads.maximum(x, min),  # noqa: A006
-    "clamp_max": lambda x, max: heads.minimum(x, max),  # noqa: A006
+    "clamp_min": lambda x, min: heads.maximum(x, min),
+    "clamp_max": lambda x, max: heads.minimum(x, max),
     "abs": heads.abs,
     "absolute": heads.abs,
     "square": lambda x: x**2,

@@ -124,14 +124,20 @@ def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], na
 
 def _widths(widths: Sequence[int]) -> tuple[int, ...]:
     found = tuple(widths) if isinstance(widths, (tuple, list)) else ()
-    if len(found) < 3 or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in found) or len(set(found)) != len(found):
+    if (
+        len(found) < 3
+        or any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in found)
+        or len(set(found)) != len(found)
+    ):
         raise EvaluationError(f"widths={widths!r}: give three different widths at least, such as (64, 128, 256).")
     return found
 
 
 def _refuse_no_example(example: tuple[Any, ...]) -> None:
     if not any(torch.is_tensor(x) for x in example):
-        raise EvaluationError(f"example={example!r:.60}: give a tensor that the model is called with, or a tuple of them.")
+        raise EvaluationError(
+            f"example={example!r:.60}: give a tensor that the model is called with, or a tuple of them."
+        )
 
 
 def _state(module: Any) -> dict[str, Any]:

@@ -150,8 +150,9 @@ class Lowering:
         """A function of tensors entry by entry, with broadcasting from the right."""
         if sum(d.width is not None for d in dims) > 1:
             raise ProgramError(
-                OUTER if not any(isinstance(t.value, MatrixValue) for t in tensors) else
-                "a function of a weight matrix is taken; a program only multiplies vectors by matrices"
+                OUTER
+                if not any(isinstance(t.value, MatrixValue) for t in tensors)
+                else "a function of a weight matrix is taken; a program only multiplies vectors by matrices"
             )
         along = [self.broadcast(t, dims) for t in tensors]
         names = self.writer.names(dims, along)
@@ -218,7 +219,9 @@ class Lowering:
             product = self.over_width(product, bare(sizes[c].width))
         kept = [names[at] for c in out for at in groups[c]]
         left = [replace(sizes[c], width=bare(sizes[c].width)) for c in out]
-        return self.total(product, left, kept) if isinstance(product, Total) else self.writer.tensor(product, left, kept)
+        return (
+            self.total(product, left, kept) if isinstance(product, Total) else self.writer.tensor(product, left, kept)
+        )
 
     def over_width(self, value: Any, name: str) -> Any:
         """Σ over the neurons of a width."""
@@ -261,7 +264,9 @@ class Lowering:
             swap[axis] = index
             axes += own
         indices = tuple(i.xreplace({axis_symbol(a): s for a, s in swap.items()}) for i in found.indices)
-        return MatrixValue(found.trace, found.uid, found.rows, found.columns, tuple(dict.fromkeys(axes)), indices, found.transposed)
+        return MatrixValue(
+            found.trace, found.uid, found.rows, found.columns, tuple(dict.fromkeys(axes)), indices, found.transposed
+        )
 
     def reduce(self, tensor: Tensor, taken: Iterable[int], keep: bool) -> Tensor:
         """Σ over some dimensions."""
@@ -354,5 +359,9 @@ def power(node: Node, name: str, found: tuple[Any, ...], widths: tuple[int, ...]
     rounded = Fraction(round(4 * p), 4)
     c = first / widths[0] ** float(rounded)
     if any(abs(c * n ** float(rounded) / f - 1) > 1e-6 for f, n in zip(found, widths, strict=True)):
-        refuse(node, f"its argument {name} is {found} at the widths {widths}: no power of n", "write it as c·n**p with p a multiple of 1/4")
-    return number(c, 1e-9) * symbol ** rounded
+        refuse(
+            node,
+            f"its argument {name} is {found} at the widths {widths}: no power of n",
+            "write it as c·n**p with p a multiple of 1/4",
+        )
+    return number(c, 1e-9) * symbol**rounded

@@ -75,7 +75,9 @@ def arrays_of(built: Built, tensors: Mapping[str, Any]) -> dict[str, numpy.ndarr
                 finite.append(len(shape))
                 shape.append(d.inner)
         if numpy.prod(shape) != tensor.numel():
-            raise EvaluationError(f"`{name}` has the shape {tuple(tensor.shape)}; it is another model than the imported one.")
+            raise EvaluationError(
+                f"`{name}` has the shape {tuple(tensor.shape)}; it is another model than the imported one."
+            )
         array = tensor.detach().double().numpy().reshape(shape)
         kept = [i for i in finite if shape[i] > 1]
         gone = [i for i in finite if shape[i] == 1]

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy
 import torch
 
 from tplimits.program.language import entrywise as heads
 from tplimits.program.language.values import Value
-from tplimits.torch.axes import dimension, places
+from tplimits.torch.axes import places
 from tplimits.torch.functions import UNARY
 from tplimits.torch.graph import Node, Ref, refuse
 from tplimits.torch.lowering import HIDDEN, Lowering, Total

@@ -40,7 +40,9 @@ def reduction(low: Lowering, node: Node) -> Any:
         if order not in (2, 2.0, None, 1, 1.0):
             refuse(node, f"it is a norm of order {order}", "norms of order 1 and 2 are sums")
         power = 2 if order in (2, 2.0, None) else 1
-        total = low.reduce(low.entrywise(lambda v: heads.abs(v) ** power if power == 1 else v**2, [x], x.dims), taken, keep)
+        total = low.reduce(
+            low.entrywise(lambda v: heads.abs(v) ** power if power == 1 else v**2, [x], x.dims), taken, keep
+        )
         return low.entrywise(heads.sqrt, [total], total.dims) if power == 2 else total
     if node.op == "logsumexp":
         total = low.reduce(low.entrywise(heads.exp, [x], x.dims), taken, keep)
@@ -84,7 +86,11 @@ def folded(low: Lowering, node: Node, x: Tensor, taken: set[int], keep: bool) ->
     assert found is not None
     if not keep:
         return found
-    return spread(found, [ONE if i in taken else d for i, d in enumerate(x.dims)], [i for i in range(len(x.dims)) if i not in taken])
+    return spread(
+        found,
+        [ONE if i in taken else d for i, d in enumerate(x.dims)],
+        [i for i in range(len(x.dims)) if i not in taken],
+    )
 
 
 # -- softmax and attention ----------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,7 +38,12 @@ def one_row(make: Callable[[int], Any], example: tuple[Any, ...], n: int) -> tup
     except Exception:  # a model that takes no other number of rows has no rows
         return example, False
     rows = len(_first(many))
-    if together is None or together.ndim == 0 or len(together) != rows or any(a.ndim == 0 or len(a) != 1 for a in alone):
+    if (
+        together is None
+        or together.ndim == 0
+        or len(together) != rows
+        or any(a.ndim == 0 or len(a) != 1 for a in alone)
+    ):
         return example, False
     scale = float(together.abs().max()) or 1.0
     apart = max(float((together[i] - a[0]).abs().max()) for i, a in enumerate(alone))

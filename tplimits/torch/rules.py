@@ -26,14 +26,87 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 # -- entry by entry ---------------------------------------------------------------------------
 
-ENTRYWISE = """
-add sub rsub mul div true_divide pow neg exp expm1 log log1p sqrt rsqrt relu relu6 gelu silu tanh sigmoid softplus elu
-leaky_relu hardtanh hardswish hardsigmoid mish selu celu clamp clamp_min clamp_max clip abs square reciprocal sin cos
-erf sign maximum minimum where masked_fill threshold log_sigmoid log_sigmoid_forward sinh cosh softsign
-hardshrink softshrink tanhshrink addcmul addcdiv lerp multiply divide subtract absolute negative
-dropout feature_dropout alpha_dropout contiguous clone alias lift_fresh_copy to _to_copy type_as float double
-expand expand_as broadcast_to prelu glu_jvp native_dropout
-""".split()
+ENTRYWISE = [
+    "add",
+    "sub",
+    "rsub",
+    "mul",
+    "div",
+    "true_divide",
+    "pow",
+    "neg",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "relu",
+    "relu6",
+    "gelu",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "softplus",
+    "elu",
+    "leaky_relu",
+    "hardtanh",
+    "hardswish",
+    "hardsigmoid",
+    "mish",
+    "selu",
+    "celu",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "clip",
+    "abs",
+    "square",
+    "reciprocal",
+    "sin",
+    "cos",
+    "erf",
+    "sign",
+    "maximum",
+    "minimum",
+    "where",
+    "masked_fill",
+    "threshold",
+    "log_sigmoid",
+    "log_sigmoid_forward",
+    "sinh",
+    "cosh",
+    "softsign",
+    "hardshrink",
+    "softshrink",
+    "tanhshrink",
+    "addcmul",
+    "addcdiv",
+    "lerp",
+    "multiply",
+    "divide",
+    "subtract",
+    "absolute",
+    "negative",
+    "dropout",
+    "feature_dropout",
+    "alpha_dropout",
+    "contiguous",
+    "clone",
+    "alias",
+    "lift_fresh_copy",
+    "to",
+    "_to_copy",
+    "type_as",
+    "float",
+    "double",
+    "expand",
+    "expand_as",
+    "broadcast_to",
+    "prelu",
+    "glu_jvp",
+    "native_dropout",
+]
 
 
 @rule(*ENTRYWISE)
@@ -208,7 +281,9 @@ def finite_only(axes: Axes, node: Node) -> None:
     wide = [d for d, s in enumerate(dims) if isinstance(s, Wide)]
     for d in wide:
         if d in touched:
-            refuse(node, f"it works along a width of {axes.graph[operand].shapes[0][d]} neurons", "neurons have no order")
+            refuse(
+                node, f"it works along a width of {axes.graph[operand].shapes[0][d]} neurons", "neurons have no order"
+            )
     if node.op == "index":
         ahead, gone = _indexed(axes, node, dims)
         for d in wide:
@@ -268,7 +343,9 @@ def _shuffled(axes: Axes, node: Node, operand: int) -> None:
         axes.same(node, (node.number, 0, d), (operand, 0, d))
 
 
-@rule("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "empty_like")
+@rule(
+    "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "empty_like"
+)
 def filled(axes: Axes, node: Node) -> None:
     r = node.ref("self")
     if r is not None and len(axes.of(r)) == len(axes.of(node.number)):
@@ -526,7 +603,11 @@ def _part(axes: Axes, node: Node, whole: Any, part: Any, starts: list[int], size
     for many in (starts, ends):
         factor = Fraction(many[0], n[0])
         if any(Fraction(m, w) != factor for m, w in zip(many, n, strict=True)):
-            refuse(node, f"it takes the neurons {starts[0]} to {ends[0]} of a width, not a fraction of it", "neurons have no order")
+            refuse(
+                node,
+                f"it takes the neurons {starts[0]} to {ends[0]} of a width, not a fraction of it",
+                "neurons have no order",
+            )
         borders.append(factor)
     axes.part(whole, part, borders)
 
@@ -534,4 +615,6 @@ def _part(axes: Axes, node: Node, whole: Any, part: Any, starts: list[int], size
 def _refuse_wide(axes: Axes, node: Node, operand: int, dim: int, found: str) -> None:
     if isinstance(axes.of(operand)[dim], Wide):
         n = axes.graph[operand].shapes[0][dim]
-        refuse(node, f"{found}, along a width of {n} entries", "neurons have no order, and no limit when taken by index")
+        refuse(
+            node, f"{found}, along a width of {n} entries", "neurons have no order, and no limit when taken by index"
+        )

@@ -42,7 +42,9 @@ def size(node: Node, widths: tuple[int, ...], found: tuple[int, ...]) -> Size:
     if all(Fraction(f, n) == factor for f, n in zip(found, widths, strict=True)):
         return Wide(factor)
     if found[0] * widths[1] ** 2 == found[1] * widths[0] ** 2:
-        refuse(node, f"a dimension of {found} entries grows like n²", "the entries of a matrix are no vector of a program")
+        refuse(
+            node, f"a dimension of {found} entries grows like n²", "the entries of a matrix are no vector of a program"
+        )
     refuse(
         node,
         f"a dimension has {found} entries at the widths {widths}: neither a number nor a multiple of n",

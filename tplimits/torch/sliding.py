@@ -13,7 +13,7 @@ import torch
 from tplimits.program.language import entrywise as heads
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.lowering import Lowering
-from tplimits.torch.operations import operation, plus, with_bias
+from tplimits.torch.operations import operation, with_bias
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
 
 
@@ -24,7 +24,11 @@ def several(value: Any, rank: int) -> list[int]:
 
 
 def windowed(
-    low: Lowering, node: Node, x: Tensor, how: tuple[list[int], list[int], list[int], list[int]], after: list[int] | None = None
+    low: Lowering,
+    node: Node,
+    x: Tensor,
+    how: tuple[list[int], list[int], list[int], list[int]],
+    after: list[int] | None = None,
 ) -> Tensor:
     """x of shape (…, *positions) as (…, *taps, *windows): what each tap of each window reads, 0 outside."""
     kernel, stride, padding, dilation = how
@@ -117,7 +121,9 @@ def _channels(low: Lowering, node: Node, cut: Tensor, weight: Tensor, at: str, t
     return low.move(node, found, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
 
 
-def _spaced(low: Lowering, node: Node, x: Tensor, weight: Tensor, stride: list[int], rank: int) -> tuple[Tensor, Tensor]:
+def _spaced(
+    low: Lowering, node: Node, x: Tensor, weight: Tensor, stride: list[int], rank: int
+) -> tuple[Tensor, Tensor]:
     """A transposed convolution as an ordinary one: zeros between positions, the kernel turned round."""
     if set(node.get("groups")) != {1}:
         refuse(node, "it is a transposed convolution with groups")
@@ -167,7 +173,9 @@ def resampled(low: Lowering, node: Node) -> Tensor:
     return replace(found, dims=dims)
 
 
-@operation("max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "max_pool2d_with_indices")
+@operation(
+    "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "max_pool2d_with_indices"
+)
 def max_pool(low: Lowering, node: Node) -> Any:
     x = low.operand(node, "self")
     rank = 1 if "1d" in node.op else 3 if "3d" in node.op else 2

@@ -7,8 +7,8 @@ arithmetic needs it: reshapes, transposes, slices and broadcasts emit nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
