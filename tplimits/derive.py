@@ -93,8 +93,8 @@ def _refuse_given(program: Program) -> None:
     for s in program:
         if isinstance(s, InitialVector) and s.law.shape == GIVEN:
             raise NoLimitError(
-                f"`{s.name}` is given numbers along the width {s.over}, not drawn: how they look when {s.over} grows is not "
-                "known. Replace it by a vector with a law, or leave it out."
+                f"`{s.name}` is given numbers along the width {s.over}, not drawn: how they look when {s.over} "
+                "grows is not known. Replace it by a vector with a law, or leave it out."
             )
 
 

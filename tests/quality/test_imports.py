@@ -105,6 +105,12 @@ def test_scikit_learn_is_loaded_in_one_module():
     }
 
 
+def test_pytorch_is_loaded_in_one_stage():
+    """It is an extra of 5 GB: `tp.from_torch` opens the stage, which no other one needs."""
+    found = {m.name.split(".")[1] for m in MODULES for i, _ in m.imports() if i.split(".")[0] == "torch"}
+    assert found == {"torch"}
+
+
 def loaded_after(statement: str) -> set[str]:
     """Modules in memory after a statement in a fresh interpreter."""
     code = f"import sys\n{statement}\nprint(*sys.modules, file=sys.__stdout__)"
@@ -114,7 +120,7 @@ def loaded_after(statement: str) -> set[str]:
 
 def test_importing_the_package_loads_no_numerical_stage():
     assert loaded_after("import tplimits").isdisjoint(
-        {"numba", "scipy.special", "scipy.optimize", "matplotlib", "sklearn", "tplimits.cli"}
+        {"numba", "scipy.special", "scipy.optimize", "matplotlib", "sklearn", "torch", "tplimits.cli"}
     )
 
 
@@ -127,7 +133,7 @@ def test_what_is_imported_is_declared_and_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.match(r"[\w-]+", d)[0] for d in project["dependencies"]}
     optional = project["optional-dependencies"]
-    extras = {re.match(r"[\w-]+", d)[0] for name in ("plot", "film", "sklearn") for d in optional[name]}
+    extras = {re.match(r"[\w-]+", d)[0] for name in ("plot", "film", "sklearn", "torch") for d in optional[name]}
     imported = {i.split(".")[0] for m in MODULES for i, _ in m.imports()} - set(sys.stdlib_module_names) - {"tplimits"}
     imported = {IMPORTED_AS.get(i, i) for i in imported}
     written = {"numba"}  # in the text of compiled kernels

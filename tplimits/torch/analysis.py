@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tplimits.errors import ProgramError
 from tplimits.torch.axes import Axes
 from tplimits.torch.graph import Graph, refuse
-from tplimits.torch.rules import RULES
+from tplimits.torch.rules import contracting, entrywise, moving, reducing  # noqa: F401 - they register their rules
+from tplimits.torch.rules.registry import RULES
 
 _ORDER = ("it orders neurons", "neurons have no order, and no limit when taken by rank")
 _MATRIX = ("it is a function of a weight matrix", "a program only multiplies vectors by matrices")

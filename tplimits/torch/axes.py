@@ -129,17 +129,17 @@ class Axes:
         if not wide[0]:
             return
         (a,), (b,) = wide
-        behind = [prod(int(size[d]) for d in dims if d > w) for dims, size, w in ((left, mine, a), (right, out, b))]
+        behind = [_finite(size[d] for d in dims if d > w) for dims, size, w in ((left, mine, a), (right, out, b))]
         self.product((operand, 0, a), behind[0], (node.number, 0, b), behind[1])
 
-    def product(self, a: Place, h: int, b: Place, l: int) -> None:
-        """Two width dimensions with h and l finite entries behind them hold the same entries in the same order."""
+    def product(self, a: Place, h: int, b: Place, k: int) -> None:
+        """Two width dimensions with h and k finite entries behind them hold the same entries in the same order."""
 
         def spread() -> bool:
             left, right = self._class(self.root(a)), self._class(self.root(b))
-            piece = gcd(left.piece * h, right.piece * l)
-            inner = lcm(left.inner * h, right.inner * l)
-            return _refine(left, piece / h, inner // h) | _refine(right, piece / l, inner // l)
+            piece = gcd(left.piece * h, right.piece * k)
+            inner = lcm(left.inner * h, right.inner * k)
+            return _refine(left, piece / h, inner // h) | _refine(right, piece / k, inner // k)
 
         self.links.append(spread)
         self.linked.append((a, b))
@@ -169,10 +169,13 @@ class Axes:
 
     def settle(self) -> None:
         """Pieces and inner sizes until nothing changes; then what is linked has one atom."""
-        for place in {self.root((n.number, r, d)) for n, r, d in self._places()}:
+        for place in {self.root((n.number, r, d)) for n, r, d in self.wide_places()}:
             self._class(place)
         for _ in range(200):
-            if not any([link() for link in self.links]):
+            changed = False
+            for link in self.links:  # all of them in every round: what one cuts the next ones pass on
+                changed |= link()
+            if not changed:
                 break
         else:
             raise ProgramError("the axes of this model do not settle: its reshapes cut a width ever finer.")
@@ -180,7 +183,7 @@ class Axes:
             first, second = self.atom(a[0], a[2], a[1]), self.atom(b[0], b[2], b[1])
             if first != second:
                 self.atoms[second] = first
-        for node, result, dim in self._places():
+        for node, result, dim in self.wide_places():
             found = self.at(node.number, dim, result)
             for n in self.graph.widths:
                 if (found.atom * n).denominator != 1 or (found.factor / found.piece).denominator != 1:
@@ -190,7 +193,8 @@ class Axes:
                         "choose other widths=",
                     )
 
-    def _places(self) -> Iterable[tuple[Node, int, int]]:
+    def wide_places(self) -> Iterable[tuple[Node, int, int]]:
+        """Every width dimension: its node, the number of the result and the dimension."""
         for node in self.graph:
             parts = self.dims[node.number] if node.many else (self.dims[node.number],)
             for result, dims in enumerate(parts):
@@ -235,6 +239,11 @@ def _entries(sizes: tuple[Size, ...], chosen: list[int]) -> tuple[Fraction, int]
     found = [sizes[i] for i in chosen]
     factor = prod((s.factor if isinstance(s, Wide) else Fraction(s) for s in found), start=Fraction(1))
     return factor, sum(isinstance(s, Wide) for s in found)
+
+
+def _finite(sizes: Iterable[Size]) -> int:
+    """How many entries finite dimensions have together."""
+    return prod(s for s in sizes if not isinstance(s, Wide))
 
 
 def _less(p: tuple[Fraction, int], q: tuple[Fraction, int]) -> bool:

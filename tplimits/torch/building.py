@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -14,19 +14,23 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.annotations import Kind
 from tplimits.program.language.operations import n
 from tplimits.program.language.trace import written
-from tplimits.program.language.tracing import Trace
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.laws import NORMAL
-from tplimits.program.nodes.program import Program
-from tplimits.torch import reductions, sliding  # noqa: F401 - they register how operations are written
-from tplimits.torch.analysis import Analysed
 from tplimits.torch.data import evaluated, from_inputs
-from tplimits.torch.entries import Entries
+from tplimits.torch.dimensions import SIDES, dims_of
 from tplimits.torch.graph import refuse
-from tplimits.torch.lowering import SIDES, Lowering, Total, dims_of
-from tplimits.torch.operations import OPERATIONS
-from tplimits.torch.reductions import MACHINE, SINGLE
+from tplimits.torch.lowering import Lowering, Total
+from tplimits.torch.operations import contracting, entrywise, moving, reducing, sliding  # noqa: F401 - they register
+from tplimits.torch.operations.reducing import MACHINE, SINGLE
+from tplimits.torch.operations.registry import OPERATIONS
+from tplimits.torch.sizes import Wide
 from tplimits.torch.tensors import Dim, Writer
+
+if TYPE_CHECKING:
+    from tplimits.program.language.tracing import Trace
+    from tplimits.program.nodes.program import Program
+    from tplimits.torch.analysis import Analysed
+    from tplimits.torch.entries import Entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +38,8 @@ class Built:
     """A program, and where its arguments come from.
 
     atoms: the sizes of widths in multiples of n.  weights: {argument: node of a parameter or buffer}.
-    inputs: {argument: node of the data}.  names: those of the atoms.  output_order: the dimensions of the module's output
-    in the order of the program's axes.
+    inputs: {argument: node of the data}.  names: those of the atoms.  output_order: the dimensions of the module's
+    output in the order of the program's axes.
     """
 
     program: Program
@@ -58,20 +62,24 @@ class Built:
 def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction]]:
     """Names of the widths: n for the one that most dimensions have, and their sizes in multiples of n."""
     axes = found.axes
-    many = Counter(axes.atom(node.number, d, r) for node, r, d in axes._places())
+    many = Counter(axes.atom(node.number, d, r) for node, r, d in axes.wide_places())
     sizes = {atom: axes.at(atom[0], atom[2], atom[1]).atom for atom in many}
     order = sorted(many, key=lambda a: (sizes[a] != 1, -many[a], a))
     names = {atom: "n" if i == 0 else f"n{i}" for i, atom in enumerate(order)}
     return names, {names[a]: sizes[a] for a in order}
 
 
+def _read(found: Analysed) -> set[int]:
+    """The nodes that the program itself reads: what data make of data is evaluated before."""
+    return {r for node in found.graph if node.number not in found.data for r in node.refs} | set(found.graph.outputs)
+
+
 def weights_of(found: Analysed) -> dict[str, int]:
     """The parameters, and the buffers along a width, that the model reads: their nodes by name."""
-    graph = found.graph
-    reads = {r for node in graph if node.number not in found.data for r in node.refs} | set(graph.outputs)
+    reads = _read(found)
     return {
         node.tensor: node.number
-        for node in graph
+        for node in found.graph
         if node.number in reads
         and (node.kind == "parameter" or (node.kind == "buffer" and node.number not in found.data))
     }
@@ -82,27 +90,10 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
     names, atoms = widths_of(found)
     data = evaluated(found, example)
     graph = found.graph
-    reads = {r for node in graph if node.number not in found.data for r in node.refs} | set(graph.outputs)
     weights = weights_of(found)
     kinds = {key: _kind(found, names, number, entries[key]) for key, number in weights.items()}
     factors = {key: _factor(kinds[key], atoms, entries[key]) for key in weights if kinds[key].what == "Matrix"}
-    moving = from_inputs(found)
-    inputs: dict[str, int] = {}
-    lookups: dict[tuple[int, int], str] = {}
-    for node in graph:
-        if node.op == "embedding" and node.number not in found.data and node.ref("indices") in moving:
-            at, table = node.ref("indices"), node.ref("weight")
-            kind = _data_kind(found, at, index_of=_rows(found, table))
-            key = _input_name(graph[at].name, kind, kinds)
-            kinds[key], inputs[key], lookups[at, table] = kind, at, key
-    floats: dict[int, str] = {}
-    for number in sorted(reads & moving):
-        if any(
-            _as_number(found, reader, number) for reader in graph.readers.get(number, ()) if reader not in found.data
-        ):
-            kind = _data_kind(found, number)
-            key = _input_name(graph[number].name, kind, kinds)
-            kinds[key], inputs[key], floats[number] = kind, number, key
+    inputs, lookups, floats = _inputs(found, kinds)
     returned: list[tuple[bool, tuple[int, ...]]] = []
 
     def body(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +103,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
             _set_sizes(trace, arguments[key], found, names, number)
         values = {number: arguments[key] for key, number in weights.items()}
         values |= {number: arguments[key] for number, key in floats.items()}
-        constants = {k: v for k, v in data.items()}
+        constants = dict(data)
         indices = {at: arguments[key] for at, key in lookups.items()}
         given = {k: v for k, v in arguments.items() if k not in kinds}
         scales = {arguments[key].uid: f for key, f in factors.items() if f != 1}
@@ -120,12 +111,41 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
         _run(low)
         parts, is_readout, names_ = _returned(low)
         kept = [a for a in names_ if a is not None]
-        returned.append((is_readout, tuple(kept.index(a) for a in trace.ordered(kept))))
+        # outputs have the axes of the readout, then those that the shift alone has
+        order = dict.fromkeys((*(a for p in parts.values() for a in trace.ordered(p.axes)), *trace.ordered(kept)))
+        returned.append((is_readout, tuple(kept.index(a) for a in order)))
         return parts
 
     unsized = any(n.op in ("rms_norm", "_fused_rms_norm") and n.arguments[0].get("eps") is None for n in graph)
     program = written(name, list(atoms), kinds, body, {MACHINE: SINGLE} if unsized else None)
     return Built(program, found, atoms, weights, inputs, names, entries, factors, *returned[0])
+
+
+def _inputs(
+    found: Analysed, kinds: dict[str, Kind]
+) -> tuple[dict[str, int], dict[tuple[int, int], str], dict[int, str]]:
+    """The nodes of the inputs by name, the names of the indices of each table, and of what is read as numbers.
+
+    Their kinds are put beside those of the weights.
+    """
+    graph, varying = found.graph, from_inputs(found)
+    inputs: dict[str, int] = {}
+    lookups: dict[tuple[int, int], str] = {}
+    for node in graph:
+        if node.op == "embedding" and node.number not in found.data and node.ref("indices") in varying:
+            at, table = node.needed("indices"), node.needed("weight")
+            kind = _data_kind(found, at, index_of=_rows(found, table))
+            key = _input_name(graph[at].name, kind, kinds)
+            kinds[key], inputs[key], lookups[at, table] = kind, at, key
+    floats: dict[int, str] = {}
+    for number in sorted(_read(found) & varying):
+        if any(
+            _as_number(found, reader, number) for reader in graph.readers.get(number, ()) if reader not in found.data
+        ):
+            kind = _data_kind(found, number)
+            key = _input_name(graph[number].name, kind, kinds)
+            kinds[key], inputs[key], floats[number] = kind, number, key
+    return inputs, lookups, floats
 
 
 def _as_number(found: Analysed, reader: int, number: int) -> bool:
@@ -236,7 +256,7 @@ def _rows(found: Analysed, table: int) -> str:
 
 
 def _data_kind(found: Analysed, number: int, index_of: str | None = None) -> Kind:
-    dims = tuple(Dim(int(s)) for s in found.axes.of(number))
+    dims = tuple(Dim(s) for s in found.axes.of(number) if not isinstance(s, Wide))
     return Kind("Input", _axes(found, number, dims), index_of)
 
 

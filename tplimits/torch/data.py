@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tplimits.torch.analysis import Analysed
 from tplimits.torch.graph import Node, Ref, refuse
+
+if TYPE_CHECKING:
+    from tplimits.torch.analysis import Analysed
 
 
 def evaluated(found: Analysed, example: tuple[Any, ...], at: int = 0) -> dict[int, Any]:

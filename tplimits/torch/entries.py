@@ -30,8 +30,8 @@ EXACT = 1e-3
 class Entries:
     """The initial entries of a parameter: mean and std·n^(−power)·ζ, ζ of mean 0 and variance 1.
 
-    shape: "uniform", "normal", "constant", or "given": the same different numbers in every model.  error: the standard error of the measured power; doubt: that of std,
-    relative to it, three times.
+    shape: "uniform", "normal", "constant", or "given": the same different numbers in every model.  error: the standard
+    error of the measured power; doubt: that of std, relative to it, three times.
     """
 
     mean: float
@@ -149,12 +149,12 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     rounded = Fraction(round(4 * power), 4)
     if abs(power - float(rounded)) > max(3 * error, 0.02):
         raise ProgramError(
-            f"the entries of `{name}` scale like n^{-power:.3f} ± {error:.3f}, which is no multiple of 1/4: it looks as "
-            f"if its law were not a power of n; say what it is by entries={{{name!r}: …}}."
+            f"the entries of `{name}` scale like n^{-power:.3f} ± {error:.3f}, which is no multiple of 1/4: it looks "
+            f"as if its law were not a power of n; say what it is by entries={{{name!r}: …}}."
         )
     if not math.isclose(means[0], means[1], abs_tol=4 * max(stds) / math.sqrt(min(counts)) + 1e-12):
         raise ProgramError(f"the mean of `{name}` depends on the width: {means[0]:.3g} and {means[1]:.3g}.")
-    mean = float(numpy.concatenate([p for p in pooled]).mean())
+    mean = float(numpy.concatenate(list(pooled)).mean())
     mean = 0.0 if abs(mean) < 4 * max(stds) / math.sqrt(min(counts)) else mean
     std = float(numpy.mean([s * n ** float(rounded) for s, n in zip(stds, widths, strict=True)]))
     if fourth >= 2.2:

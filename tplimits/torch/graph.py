@@ -71,6 +71,13 @@ class Node:
         found = self.arguments[0].get(name)
         return found.node if isinstance(found, Ref) else None
 
+    def needed(self, name: str) -> int:
+        """The node that an argument is; ProgramError where it is no tensor of the graph."""
+        found = self.ref(name)
+        if found is None:
+            refuse(self, f"its argument {name} is {self.arguments[0].get(name)!r}, no tensor of the graph")
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -224,10 +231,10 @@ def _joined(programs: tuple[Any, ...], modules: tuple[Any, ...], widths: tuple[i
                 tensor,
             )
         )
-    readers: dict[int, list[int]] = {}
+    readers: dict[int, tuple[int, ...]] = {}
     for node in found:
         for r in node.refs:
-            readers.setdefault(r, []).append(node.number)
+            readers[r] = (*readers.get(r, ()), node.number)
     state = tuple(_tensors(p) for p in programs)
     return Graph(tuple(found), outputs, widths, state, _aliases(programs[0]), modules, readers)
 
@@ -236,13 +243,14 @@ def _refuse_other_graph(first: list[Any], other: list[Any], widths: tuple[int, i
     for a, b in zip(first, other, strict=False):
         if a.op != b.op or (a.op == "call_function" and a.target != b.target):
             raise ProgramError(
-                f"the graph depends on the width: {_path(a) or 'the model'} does {_op_name(a.target)} at width {widths[0]} "
-                f"and {_op_name(b.target)} at {widths[1]}; the number of layers and operations has to be the same at all widths."
+                f"the graph depends on the width: {_path(a) or 'the model'} does {_op_name(a.target)} at width "
+                f"{widths[0]} and {_op_name(b.target)} at {widths[1]}; the number of layers and operations has to be "
+                "the same at all widths."
             )
     if len(first) != len(other):
         raise ProgramError(
-            f"the graph depends on the width: {len(first)} operations at width {widths[0]}, {len(other)} at {widths[1]}; "
-            "the number of layers has to be the same at all widths."
+            f"the graph depends on the width: {len(first)} operations at width {widths[0]}, {len(other)} at "
+            f"{widths[1]}; the number of layers has to be the same at all widths."
         )
 
 

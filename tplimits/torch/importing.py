@@ -105,10 +105,10 @@ def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], na
     error = permutation_error(found, row)
     if not error <= PERMUTED:
         raise ProgramError(
-            f"the outputs change by {error:.1g} of their size when neurons are permuted: the model depends on the order of "
-            "its neurons in a way that no operation of the graph shows."
+            f"the outputs change by {error:.1g} of their size when neurons are permuted: the model depends on the "
+            "order of its neurons in a way that no operation of the graph shows."
         )
-    title = name or getattr(make, "__name__", type(make).__name__)
+    title = str(name or getattr(make, "__name__", type(make).__name__))
     laws = measured(make, weights_of(found), (sizes[0], sizes[-1]))
     made = built(found, row, title if title.isidentifier() else "model", laws)
     values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
@@ -116,8 +116,8 @@ def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], na
     apart = outputs_apart(net, row)
     if not apart <= PERMUTED:
         raise ProgramError(
-            f"the program of `{title}` differs from the model by {apart:.1g} of its output: the import misreads an operation; "
-            "please report the model."
+            f"the program of `{title}` differs from the model by {apart:.1g} of its output: the import misreads an "
+            "operation; please report the model."
         )
     return net
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from math import log, prod
-from typing import Any
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
@@ -15,20 +14,20 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.averages import avg
 from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.operations import constant, width
-from tplimits.program.language.operations import n as symbol
 from tplimits.program.language.operations import sum as summed
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import axis_symbol
-from tplimits.torch.analysis import Analysed
-from tplimits.torch.entries import number
+from tplimits.torch.dimensions import SIDES, bare, dims_of, power, sided
 from tplimits.torch.graph import Node, Ref, refuse
-from tplimits.torch.sizes import Wide
 from tplimits.torch.tensors import ONE, Dim, NoAxisToHide, Tensor, Writer, codes, decoded, moved, places, spread
+
+if TYPE_CHECKING:
+    from tplimits.torch.analysis import Analysed
 
 #: two vectors over widths in one product
 OUTER = (
-    "it multiplies each neuron of one vector with each of another, an array of n² entries; take the sum over one of the "
-    "two widths first"
+    "it multiplies each neuron of one vector with each of another, an array of n² entries; take the sum over one of "
+    "the two widths first"
 )
 #: logits below this are hidden: softmax gives them no weight
 HIDDEN = -1e4
@@ -119,8 +118,8 @@ class Lowering:
 
     def index(self, node: Node) -> Any:
         """The indices of a look-up: a discrete input, or a constant array."""
-        at = node.ref("indices")
-        return self.indices.get((at, node.ref("weight")), self.data.get(at))
+        at = node.needed("indices")
+        return self.indices.get((at, node.needed("weight")), self.data.get(at))
 
     def looked_up(self, weight: Tensor, indices: Any, dims: Sequence[Dim]) -> Tensor:
         """The rows of a table that data pick."""
@@ -289,8 +288,8 @@ class Lowering:
         finite = prod(s for i in taken for s in tensor.dims[i].finite)
         count = self.count(tensor, taken)
         if isinstance(tensor.value, Total) and isinstance(total.value, Total):
-            parts = (None if p is None else p / count for p in (total.value.vector, total.value.shift))
-            return replace(total, value=Total(*parts))
+            shift = None if total.value.shift is None else total.value.shift / count
+            return replace(total, value=Total(total.value.vector / count, shift))
         if not isinstance(total.value, Total):
             return self.entrywise(lambda v: v / count, [total], total.dims) if count != 1 else total
         value = avg(total.value.vector)
@@ -319,49 +318,3 @@ class Lowering:
             if d.width is not None:
                 found = found * width(bare(d.width))
         return found
-
-
-#: what the widths of a matrix carry behind their names
-SIDES = (":rows", ":columns")
-
-
-def bare(name: str | None) -> Any:
-    """The name of a width without the side of a matrix."""
-    return name and name.split(":")[0]
-
-
-def sided(dims: Sequence[Dim], sides: Sequence[str]) -> tuple[Dim, ...]:
-    """Dimensions of a matrix whose two widths are told apart."""
-    left = list(sides)
-    return tuple(d if d.width is None else replace(d, width=bare(d.width) + left.pop(0)) for d in dims)
-
-
-def dims_of(found: Analysed, names: Mapping[Any, str], number: int, result: int = 0) -> tuple[Dim, ...]:
-    """The dimensions of a result of a node, with the names of widths."""
-    out = []
-    for d, size in enumerate(found.axes.of(number, result)):
-        if isinstance(size, Wide):
-            kind = found.axes.at(number, d, result)
-            out.append(Dim(kind.outer, names[found.axes.atom(number, d, result)], kind.inner))
-        else:
-            out.append(Dim(size))
-    return tuple(out)
-
-
-def power(node: Node, name: str, found: tuple[Any, ...], widths: tuple[int, ...]) -> Any:
-    """A number, or c n^p where it differs between widths."""
-    first = found[0]
-    if all(f == first for f in found):
-        return first
-    if any(not isinstance(f, (int, float)) or f == 0 or (f > 0) != (first > 0) for f in found):
-        refuse(node, f"its argument {name} is {found} at the widths {widths}")
-    p = log(found[1] / first) / log(widths[1] / widths[0])
-    rounded = Fraction(round(4 * p), 4)
-    c = first / widths[0] ** float(rounded)
-    if any(abs(c * n ** float(rounded) / f - 1) > 1e-6 for f, n in zip(found, widths, strict=True)):
-        refuse(
-            node,
-            f"its argument {name} is {found} at the widths {widths}: no power of n",
-            "write it as c·n**p with p a multiple of 1/4",
-        )
-    return number(c, 1e-9) * symbol**rounded

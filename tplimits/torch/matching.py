@@ -13,14 +13,14 @@ from tplimits.errors import EvaluationError
 from tplimits.program.optimizers.linear import SGD
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.training.trainer.trainer import Trainer
-from tplimits.torch.building import Built
 from tplimits.torch.data import evaluated
-from tplimits.torch.lowering import dims_of
+from tplimits.torch.dimensions import dims_of
+from tplimits.torch.operations.reducing import DOUBLE, MACHINE
 from tplimits.torch.permutation import permuted
-from tplimits.torch.reductions import DOUBLE, MACHINE
 from tplimits.torch.rows import first_output
 
 if TYPE_CHECKING:
+    from tplimits.torch.building import Built
     from tplimits.torch.importing import TorchProgram
 
 #: gradients are compared relative to their largest entry, or to this part of the largest of all
@@ -65,7 +65,9 @@ def arrays_of(built: Built, tensors: Mapping[str, Any]) -> dict[str, numpy.ndarr
         if name not in tensors:
             raise EvaluationError(f"the module has no parameter `{name}`; it is another model than the imported one.")
         tensor = tensors[name]
-        shape, finite, wide = [], [], []
+        shape: list[int] = []
+        finite: list[int] = []
+        wide: list[int] = []
         for d, size in zip(dims_of(built.found, built.names, number), tensor.shape, strict=True):
             finite.append(len(shape))
             shape.append(d.outer)
@@ -123,8 +125,8 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     gradients = torch.autograd.grad((y * χ).sum(), [tensors[n] for n in names], allow_unused=True)
     χ_rows = _in_program(net, χ)
     trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP)
-    given = {**arrays, **({MACHINE: DOUBLE} if MACHINE in net.constants else {})}
-    run = trainer.start(data, width=width_of(built, arrays), parameters=given, ratios=net.ratios)
+    parameters = {**arrays, **({MACHINE: DOUBLE} if MACHINE in net.constants else {})}
+    run = trainer.start(data, width=width_of(built, arrays), parameters=parameters, ratios=net.ratios)
     f, mine = run.outputs(), run.gradients()
     expected = _in_program(net, y.detach())
     truth = arrays_of_gradients(built, names, tensors, gradients)
@@ -148,9 +150,17 @@ def outputs_apart(net: TorchProgram, row: tuple[Any, ...]) -> float:
     found = net.run(n=width_of(built, arrays), ratios=net.ratios, constants={**arrays, **data, **constants})
     total = found["return"].sum(axis=-1) if built.is_readout else found["return"]
     if len(net.returns) > 1:
-        total = total + found["shift"]
-    truth = _in_program(net, y if net.by_row else y)[0]
+        readout, shift = (net[r].axes for r in net.returns)  # a bias is the same at all tokens
+        every = tuple(dict.fromkeys((*readout, *shift)))
+        total = _along(total, readout, every) + _along(found["shift"], shift, every)
+    truth = _in_program(net, y)[0]
     return _apart(numpy.asarray(total), truth)
+
+
+def _along(array: Any, axes: tuple[str, ...], every: tuple[str, ...]) -> numpy.ndarray:
+    """An array along more axes, with one entry where it had none."""
+    order = [axes.index(a) for a in every if a in axes]
+    return numpy.expand_dims(numpy.transpose(array, order), [i for i, a in enumerate(every) if a not in axes])
 
 
 def arrays_of_gradients(built: Built, names: list[str], tensors: Mapping[str, Any], gradients: Any) -> dict[str, Any]:

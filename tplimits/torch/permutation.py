@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tplimits.torch.analysis import Analysed
 from tplimits.torch.sizes import Wide
+
+if TYPE_CHECKING:
+    from tplimits.torch.analysis import Analysed
 
 
 def permuted(found: Analysed, at: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:

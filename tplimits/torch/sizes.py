@@ -54,7 +54,7 @@ def size(node: Node, widths: tuple[int, ...], found: tuple[int, ...]) -> Size:
 
 def sizes(graph: Graph) -> dict[int, tuple[Size, ...] | tuple[tuple[Size, ...], ...]]:
     """The dimensions of every node; a tuple for each result where there are several."""
-    found = {}
+    found: dict[int, tuple[Size, ...] | tuple[tuple[Size, ...], ...]] = {}
     for node in graph:
         if node.many:
             parts = zip(*node.shapes, strict=True)

@@ -1,8 +1,8 @@
 """Tensors of a graph as values of a program: which entry of which value stands at each position.
 
 A tensor has one position for each of its finite indices; along a width it has the entries of a vector.  What operations
-that only move entries do is kept in tables, one for each finite axis of the value, and is written into the program where
-arithmetic needs it: reshapes, transposes, slices and broadcasts emit nothing.
+that only move entries do is kept in tables, one for each finite axis of the value, and is written into the program
+where arithmetic needs it: reshapes, transposes, slices and broadcasts emit nothing.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from numpy.typing import NDArray
 from sympy import Integer
 
 from tplimits.program.language.matrices import MatrixValue
-from tplimits.program.language.tracing import Trace
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import Lookup, axis_symbol
 from tplimits.program.nodes.stated import IndexTable
+
+if TYPE_CHECKING:
+    from tplimits.program.language.tracing import Trace
 
 Indices = NDArray[numpy.int64]
 
@@ -128,9 +130,8 @@ def decoded(code: Indices, before: Sequence[Dim], after: Sequence[Dim], atoms: M
             expected = expected + own.reshape([-1 if k == i else 1 for k in range(len(kept))])
         if not ((code % every == expected) | (code < 0)).all():
             return None
-        index = (slice(None),) * (code.ndim - len(kept))
-        first = source[(*index, *(0,) * len(kept))]
-        if not (source == first[(*index, *(None,) * len(kept))]).all():
+        first = source.reshape(*source.shape[: code.ndim - len(kept)], -1)[..., 0]
+        if not (source == first.reshape(*first.shape, *(1,) * len(kept))).all():
             return None
         source = first
     return source
@@ -177,7 +178,6 @@ def spread(tensor: Tensor, dims: Sequence[Dim], to: Sequence[int]) -> Tensor:
 
     def along(table: Indices) -> Indices:
         shape = [1] * total
-        table = table.reshape(table.shape)  # its indices stay in order: `to` increases, or is permuted first
         order: list[tuple[int, int]] = []
         for mine, at in zip(groups, to, strict=True):
             own = mine
@@ -189,8 +189,8 @@ def spread(tensor: Tensor, dims: Sequence[Dim], to: Sequence[int]) -> Tensor:
         used = [a for a, _ in order]
         rest = [a for a in range(table.ndim) if a not in used]
         table = table.transpose([*used, *rest])
-        for (_, b), size in zip(order, table.shape, strict=False):
-            shape[b] = size
+        for (_, b), entries in zip(order, table.shape, strict=False):
+            shape[b] = entries
         return table.reshape(shape)
 
     tables = {axis: along(table) for axis, table in tensor.tables.items()}
@@ -228,10 +228,11 @@ class Writer:
         for tensor in tensors:
             for axis, table in tensor.tables.items():
                 at = _running(table)
-                if at is not None and found[at] is None and axis not in used and table.size == sizes[at]:
-                    if self.trace.size(axis) == sizes[at]:
-                        found[at] = axis
-                        used.add(axis)
+                if at is None or found[at] is not None or axis in used:
+                    continue
+                if table.size == sizes[at] == self.trace.size(axis):
+                    found[at] = axis
+                    used.add(axis)
         for at, size in enumerate(sizes):
             if found[at] is None and size > 1:
                 found[at] = self.fresh(size, used)

@@ -227,8 +227,8 @@ def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapp
         return numpy.full(shape, mean)
     if law.shape == GIVEN:
         raise EvaluationError(
-            "a vector of given numbers has no law to be drawn from; give its entries, as `weights(module)` of an imported "
-            "model does."
+            "a vector of given numbers has no law to be drawn from; give its entries, as `weights(module)` of an "
+            "imported model does."
         )
     entries: Array = mean + std * evaluate(law.shaped(_g), {_g: g()})
     return entries

@@ -1,37 +1,17 @@
-"""How operations are written in the language: entry by entry, moves, products."""
+"""Operations that act entry by entry, and sums of tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from tplimits.program.language import entrywise as heads
 from tplimits.program.language.values import Value
-from tplimits.torch.axes import places
 from tplimits.torch.functions import UNARY
 from tplimits.torch.graph import Node, Ref, refuse
 from tplimits.torch.lowering import HIDDEN, Lowering, Total
-from tplimits.torch.rules import einsum_letters
+from tplimits.torch.operations.registry import operation
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
-
-Written = Callable[[Lowering, Node], Any]
-OPERATIONS: dict[str, Written] = {}
-
-
-def operation(*names: str) -> Callable[[Written], Written]:
-    """Register how operations are written."""
-
-    def kept(function: Written) -> Written:
-        OPERATIONS.update(dict.fromkeys(names, function))
-        return function
-
-    return kept
-
-
-# -- entry by entry ---------------------------------------------------------------------------
 
 
 @operation(*UNARY)
@@ -192,166 +172,3 @@ def masked(low: Lowering, node: Node) -> Tensor:
                 seen = low.entrywise(_product, [x.hidden, seen], dims)
             return replace(x, hidden=seen)
     return low.entrywise(lambda m, p, q: m * p + (1 - m) * q, [mask, yes, no], dims)
-
-
-# -- moving entries ---------------------------------------------------------------------------
-
-
-@operation("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze", "unsqueeze",
-           "permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT", "adjoint",
-           "select", "slice", "narrow", "flip", "roll", "unfold", "diagonal", "repeat", "tile", "repeat_interleave",
-           "index_select", "pixel_shuffle", "pixel_unshuffle", "index", "gather")  # fmt: skip
-def move(low: Lowering, node: Node) -> Tensor:
-    dims = low.dims(node.number)
-    tensor = low.operand(node, "self")
-
-    def on(code: Any) -> Any:
-        return _called(low, node, code, tuple(node.shapes[0]))
-
-    return low.move(node, tensor, dims, on)
-
-
-def _called(low: Lowering, node: Node, code: Any, shape: tuple[int, ...]) -> Any:
-    """The operation of a node on other entries, at the first width."""
-    if node.op in ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze",
-                   "unsqueeze"):  # fmt: skip
-        return code.reshape(shape)
-    arguments = {k: (_known(low, v) if k != "self" else code) for k, v in node.arguments[0].items()}
-    return node.target(**arguments)
-
-
-def _known(low: Lowering, value: Any) -> Any:
-    if isinstance(value, Ref):
-        if value.node not in low.data or value.node in low.arguments:
-            raise TypeError("an index that is no constant")
-        return low.data[value.node]
-    if isinstance(value, (list, tuple)):
-        return [_known(low, v) for v in value]
-    return value
-
-
-@operation("constant_pad_nd", "pad", "tril", "triu", "reflection_pad1d", "reflection_pad2d", "replication_pad1d",
-           "replication_pad2d")  # fmt: skip
-def pad(low: Lowering, node: Node) -> Tensor:
-    tensor = low.operand(node, "self")
-    dims = low.dims(node.number)
-    if node.arguments[0].get("value"):
-        refuse(node, "it pads with a number that is not 0", "pad with zeros")
-    if node.arguments[0].get("mode") not in (None, "constant", "reflect", "replicate", "circular"):
-        refuse(node, f"its mode is {node['mode']!r}")
-
-    def on(code: Any) -> Any:
-        shifted = (code + 1).double()  # 0 is where nothing is read; reflections need floating point
-        arguments = {k: v for k, v in node.arguments[0].items() if k not in ("self", "value")}
-        return node.target(shifted, **arguments).long() - 1
-
-    return low.move(node, tensor, dims, on)
-
-
-@operation("split", "split_with_sizes", "chunk", "unsafe_split", "unsafe_chunk", "tensor_split", "unbind")
-def split(low: Lowering, node: Node) -> list[Tensor]:
-    tensor = low.operand(node, "self")
-    found = []
-    for result in range(len(node.shapes[0])):
-
-        def on(code: Any, result: int = result) -> Any:
-            arguments = {k: (code if k == "self" else v) for k, v in node.arguments[0].items()}
-            return node.target(**arguments)[result].contiguous()
-
-        found.append(low.move(node, tensor, low.dims(node.number, result), on))
-    return found
-
-
-@operation("cat", "concat", "concatenate", "hstack", "vstack", "stack")
-def cat(low: Lowering, node: Node) -> Tensor:
-    """Parts side by side: each is 0 where another stands."""
-    parts = [r for r in places(node, node.arguments[0]["tensors"]) if low.found.axes.of(r) != (0,)]
-    tensors = [low.tensor(r) for r in parts]
-    dims = low.dims(node.number)
-    options = {k: v for k, v in node.arguments[0].items() if k != "tensors"}
-    terms = []
-    for i, tensor in enumerate(tensors):
-
-        def on(code: Any, i: int = i) -> Any:
-            many = [
-                code if k == i else torch.full([d.size(low.writer.atoms) for d in t.dims], -1, dtype=torch.int64)
-                for k, t in enumerate(tensors)
-            ]
-            return node.target(many, **options).contiguous()
-
-        if isinstance(tensor.value, float) and tensor.value == 0:
-            continue
-        terms.append((1, low.move(node, tensor, dims, on)))
-    return plus(low, terms, dims)
-
-
-# -- products -----------------------------------------------------------------------------------
-
-
-def letters(count: int, start: int = 0) -> str:
-    """Letters for dimensions."""
-    return "".join(chr(97 + start + i) for i in range(count))
-
-
-def with_bias(low: Lowering, node: Node, product: Tensor, bias: Tensor | None, at: int = -1) -> Tensor:
-    """A product with a bias along one dimension."""
-    dims = low.dims(node.number)
-    product = replace(product, dims=dims)
-    if bias is None:
-        return product
-    return plus(low, [(1, product), (1, spread(bias, dims, [at % len(dims)]))], dims)
-
-
-@operation("linear")
-def linear(low: Lowering, node: Node) -> Tensor:
-    x, weight = low.operand(node, "input"), low.operand(node, "weight")
-    bias = low.operand(node, "bias") if node.ref("bias") is not None else None
-    lead = letters(len(x.dims) - 1)
-    if len(weight.dims) == 1:
-        return with_bias(low, node, low.contract([(x, lead + "y"), (weight, "y")], lead), bias)
-    found = low.contract([(x, lead + "y"), (weight, "zy")], lead + "z")
-    return with_bias(low, node, found, bias)
-
-
-@operation("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv")
-def matmul(low: Lowering, node: Node) -> Tensor:
-    names = {
-        "matmul": ("self", "other"), "mm": ("self", "mat2"), "bmm": ("self", "mat2"), "mv": ("self", "vec"),
-        "dot": ("self", "tensor"), "addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec"),
-    }[node.op]  # fmt: skip
-    a, b = (low.operand(node, k) for k in names)
-    dims = low.dims(node.number)
-    found = product(low, a, b)
-    found = replace(found, dims=dims)
-    if not node.op.startswith(("addm", "badd")):
-        return found
-    beta, alpha = node.arguments[0].get("beta", 1), node.arguments[0].get("alpha", 1)
-    return plus(low, [(alpha, found), (beta, low.operand(node, "self"))], dims)
-
-
-def product(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
-    """A B of the last two dimensions, others matched from the right."""
-    lead = max(len(a.dims), len(b.dims), 2) - 2
-    batch = letters(lead)
-    one = batch[lead - (len(a.dims) - 2) :] + "xy" if len(a.dims) > 1 else "y"
-    two = batch[lead - (len(b.dims) - 2) :] + "yz" if len(b.dims) > 1 else "y"
-    out = batch + ("x" if len(a.dims) > 1 else "") + ("z" if len(b.dims) > 1 else "")
-    return low.contract([(a, one), (b, two)], out)
-
-
-@operation("einsum")
-def einsum(low: Lowering, node: Node) -> Tensor:
-    operands, out = einsum_letters(low.found.axes, node)
-    found = [(low.tensor(r), mine) for r, mine in operands]
-    result = low.contract(found, out)
-    return replace(result, dims=low.dims(node.number))
-
-
-@operation("embedding")
-def embedding(low: Lowering, node: Node) -> Tensor:
-    weight = low.operand(node, "weight")
-    indices = low.index(node)
-    dims = low.dims(node.number)
-    if torch.is_tensor(indices):  # constant indices pick rows
-        return low.move(node, weight, dims, lambda code: code[indices])
-    return low.looked_up(weight, indices, dims)

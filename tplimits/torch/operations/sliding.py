@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product as every
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
 
 from tplimits.program.language import entrywise as heads
 from tplimits.torch.graph import Node, refuse
-from tplimits.torch.lowering import Lowering
-from tplimits.torch.operations import operation, with_bias
+from tplimits.torch.operations.contracting import with_bias
+from tplimits.torch.operations.registry import operation
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
+
+if TYPE_CHECKING:
+    from tplimits.torch.lowering import Lowering
 
 
 def several(value: Any, rank: int) -> list[int]:
@@ -149,13 +152,15 @@ def _spaced(
 # -- pools ------------------------------------------------------------------------------------
 
 
-@operation("avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
-           "_adaptive_avg_pool2d", "upsample_nearest1d", "upsample_nearest2d", "upsample_bilinear2d", "upsample_linear1d",
-           "upsample_bicubic2d")  # fmt: skip
+@operation(
+    *("avg_pool1d", "avg_pool2d", "avg_pool3d"),
+    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d"),
+    *("upsample_nearest1d", "upsample_nearest2d", "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d"),
+)
 def resampled(low: Lowering, node: Node) -> Tensor:
     """A linear map of positions, read off what it does to each of them."""
-    x = low.operand(node, "self" if "self" in node.arguments[0] else "input")
     name = "self" if "self" in node.arguments[0] else "input"
+    x = low.operand(node, name)
     dims = low.dims(node.number)
     rank = 1 if "1d" in node.op else 3 if "3d" in node.op else 2
     sizes = [d.outer for d in x.dims[-rank:]]

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tplimits.program.language import entrywise as heads
 from tplimits.torch.axes import dimension
 from tplimits.torch.graph import Node, refuse
-from tplimits.torch.lowering import Lowering
-from tplimits.torch.operations import operation, plus, product
-from tplimits.torch.rules import reduced
+from tplimits.torch.operations.contracting import product
+from tplimits.torch.operations.entrywise import plus
+from tplimits.torch.operations.registry import operation
+from tplimits.torch.rules.reducing import reduced
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
+
+if TYPE_CHECKING:
+    from tplimits.torch.lowering import Lowering
 
 
 @operation("sum", "mean", "var", "std", "linalg_vector_norm", "norm", "amax", "amin", "max", "min", "logsumexp", "prod",

@@ -1,0 +1,63 @@
+"""Dimensions of nodes under the names of their widths, and numbers that are powers of n."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from tplimits.program.language.operations import n as symbol
+from tplimits.torch.entries import number as exact
+from tplimits.torch.graph import Node, refuse
+from tplimits.torch.sizes import Wide
+from tplimits.torch.tensors import Dim
+
+if TYPE_CHECKING:
+    from tplimits.torch.analysis import Analysed
+
+#: what the widths of a matrix carry behind their names
+SIDES = (":rows", ":columns")
+
+
+def bare(name: str | None) -> Any:
+    """The name of a width without the side of a matrix."""
+    return name and name.split(":")[0]
+
+
+def sided(dims: Sequence[Dim], sides: Sequence[str]) -> tuple[Dim, ...]:
+    """Dimensions of a matrix whose two widths are told apart."""
+    left = list(sides)
+    return tuple(d if d.width is None else replace(d, width=bare(d.width) + left.pop(0)) for d in dims)
+
+
+def dims_of(found: Analysed, names: Mapping[Any, str], number: int, result: int = 0) -> tuple[Dim, ...]:
+    """The dimensions of a result of a node, with the names of widths."""
+    out = []
+    for d, size in enumerate(found.axes.of(number, result)):
+        if isinstance(size, Wide):
+            kind = found.axes.at(number, d, result)
+            out.append(Dim(kind.outer, names[found.axes.atom(number, d, result)], kind.inner))
+        else:
+            out.append(Dim(size))
+    return tuple(out)
+
+
+def power(node: Node, name: str, found: tuple[Any, ...], widths: tuple[int, ...]) -> Any:
+    """A number, or c n^p where it differs between widths."""
+    first = found[0]
+    if all(f == first for f in found):
+        return first
+    if any(not isinstance(f, (int, float)) or f == 0 or (f > 0) != (first > 0) for f in found):
+        refuse(node, f"its argument {name} is {found} at the widths {widths}")
+    p = log(found[1] / first) / log(widths[1] / widths[0])
+    rounded = Fraction(round(4 * p), 4)
+    c = first / widths[0] ** float(rounded)
+    if any(abs(c * n ** float(rounded) / f - 1) > 1e-6 for f, n in zip(found, widths, strict=True)):
+        refuse(
+            node,
+            f"its argument {name} is {found} at the widths {widths}: no power of n",
+            "write it as c·n**p with p a multiple of 1/4",
+        )
+    return exact(c, 1e-9) * symbol**rounded

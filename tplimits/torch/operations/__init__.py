@@ -1,0 +1,1 @@
+"""How operations of PyTorch are written in the language of programs."""

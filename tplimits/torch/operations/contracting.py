@@ -1,0 +1,82 @@
+"""Products: linear maps, matrix products, sums over letters, look-ups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from tplimits.torch.operations.entrywise import plus
+from tplimits.torch.operations.registry import operation
+from tplimits.torch.rules.contracting import FACTORS, einsum_letters
+from tplimits.torch.tensors import Tensor, spread
+
+if TYPE_CHECKING:
+    from tplimits.torch.graph import Node
+    from tplimits.torch.lowering import Lowering
+
+
+def letters(count: int, start: int = 0) -> str:
+    """Letters for dimensions."""
+    return "".join(chr(97 + start + i) for i in range(count))
+
+
+def with_bias(low: Lowering, node: Node, product: Tensor, bias: Tensor | None, at: int = -1) -> Tensor:
+    """A product with a bias along one dimension."""
+    dims = low.dims(node.number)
+    product = replace(product, dims=dims)
+    if bias is None:
+        return product
+    return plus(low, [(1, product), (1, spread(bias, dims, [at % len(dims)]))], dims)
+
+
+@operation("linear")
+def linear(low: Lowering, node: Node) -> Tensor:
+    x, weight = low.operand(node, "input"), low.operand(node, "weight")
+    bias = low.operand(node, "bias") if node.ref("bias") is not None else None
+    lead = letters(len(x.dims) - 1)
+    if len(weight.dims) == 1:
+        return with_bias(low, node, low.contract([(x, lead + "y"), (weight, "y")], lead), bias)
+    found = low.contract([(x, lead + "y"), (weight, "zy")], lead + "z")
+    return with_bias(low, node, found, bias)
+
+
+@operation("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv")
+def matmul(low: Lowering, node: Node) -> Tensor:
+    a, b = (low.operand(node, k) for k in FACTORS[node.op])
+    dims = low.dims(node.number)
+    found = product(low, a, b)
+    found = replace(found, dims=dims)
+    if not node.op.startswith(("addm", "badd")):
+        return found
+    beta, alpha = node.arguments[0].get("beta", 1), node.arguments[0].get("alpha", 1)
+    return plus(low, [(alpha, found), (beta, low.operand(node, "self"))], dims)
+
+
+def product(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
+    """A B of the last two dimensions, others matched from the right."""
+    lead = max(len(a.dims), len(b.dims), 2) - 2
+    batch = letters(lead)
+    one = batch[lead - (len(a.dims) - 2) :] + "xy" if len(a.dims) > 1 else "y"
+    two = batch[lead - (len(b.dims) - 2) :] + "yz" if len(b.dims) > 1 else "y"
+    out = batch + ("x" if len(a.dims) > 1 else "") + ("z" if len(b.dims) > 1 else "")
+    return low.contract([(a, one), (b, two)], out)
+
+
+@operation("einsum")
+def einsum(low: Lowering, node: Node) -> Tensor:
+    operands, out = einsum_letters(low.found.axes, node)
+    found = [(low.tensor(r), mine) for r, mine in operands]
+    result = low.contract(found, out)
+    return replace(result, dims=low.dims(node.number))
+
+
+@operation("embedding")
+def embedding(low: Lowering, node: Node) -> Tensor:
+    weight = low.operand(node, "weight")
+    indices = low.index(node)
+    dims = low.dims(node.number)
+    if torch.is_tensor(indices):  # constant indices pick rows
+        return low.move(node, weight, dims, lambda code: code[indices])
+    return low.looked_up(weight, indices, dims)

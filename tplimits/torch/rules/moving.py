@@ -1,0 +1,225 @@
+"""Axes of operations that only move entries: reshapes, transposes, parts, joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tplimits.torch.axes import Axes, dimension, places
+from tplimits.torch.graph import Node, Ref, refuse
+from tplimits.torch.rules.registry import kept, matched, part, refuse_wide, rule
+from tplimits.torch.sizes import Wide
+
+
+@rule("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze", "unsqueeze")
+def view(axes: Axes, node: Node) -> None:
+    axes.view(node, node.needed("self"))
+
+
+@rule("permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT", "adjoint")
+def permute(axes: Axes, node: Node) -> None:
+    operand = node.needed("self")
+    for out, dim in enumerate(order(node, len(axes.of(operand)))):
+        axes.same(node, (node.number, 0, out), (operand, 0, dim))
+
+
+def order(node: Node, rank: int) -> list[int]:
+    """The dimension of the operand that each dimension of a permuted result is."""
+    dims = list(range(rank))
+    if node.op == "permute":
+        return [dimension(d, rank) for d in node["dims"]]
+    if node.op in ("t", "numpy_T"):
+        return dims[::-1]
+    if node.op in ("movedim", "moveaxis"):
+        source, to = ([v] if isinstance(v, int) else list(v) for v in (node["source"], node["destination"]))
+        rest = [d for d in dims if d not in {dimension(s, rank) for s in source}]
+        placed = sorted(zip((dimension(t, rank) for t in to), (dimension(s, rank) for s in source), strict=True))
+        for at, d in placed:
+            rest.insert(at, d)
+        return rest
+    names = {"mT": (-2, -1), "adjoint": (-2, -1)}
+    given = names.get(node.op) or tuple(
+        v for v in (node.arguments[0].get(k) for k in ("dim0", "dim1", "axis0", "axis1")) if v is not None
+    )
+    a, b = (dimension(d, rank) for d in given)
+    dims[a], dims[b] = dims[b], dims[a]
+    return dims
+
+
+@rule("select")
+def select(axes: Axes, node: Node) -> None:
+    operand = node.needed("self")
+    dim = dimension(node["dim"], len(axes.of(operand)))
+    refuse_wide(axes, node, operand, dim, "it takes one neuron")
+    kept(axes, node, operand, {dim})
+
+
+@rule("slice", "narrow")
+def slice_(axes: Axes, node: Node) -> None:
+    operand = node.needed("self")
+    dims = axes.of(operand)
+    dim = dimension(node["dim"] or 0, len(dims))
+    matched(axes, node, operand, {dim})
+    if not isinstance(dims[dim], Wide):
+        return
+    if node.op == "slice" and node["step"] != 1:
+        refuse(node, "it takes every other neuron of a width", "reshape to blocks instead")
+    starts = [s or 0 for s in node.get("start")]
+    sizes = [shape[dim] for shape in node.shapes]
+    starts = [s + axes.graph[operand].shapes[i][dim] if s < 0 else s for i, s in enumerate(starts)]
+    part(axes, node, (operand, 0, dim), (node.number, 0, dim), starts, sizes)
+
+
+@rule("split", "split_with_sizes", "chunk", "unsafe_split", "unsafe_chunk", "tensor_split", "unbind")
+def split(axes: Axes, node: Node) -> None:
+    operand = node.needed("self")
+    dims = axes.of(operand)
+    dim = dimension(node["dim"] or 0, len(dims))
+    gone = node.op == "unbind"
+    if gone:
+        refuse_wide(axes, node, operand, dim, "it takes neurons one by one")
+    starts = [0] * len(axes.graph.widths)
+    for result in range(len(axes.dims[node.number])):
+        others = [d for d in range(len(dims)) if d != dim]
+        for out, d in enumerate(others if gone else range(len(dims))):
+            if d != dim:
+                axes.same(node, (node.number, result, out), (operand, 0, d))
+        sizes = [0 if gone else shapes[result][dim] for shapes in node.shapes]
+        if isinstance(dims[dim], Wide):
+            part(axes, node, (operand, 0, dim), (node.number, result, dim), starts, sizes)
+        starts = [s + z for s, z in zip(starts, sizes, strict=True)]
+
+
+@rule("getitem")
+def item(axes: Axes, node: Node) -> None:
+    source, result = node.arguments[0]["0"].node, node.arguments[0]["1"]
+    if axes.graph[source].many:
+        for dim in range(len(axes.of(node.number))):
+            axes.same(node, (node.number, 0, dim), (source, result, dim))
+
+
+@rule("cat", "concat", "concatenate", "hstack", "vstack")
+def cat(axes: Axes, node: Node) -> None:
+    many = [r for r in places(node, node.arguments[0]["tensors"]) if axes.of(r) != (0,)]
+    dims = axes.of(node.number)
+    dim = dimension(node.arguments[0].get("dim") or 0, len(dims))
+    dim = {"hstack": min(1, len(dims) - 1), "vstack": 0}.get(node.op, dim)
+    starts = [0] * len(axes.graph.widths)
+    for r in many:
+        matched(axes, node, r, {dim})
+        sizes = [shape[dim] for shape in axes.graph[r].shapes]
+        if isinstance(dims[dim], Wide):
+            if not isinstance(axes.of(r)[dim], Wide):
+                refuse(node, f"it joins {sizes[0]} entries to a width", "widths are joined with widths")
+            part(axes, node, (node.number, 0, dim), (r, 0, dim), starts, sizes)
+        starts = [s + z for s, z in zip(starts, sizes, strict=True)]
+
+
+@rule("stack")
+def stack(axes: Axes, node: Node) -> None:
+    new = dimension(node["dim"] or 0, len(axes.of(node.number)))
+    for r in places(node, node.arguments[0]["tensors"]):
+        for d in range(len(axes.of(r))):
+            axes.same(node, (node.number, 0, d + (d >= new)), (r, 0, d))
+
+
+@rule("repeat", "tile")
+def repeat(axes: Axes, node: Node) -> None:
+    operand = node.needed("self")
+    dims, out = axes.of(operand), axes.of(node.number)
+    times = node["repeats" if node.op == "repeat" else "dims"]
+    ahead = len(out) - len(dims)
+    times = [1] * (len(out) - len(times)) + list(times)
+    for d, size in enumerate(dims):
+        if isinstance(size, Wide) and times[d + ahead] != 1:
+            refuse(node, "it repeats a width as a whole", "repeat each entry instead: repeat_interleave")
+        if times[d + ahead] == 1:
+            axes.same(node, (node.number, 0, d + ahead), (operand, 0, d))
+
+
+@rule("repeat_interleave")
+def repeat_interleave(axes: Axes, node: Node) -> None:
+    operand = node.needed("self")
+    dims = axes.of(operand)
+    times = node.arguments[0].get("repeats")
+    if not isinstance(times, int) or node["dim"] is None:
+        refuse(node, "it repeats entries by a tensor", "give one whole number, and dim=")
+    dim = dimension(node["dim"], len(dims))
+    matched(axes, node, operand, {dim})
+    if isinstance(dims[dim], Wide):
+        axes.product((operand, 0, dim), times, (node.number, 0, dim), 1)
+
+
+@rule("flip", "roll", "index_select", "gather", "index", "unfold", "constant_pad_nd", "pad", "tril", "triu", "cumsum",
+      "take_along_dim", "diagonal", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
+      "cumprod", "logcumsumexp", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle")  # fmt: skip
+def finite_only(axes: Axes, node: Node) -> None:
+    """Operations along finite dimensions: widths stay as they are, and where they are."""
+    operand = node.needed("self")
+    if node.op in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle"):
+        return _shuffled(axes, node, operand)
+    dims, _out = axes.of(operand), axes.of(node.number)
+    touched = _touched(axes, node, dims)
+    wide = [d for d, s in enumerate(dims) if isinstance(s, Wide)]
+    for d in wide:
+        if d in touched:
+            refuse(
+                node, f"it works along a width of {axes.graph[operand].shapes[0][d]} neurons", "neurons have no order"
+            )
+    if node.op == "index":
+        ahead, _gone = _indexed(axes, node, dims)
+        for d in wide:
+            axes.same(node, (node.number, 0, ahead(d)), (operand, 0, d))
+        return None
+    for d in wide:
+        to = d if node.op != "diagonal" else d - sum(t < d for t in touched)
+        axes.same(node, (node.number, 0, to), (operand, 0, d))
+    return None
+
+
+def _touched(axes: Axes, node: Node, dims: tuple[Any, ...]) -> set[int]:
+    rank = len(dims)
+    if node.op in ("constant_pad_nd", "pad"):
+        padded = node.get("pad")
+        return {rank - 1 - i for i in range(len(padded[0]) // 2) if any(p[2 * i] or p[2 * i + 1] for p in padded)}
+    if node.op.startswith(("reflection", "replication")):
+        return {rank - 1 - i for i in range(len(node["padding"]) // 2)}
+    if node.op in ("tril", "triu"):
+        return {rank - 2, rank - 1}
+    if node.op == "diagonal":
+        return {dimension(node["dim1"], rank), dimension(node["dim2"], rank)}
+    if node.op == "index":
+        return {d for d, i in enumerate(node.arguments[0]["indices"]) if isinstance(i, Ref)}
+    named = next((node.arguments[0].get(k) for k in ("dim", "dims", "dimension") if k in node.arguments[0]), None)
+    if named is None:
+        refuse(node, "it works along all dimensions", "give dim=")
+    return {dimension(d, rank) for d in ([named] if isinstance(named, int) else named)}
+
+
+def _indexed(axes: Axes, node: Node, dims: tuple[Any, ...]) -> tuple[Callable[[int], int], set[int]]:
+    """Where the dimensions that an index leaves alone are in the result."""
+    indices = node.arguments[0]["indices"]
+    used = [d for d, i in enumerate(indices) if isinstance(i, Ref)]
+    rank = max(len(axes.of(indices[d].node)) for d in used)
+    together = used == list(range(used[0], used[-1] + 1))
+    start = used[0] if together else 0
+    left = [d for d in range(len(dims)) if d not in used]
+
+    def to(d: int) -> int:
+        at = left.index(d)
+        return at if at < start else at + rank
+
+    return to, set(used)
+
+
+def _shuffled(axes: Axes, node: Node, operand: int) -> None:
+    """Channels (c, r, r) that become positions, or positions that become channels."""
+    rank = len(axes.of(operand))
+    if node.op == "channel_shuffle":
+        refuse(node, "it interleaves channels", "write it as view, transpose, flatten")
+    factor = node["upscale_factor" if node.op == "pixel_shuffle" else "downscale_factor"] ** 2
+    ends = (1, factor) if node.op == "pixel_shuffle" else (factor, 1)
+    if isinstance(axes.of(operand)[rank - 3], Wide):
+        axes.product((operand, 0, rank - 3), ends[0], (node.number, 0, rank - 3), ends[1])
+    for d in range(rank - 3):
+        axes.same(node, (node.number, 0, d), (operand, 0, d))
