@@ -1,4 +1,4 @@
-"""What both sides of the comparison of kernels share: the data, the clock, memory, and the form of the answer.
+"""What both sides of the comparison of kernels share: the clock, memory, and the form of the answer.
 
 Imports nothing but NumPy and the standard library, so that it runs in either environment.
 """
@@ -13,16 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kernel_rows
 import numpy as np
 
-WEIGHT, BIAS = 1.5, 0.25
 #: rows and columns of both kernels that are handed over for comparison
 CORNER = 8
-
-
-def data(inputs: int, features: int) -> np.ndarray:
-    """Standard normal inputs, the same on both sides."""
-    return np.random.default_rng(0).standard_normal((inputs, features))
+#: both kernels, by a function that is called again and again
+Call = Callable[[], tuple[Any, Any]]
 
 
 def resident() -> int:
@@ -48,7 +45,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def timed(call: Callable[[], tuple[Any, Any]]) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
+def timed(call: Call) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
     """CPU seconds of all threads of this process, and both kernels."""
     begun = time.process_time()
     nngp, ntk = call()
@@ -56,28 +53,28 @@ def timed(call: Callable[[], tuple[Any, Any]]) -> tuple[float, tuple[np.ndarray,
     return time.process_time() - begun, (nngp, ntk)
 
 
-def measure(prepare: Callable[[], Callable[[], tuple[Any, Any]]], repeats: int) -> dict[str, Any]:
-    """The first call, from nothing to numbers; later ones; memory of a later one, both kernels included."""
+def measure(prepare: Callable[[], Call], repeats: int) -> dict[str, Any]:
+    """What comes before the first call, the first call, later ones; the peak of memory of all of them."""
+    known, before = forget_peak(), resident()
     begun = time.process_time()
     call = prepare()
+    prepared = time.process_time() - begun
     first, kernels = timed(call)
-    first = time.process_time() - begun
-    corners = [k[:CORNER, :CORNER].tolist() for k in kernels]
+    corners = [k[:CORNER, :CORNER].astype(float).tolist() for k in kernels]
+    outputs = sum(k.nbytes for k in kernels)
     del kernels
     again = [timed(call)[0] for _ in range(repeats)]
-    known, before = forget_peak(), resident()
-    _, kernels = timed(call)
     return {
+        "prepare": prepared,
         "first": first,
         "again": again,
-        "peak extra MiB": round((peak() - before) / 2**20, 1) if known else None,
-        "outputs MiB": round(sum(k.nbytes for k in kernels) / 2**20, 1),
+        "peak MiB": round((peak() - before) / 2**20, 1) if known else None,
+        "outputs MiB": round(outputs / 2**20, 1),
         "corners": corners,
     }
 
 
-def run(prepare: Callable[[dict[str, Any]], Callable[[], tuple[Any, Any]]], versions: dict[str, str]) -> None:
-    """Answer the job given as JSON on the command line."""
-    job = json.loads(sys.argv[1])
-    found = measure(lambda: prepare(job), job["repeats"])
-    print(json.dumps({**found, "versions": versions}))
+def run(prepare: Callable[[kernel_rows.Row, dict[str, Any]], Call], versions: dict[str, str]) -> None:
+    """Answer the row and the job given as JSON on the command line."""
+    row, job = kernel_rows.Row(**json.loads(sys.argv[1])), json.loads(sys.argv[2])
+    print(json.dumps({**measure(lambda: prepare(row, job), job["repeats"]), "versions": versions}))

@@ -1,13 +1,14 @@
-"""NNGP and NTK of perceptrons beside Neural Tangents, in one run: CPU time, first call, memory, agreement.
+"""NNGP and NTK beside Neural Tangents, in one run: first and later calls, memory, agreement, growth, physical count.
 
-Each measurement is a process of its own, the two sides in turn, in float64 with one thread, in CPU seconds; of later
-calls the fastest counts.  The first call is everything from a network to numbers: derivation or tracing, compilation
-with empty caches, evaluation.  Memory is the peak during a later call above what was resident before it, both kernels
-included.
+Every measurement is a fresh process with one thread, in CPU seconds.  Own: with empty caches (a call does what its
+work is worth, compiled or not), and with compiled functions kept on disk, in float64 and float32.  The peer: compiled
+(jit) in float64 and float32, and not (eager); its best of both dtypes and modes counts, of first calls that of jit.
+A first call is from data to numbers, with what derives or builds a network before it; imports count on neither side.
+Memory is the peak of a whole process above what was resident after its imports, both kernels included.
 
-    python benchmarks/kernels.py [--quick] [--peer-only] [--peer .venv-peer/bin/python]
+    python benchmarks/kernels.py [--quick] [--rows TEXT] [--alone] [--peer .venv-peer/bin/python]
 
-Prints a table and exits with 1 when a bound is broken; a full measurement is written to
+Prints tables and exits with 1 when a bound is broken; a full measurement is written to
 benchmarks/results/kernels.json.
 """
 
@@ -20,160 +21,226 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import record
+from kernel_rows import ALONE, QUICK, ROWS, Row, exponent
 
 HERE = Path(__file__).parent
-ROUNDS, REPEATS = 3, 3
-ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+#: seconds after which a process is given up
+PATIENCE = 400
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+ENVIRONMENT = {
+    **dict.fromkeys(THREADS, "1"),
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
+DTYPES = ("float64", "float32")
+#: what one side answers for one row: numbers by what was run
+Found = dict[str, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Job:
-    """One network and data, and what is asked for: ratios peer/own of CPU time, of memory, of the first call."""
-
-    name: str
-    inputs: int
-    depth: int
-    activation: str = "relu"
-    features: int = 784
-    faster: float | None = None
-    leaner: float | None = None
-    sooner: float | None = None
-    #: largest relative difference of the kernels: the peer's angle of an input with itself, or its quadrature, sets it
-    apart: float = 1e-6
-
-
-JOBS = (
-    Job("relu, depth 20", 2000, 20, faster=8, leaner=10, sooner=1),
-    Job("relu, depth 5", 2000, 5, faster=2),
-    Job("tanh, depth 5", 500, 5, "tanh", faster=20, apart=2e-2),
-)
-#: own later calls at depths that double: what a layer costs must not grow
-DEPTHS = tuple(Job(f"relu, depth {depth}", 2000, depth, features=8) for depth in (10, 20, 40, 80))
-STEEPER = 1.25
-QUICK = (Job("relu, depth 20", 200, 20), Job("tanh, depth 5", 50, 5, "tanh", apart=2e-2))
-
-
-def measured(python: str, side: str, job: Job, repeats: int) -> dict[str, Any]:
-    """One process of one side."""
-    with tempfile.TemporaryDirectory() as empty:  # no compiled kernel from an earlier run
-        caches = {"XDG_CACHE_HOME": empty, "NUMBA_CACHE_DIR": empty}
+def process(python: str, side: str, row: Row, job: Mapping[str, Any], caches: str) -> dict[str, Any] | None:
+    """One process of one side; None where it is given up or does not offer this."""
+    command = [python, "-W", "ignore", str(HERE / f"kernel_{side}.py"), row.text, json.dumps(job)]
+    folders = {"XDG_CACHE_HOME": caches, "TPLIMITS_CACHE": f"{caches}/tplimits", "NUMBA_CACHE_DIR": f"{caches}/numba"}
+    try:
         done = subprocess.run(
-            [python, "-W", "ignore", str(HERE / f"kernel_{side}.py"), json.dumps({**asdict(job), "repeats": repeats})],
-            env={**os.environ, **ONE_THREAD, **caches},
-            capture_output=True,
-            text=True,
-            check=False,
+            command, env={**os.environ, **ENVIRONMENT, **folders}, capture_output=True, text=True, timeout=PATIENCE
         )
+    except subprocess.TimeoutExpired:
+        return None
     if done.returncode:
-        raise SystemExit(f"{side}, {job.name}: {done.stderr.strip()[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        print(f"{side}, {row.name}, {dict(job)}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
 
 
-def difference(own: dict[str, Any], peer: dict[str, Any]) -> float:
-    """The largest relative difference of the corners of both kernels."""
-    pairs = zip(own["corners"], peer["corners"], strict=True)
-    return max(float(np.abs(np.divide(a, b) - 1).max()) for a, b in pairs)
+def own(row: Row, repeats: int) -> Found:
+    """Our side: "cold" in float64; "warm" in both dtypes, with what a process before them has compiled."""
+    found: dict[str, dict[str, Any] | None] = {}
+    with tempfile.TemporaryDirectory() as caches:
+        job = {"dtype": "float64", "compile": False, "repeats": 1}
+        found["cold float64"] = process(sys.executable, "own", row, job, caches)
+        for dtype in DTYPES:
+            process(sys.executable, "own", row, {"dtype": dtype, "compile": True, "repeats": 0}, caches)
+            job = {"dtype": dtype, "compile": True, "repeats": repeats}
+            found[f"warm {dtype}"] = process(sys.executable, "own", row, job, caches)
+    return {kind: run for kind, run in found.items() if run is not None}
 
 
-def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Fastest calls, smallest memory; the single numbers behind them."""
-    again = [t for r in runs for t in r["again"]]
-    memory = [r["peak extra MiB"] for r in runs if r["peak extra MiB"] is not None]
-    return {
-        "first": round(min(r["first"] for r in runs), 4),
-        "again": round(min(again), 5),
-        "peak extra MiB": min(memory) if memory else None,
-        "outputs MiB": runs[0]["outputs MiB"],
-        "all first": [round(r["first"], 4) for r in runs],
-        "all again": [round(t, 5) for t in again],
-    }
+def peer(python: str, row: Row, repeats: int) -> Found:
+    """The other side: jit in both dtypes and eager in float64, as far as they come to an end."""
+    found: Found = {}
+    with tempfile.TemporaryDirectory() as caches:
+        for kind in ("jit float64", "jit float32", "eager float64")[: 3 if row.eager else 2]:
+            mode, dtype = kind.split()
+            job = {"dtype": dtype, "jit": mode == "jit", "repeats": repeats if mode == "jit" else 1}
+            run = process(python, "peer", row, job, caches)
+            if run is not None:
+                found[kind] = run
+    return found
 
 
-def ratios(job: Job, own: dict[str, Any], peer: dict[str, Any]) -> list[tuple[str, float, float | None]]:
-    """(what, peer over own, bound)."""
-    memory = (peer["peak extra MiB"] or 0) / max(own["peak extra MiB"] or 0, 0.1)
+def later(found: Found, *kinds: str) -> float:
+    """The fastest later call of some kinds of processes."""
+    return min((t for k in kinds if k in found for t in found[k]["again"]), default=float("nan"))
+
+
+def first(found: Found, *kinds: str) -> float:
+    """The quickest way to the first numbers."""
+    return min((found[k]["prepare"] + found[k]["first"] for k in kinds if k in found), default=float("nan"))
+
+
+def memory(found: Found, *kinds: str) -> float:
+    """The smallest peak of a process."""
+    known = [found[k]["peak MiB"] for k in kinds if k in found and found[k]["peak MiB"] is not None]
+    return min(known, default=float("nan"))
+
+
+def difference(mine: Found, theirs: Found) -> float:
+    """The largest relative difference of the corners of both kernels, in float64."""
+    kind = next((k for k in ("jit float64", "eager float64") if k in theirs), None)
+    if kind is None or "cold float64" not in mine:
+        return float("nan")
+    both = zip(mine["cold float64"]["corners"], theirs[kind]["corners"], strict=True)
+    return max(float(np.abs(np.divide(a, b) - 1).max()) for a, b in both)
+
+
+OWN_LATER = ("warm float64", "warm float32", "cold float64")
+PEER_LATER = ("jit float64", "jit float32", "eager float64")
+
+
+def judged(row: Row, mine: Found, theirs: Found) -> list[tuple[str, float, float | None]]:
+    """(what, peer over own, asked): later calls in the peer's best mode and dtype, first calls of jit, memory."""
     return [
-        ("CPU of a later call", peer["again"] / own["again"], job.faster),
-        ("memory", memory, job.leaner),
-        ("first call", peer["first"] / own["first"], job.sooner),
+        ("later calls", later(theirs, *PEER_LATER) / later(mine, *OWN_LATER), row.faster),
+        ("first call, cold", first(theirs, "jit float64") / first(mine, "cold float64"), row.sooner),
+        ("memory", memory(theirs, "jit float64") / max(memory(mine, "warm float64"), 0.1), row.leaner),
     ]
 
 
-def judged(job: Job, own: list[dict[str, Any]], peer: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """What is kept of a job, printed, and whether the bounds hold."""
-    sides = {"own": summary(own), "peer": summary(peer)}
-    apart = difference(own[0], peer[0])
-    within, rows, content = apart <= job.apart, [], {"job": asdict(job), **sides, "largest relative difference": apart}
-    for what, ratio, bound in ratios(job, sides["own"], sides["peer"]):
-        good = bound is None or ratio >= bound
-        within &= good
-        content[f"{what}, peer over own"] = round(ratio, 2)
-        rows.append([what, f"{ratio:.1f}", f"≥ {bound}" if bound else "", record.verdict(good) if bound else ""])
-    print(f"\n{job.name}, N = {job.inputs}: kernels differ by {apart:.1e}, {record.verdict(apart <= job.apart)}")
-    print(record.table(["", "peer/own", "asked", ""], rows))
-    return content, within
+def shown(row: Row, mine: Found, theirs: Found, dual: float | None) -> list[str]:
+    """The cells of a row of the table of seconds."""
+    columns = [
+        first(mine, "cold float64"),
+        first(mine, "warm float64"),
+        later(mine, "cold float64"),
+        later(mine, "warm float64"),
+        later(mine, "warm float32"),
+        first(theirs, "jit float64"),
+        later(theirs, "jit float64"),
+        later(theirs, "jit float32"),
+        later(theirs, "eager float64"),
+    ]
+    reached = [1e9 * later(mine, f"warm {dtype}") / (row.pairs * row.laws) for dtype in DTYPES]
+    physical = "" if dual is None else f"{row.pairs * row.laws * dual:.2g}"
+    sizes = [memory(mine, "warm float64"), memory(theirs, "jit float64")]
+    return [
+        row.name,
+        str(row.inputs),
+        *("" if t != t else f"{t:.3g}" for t in columns),
+        *("" if m != m else f"{m:.0f}" for m in sizes),
+        f"{row.pairs * row.laws:.2g}",
+        *("" if c != c else f"{c:.2f}" for c in reached),
+        physical,
+    ]
 
 
-def by_depth(rounds: int, repeats: int) -> tuple[dict[str, Any], bool]:
-    """CPU nanoseconds of a layer for one pair between two depths, printed, and whether the cost is linear."""
-    times = []
-    for job in DEPTHS:
-        times.append(summary([measured(sys.executable, "own", job, repeats) for _ in range(rounds)])["again"])
-    pairs = DEPTHS[0].inputs * (DEPTHS[0].inputs + 1) / 2
-    depths = [job.depth for job in DEPTHS]
-    layer = [1e9 * (b - a) / pairs / (n - m) for a, b, m, n in zip(times, times[1:], depths, depths[1:], strict=False)]
-    good = max(layer) <= STEEPER * min(layer)
-    print(f"\nown time by depth, {DEPTHS[0].inputs} inputs with {DEPTHS[0].features} features")
-    rows = [[str(d), f"{t:.3f}", f"{n:.1f}"] for d, t, n in zip(depths[1:], times[1:], layer, strict=True)]
-    print(record.table(["depth", "CPU s", "ns a layer and pair"], rows))
-    print(f"largest over smallest {max(layer) / min(layer):.2f}, asked ≤ {STEEPER}: {record.verdict(good)}")
-    return {"depths": depths, "again": times, "ns a layer and pair": [round(x, 2) for x in layer]}, good
+HEAD = (
+    *("network", "N", "first cold", "first warm", "arrays f64", "later f64", "later f32"),
+    *("jit first", "jit f64", "jit f32", "eager", "MiB", "jit MiB", "entries·layers", "ns f64", "ns f32", "physical s"),
+)
+
+
+def growth(measured: Mapping[Row, Found]) -> dict[str, float]:
+    """Exponents of own later calls in inputs, places and depth, from rows that differ in one of them."""
+    found = {}
+    for a, b in ((a, b) for a in measured for b in measured if a.network == b.network):
+        for size, name in ((a.inputs, "inputs"), (a.size, "size"), (a.depth, "depth")):
+            bigger = {"inputs": b.inputs, "size": b.size, "depth": b.depth}[name]
+            if size < bigger and replace(a, **{name: bigger}, name="").__dict__ | _ASKED == b.__dict__ | _ASKED:
+                times = later(measured[a], "warm float64"), later(measured[b], "warm float64")
+                # places go with the square of a side
+                factor = (bigger / size) ** (2 if name == "size" and a.network in ("flat", "myrtle") else 1)
+                found[f"{a.name}: {name} {size} → {bigger}"] = round(exponent(*times, factor), 2)
+    return found
+
+
+_ASKED = {"name": "", "faster": None, "sooner": None, "leaner": None, "apart": 0.0, "eager": True}
+
+
+def dual_seconds(measured: Mapping[Row, Found]) -> float | None:
+    """What a law costs a pair in the loop of perceptrons: the slope of their time in depth."""
+    fc = sorted((r for r in measured if r.network == "perceptron" and r.size == 8), key=lambda r: r.depth)
+    slopes = [
+        (later(measured[b], "warm float64") - later(measured[a], "warm float64")) / (a.pairs * (b.depth - a.depth))
+        for a, b in pairwise(fc)
+    ]
+    return min(slopes, default=None)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, judge, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small inputs and no bounds: a look, not a measurement")
-    parser.add_argument(
-        "--peer-only", action="store_true", help="Neural Tangents alone, for a reference of this machine"
-    )
+    parser.add_argument("--rows", default="", help="only rows whose name contains this text")
+    parser.add_argument("--alone", action="store_true", help="our side alone")
     parser.add_argument("--peer", default=str(HERE.parent / ".venv-peer/bin/python"), help="its Python")
     options = parser.parse_args(arguments)
-    jobs, rounds, repeats = (QUICK, 1, 2) if options.quick else (JOBS, ROUNDS, REPEATS)
-    begun, content, within = time.time(), {}, True
-    versions: dict[str, str] = {}
-    for job in jobs:
-        own, peer = [], []
-        for _ in range(rounds):
-            peer.append(measured(options.peer, "peer", job, repeats))
-            if not options.peer_only:
-                own.append(measured(sys.executable, "own", job, repeats))
-        versions = peer[0]["versions"]
-        if options.peer_only:
-            content[job.name] = {"job": asdict(job), "peer": summary(peer)}
-            print(job.name, json.dumps(content[job.name]["peer"]))
-        else:
-            content[job.name], good = judged(job, own, peer)
+    begun, repeats = time.time(), 2 if options.quick else 3
+    compared = [r for r in (QUICK if options.quick else ROWS) if options.rows in r.name]
+    alone = [] if options.quick else [r for r in ALONE if options.rows in r.name]
+    mine: dict[Row, Found] = {}
+    theirs: dict[Row, Found] = {}
+    for row in [*compared, *alone]:
+        mine[row] = own(row, repeats if row.inputs < 1000 else 1)
+        theirs[row] = (
+            {} if options.alone or row in alone else peer(options.peer, row, repeats if row.inputs < 1000 else 1)
+        )
+        print(*shown(row, mine[row], theirs[row], None), sep="  ", flush=True)
+        if not options.quick and not options.rows:  # what is interrupted leaves what it has measured
+            save(mine, theirs, {}, begun)
+    dual = dual_seconds(mine)
+    print(record.table(HEAD, [shown(r, mine[r], theirs[r], dual) for r in mine]))
+    within, lines = True, []
+    for row in compared if not options.alone else []:
+        apart = difference(mine[row], theirs[row])
+        lines.append(
+            [row.name, str(row.inputs), "differ by", f"{apart:.1e}", f"≤ {row.apart:g}", _told(apart <= row.apart)]
+        )
+        within &= apart <= row.apart
+        for what, ratio, asked in judged(row, mine[row], theirs[row]):
+            good = asked is None or options.quick or ratio >= asked
             within &= good
-    if not (options.quick or options.peer_only):
-        content["by depth"], good = by_depth(rounds, repeats)
-        within &= good
-    if not options.quick:
-        name = "kernels_peer.json" if options.peer_only else "kernels.json"
-        record.save(record.RESULTS / name, {"jobs": content, "peer": versions}, time.time() - begun)
+            lines.append(
+                [row.name, str(row.inputs), what, f"{ratio:.2f}", f"≥ {asked}" if asked else "", record.verdict(good)]
+            )
+    print(record.table(["network", "N", "peer over own", "", "asked", ""], lines))
+    exponents = growth(mine)
+    print(
+        record.table(["own later calls, float64", "grow with the power"], [[k, str(v)] for k, v in exponents.items()])
+    )
+    if not options.quick and not options.rows:
+        save(mine, theirs, {"growth": exponents, "seconds of a law": dual, "judged": lines}, begun)
     return 0 if within else 1
+
+
+def save(mine: Mapping[Row, Found], theirs: Mapping[Row, Found], rest: Mapping[str, Any], begun: float) -> None:
+    """Leave the measurements in a file."""
+    rows = [{"row": asdict(r), "own": _kept(mine[r]), "peer": _kept(theirs[r])} for r in mine]
+    record.save(record.RESULTS / "kernels.json", {"rows": rows, **rest}, time.time() - begun)
+
+
+def _kept(found: Found) -> Found:
+    return {kind: {k: v for k, v in run.items() if k != "corners"} for kind, run in found.items()}
 
 
 if __name__ == "__main__":

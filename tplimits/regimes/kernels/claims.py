@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from tplimits.errors import CheckError, NoLimitError
 from tplimits.program.nodes.given import by_name
 from tplimits.regimes.kernels import finite
@@ -35,13 +37,13 @@ def kernel_verdict(result: KernelLimit, asked: CheckAsked) -> Verdict:
 
 
 def _own_claims(result: KernelLimit, asked: CheckAsked) -> dict[str, Any]:
-    """Both kernels, or the NNGP alone, with standard errors where logits were drawn."""
+    """Both kernels, or the NNGP alone, with standard errors where they were drawn."""
     given = asked.given
     numbers = {k: v for k, v in given.constants.items() if k not in result.regime.infinite}
     pair = result.evaluate(
         asked.own["X1"], asked.own.get("X2"), ratios=given.ratios, constants=numbers, seed=asked.sampling.seed
     )
     kinds = ("nngp",) if result.derivation.no_ntk else ("nngp", "ntk")
-    if not result.is_drawn:
+    if numpy.ndim(pair.nngp_error) == 0:
         return {kind: getattr(pair, kind) for kind in kinds}
     return {kind: (getattr(pair, kind), getattr(pair, f"{kind}_error")) for kind in kinds}

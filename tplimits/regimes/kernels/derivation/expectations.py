@@ -20,8 +20,10 @@ from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
 from tplimits.regimes.kernels.derivation.terms import Term, collapsed, is_random, products, terms
 
-#: a moment of more correlated variables than this is not offered
-MOST_VARIABLES = 6
+#: functions of more logits than this are averaged over draws of the logits
+MOST_LOGITS = 6
+#: a moment of more correlated variables than this is not offered: its integrand takes minutes to derive
+MOST_VARIABLES = 22
 
 
 class NoTangentKernel(NoLimitError):
@@ -149,7 +151,7 @@ class Expectations(Openings):
             node = self.nodes[leaf.node]
             if node.degree or any(kind != "√n" for kind, *_ in node.sources):
                 return False
-        return len(leaves) > MOST_VARIABLES or any(is_random(s) for f in factors for s in f.atoms(AxisSum))
+        return len(leaves) > MOST_LOGITS or any(is_random(s) for f in factors for s in f.atoms(AxisSum))
 
     def _draw_means(self, factors: list[Expr]) -> Expr:
         """Means over draws, one for each member of an infinite family: members are independent."""
@@ -209,9 +211,11 @@ class Expectations(Openings):
             self._refuse_deltas(integrand)
             return self._with_deltas(sympy.Add.make_args(opened), used, covariance, forms)
         if len(used) > MOST_VARIABLES:
+            nodes = dict.fromkeys(self.nodes[forms.variables[z].node].name for z in used)
             raise NoLimitError(
-                f"a mean over {len(used)} correlated Gaussian variables is needed, of {sympy.sstr(integrand):.200}; "
-                "apply functions to images W x, not to sums of functions."
+                f"a mean over {len(used)} correlated Gaussian variables is needed, those of {', '.join(nodes)}, which "
+                f"does not separate: E[{sympy.sstr(integrand):.200}]. At most {MOST_VARIABLES} are taken together: put "
+                "a matrix between two functions, or apply functions to images W x, not to sums of functions."
             )
         parameters = sorted(integrand.free_symbols & set(forms.parameters), key=lambda s: s.name)
         free = scales_outside(integrand, parameters) if parameters else integrand

@@ -1,4 +1,4 @@
-"""Kernels as means over draws of random logits, or given the draws."""
+"""Kernels as means over draws: of random logits, of means that do not separate; or kernels given the logits."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
+from tplimits.regimes.kernels.numbers.inseparable import POINTS, MeanPoints, refuse_long_draws
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -23,18 +24,22 @@ from tplimits.regimes.kernels.numbers.request import (
     refuse_infinite,
     shape_of,
 )
+from tplimits.regimes.kernels.numbers.symmetry import symmetric
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 Array = NDArray[numpy.float64]
 
 
 def joint_draws(asked: GramRequest, many: int, seed: int, conditional: bool = False) -> dict[tuple[int, int], Tables]:
-    """Tables of all pairs of batches that share draws of the logits."""
+    """Tables of all pairs of batches that share draws."""
     draws = LogitDraws(many, seed)
-    sides = (asked.one, asked.other)
+    sides, derivation = (asked.one, asked.other), asked.derivation
+    points = MeanPoints(POINTS * many, (seed,)) if asked.cost.is_too_much else None
+    demand = None if derivation.is_drawn or conditional else derivation.demand  # logits are drawn for all places
     for a, b in ((1, 1), (1, 2), (2, 2)):
+        both = sides[a - 1], sides[b - 1]
         draws.tables[a, b] = Tables(
-            asked.derivation, (sides[a - 1], sides[b - 1]), asked.constants, draws, (a, b), conditional
+            derivation, both, asked.constants, draws, (a, b), conditional, demand=demand, points=points
         )
     return draws.tables
 
@@ -54,22 +59,26 @@ def drawn(
             f"draws={draws!r}, replicates={replicates!r}: whole numbers, 2 replicates or more, of one draw or more."
         )
     base = seed_number(seed, EvaluationError)
+    if asked.cost.is_too_much:
+        refuse_long_draws(asked.cost, count, asked.derivation.network.name, asked.constants)
+    kernels = ("nngp",) if asked.derivation.no_ntk else KERNELS
     found: dict[tuple[int, int], list[list[Array]]] = {place: [] for place in places}
     with reporting(progress) as report:
-        report.plan(many, "replicates of the logits")
+        report.plan(many, "replicates of the draws")
         for replicate in range(many):
             tables = joint_draws(asked, max(1, count // many), base * many + replicate)
             for place in places:
                 mine = replace(asked, one=tables[place].sides[0], other=tables[place].sides[1])
-                found[place].append([dropped(mine, v) for v in of_tables(mine, tables[place])])
+                values = [dropped(mine, v) for v in of_tables(mine, tables[place], kernels)]
+                found[place].append([symmetric(v) if mine.one is mine.other else v for v in values])
             report.advance(1)
     return {place: _averaged(asked, values) for place, values in found.items()}
 
 
 def _averaged(asked: GramRequest, found: list[list[Array]]) -> KernelPair:
     many = len(found)
-    means = [numpy.mean([f[i] for f in found], axis=0) for i in (0, 1)]
-    errors = [numpy.std([f[i] for f in found], axis=0, ddof=1) / math.sqrt(many) for i in (0, 1)]
+    means = [numpy.mean([f[i] for f in found], axis=0) for i in (0, -1)]  # the NNGP twice where there is no NTK
+    errors = [numpy.std([f[i] for f in found], axis=0, ddof=1) / math.sqrt(many) for i in (0, -1)]
     refuse_infinite(asked, KERNELS, means)
     return KernelPair(means[0], means[1], errors[0], errors[1])
 

@@ -26,7 +26,7 @@ Array = NDArray[numpy.float64]
 _BLOCK = 1 << 19
 #: statements of all pairs, of all calls so far, up to which they are done by arrays: compiling a loop takes seconds
 _INTERPRETED = 1 << 28
-#: the same where the loop is compiled already and only has to be read
+#: the same where the loop is compiled already and only has to be read, or where bits must not depend on earlier calls
 _FEW = 1 << 22
 #: so many pairs of a block are done in many digits, milliseconds each; the rest keeps an error of about 1e-8
 _MOST_PRECISE = 2048
@@ -50,11 +50,11 @@ class _Fused:
         """The loop over pairs that are nearly singular."""
         return loop_for(self.derivation, self.constants, careful=True)
 
-    def by_arrays(self, pairs: int) -> bool:
-        """Whether so many pairs more are done without a loop."""
+    def by_arrays(self, pairs: int, settled: bool) -> bool:
+        """Whether so many pairs more are done without a loop; `settled`: whatever came before."""
         work = pairs * self.arrays.statements
         self.worth += work
-        return work < _FEW or (self.worth < _INTERPRETED and not self.fast.is_kept)
+        return work < _FEW or (not settled and self.worth < _INTERPRETED and not self.fast.is_kept)
 
 
 _KNOWN: weakref.WeakKeyDictionary[KernelTables, dict[Any, _Fused | None]] = weakref.WeakKeyDictionary()
@@ -82,13 +82,17 @@ def pairs(
     constants: Mapping[Expr, float],
     symmetric: bool,
     dtype: type[numpy.floating[Any]] = numpy.float64,
+    settled: bool = False,
 ) -> tuple[Array, Array]:
-    """NNGP and NTK of all pairs, (N1, N2) each.  Raises NotFused for recursions that need arrays."""
+    """NNGP and NTK of all pairs, (N1, N2) each.  Raises NotFused for recursions that need arrays.
+
+    `settled`: whether a loop is compiled does not depend on earlier calls, so that a tile has the same bits everywhere.
+    """
     fused = _fused(derivation, constants)
     *left, own = fused.arrays.own(one)
     rows = left[0], left[1] if symmetric else fused.arrays.own(other)[1]
     nngp, ntk = numpy.empty((2, one.many, other.many), dtype)
-    if fused.by_arrays(nngp.size):
+    if fused.by_arrays(nngp.size, settled):
         places = _triangle(one.many) if symmetric else tuple(i.ravel() for i in numpy.indices(nngp.shape))
         K, T = _careful(fused, one, other, rows, places)
         for array, values in ((nngp, K), (ntk, T)):

@@ -26,6 +26,7 @@ from tplimits.regimes.kernels.derivation.reading import BodyReader, held
 from tplimits.regimes.kernels.derivation.terms import at
 from tplimits.regimes.kernels.numbers.draws import LogitDraws
 from tplimits.regimes.kernels.numbers.frames import Frame
+from tplimits.regimes.kernels.numbers.inseparable import MeanPoints, cost
 from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, union
 from tplimits.regimes.kernels.numbers.tables import Tables
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: points of random variables, and how far scalars are moved to see what depends on them
 _POINTS, _MOVE = 8, 1e-6
+#: points of a mean that is too long for quadrature
+_DRAWN = 1 << 14
 #: rounding of a scalar relative to the sum of the sizes of its terms, and of the errors of its means
 _ROUNDING, _SPREADS = 1e-12, 4.0
 
@@ -57,7 +60,8 @@ def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, flo
 def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
     """Tables of inputs with themselves; random logits by a few draws."""
     if not (derivation.is_drawn or derivation.is_mixture):
-        return Tables(derivation, (inputs, inputs), constants)
+        costly = cost(derivation, inputs, inputs, constants).is_too_much
+        return Tables(derivation, (inputs, inputs), constants, points=MeanPoints(_DRAWN, (0,)) if costly else None)
     draws = LogitDraws(_POINTS, 0)
     for place in ((1, 1), (1, 2), (2, 2)):
         draws.tables[place] = Tables(derivation, (inputs, inputs), constants, draws, place, derivation.is_mixture)
@@ -129,11 +133,10 @@ class _Points:
             raise Unreadable(str(error), later=True) from None
         spread, here, away = (numpy.ravel(a) for a in numpy.broadcast_arrays(spread, here, away))
         known = numpy.isfinite(here) & numpy.isfinite(spread)
-        found = [
-            Value(float(x), _SPREADS * float(e), bool(y != x))
-            for x, e, y in zip(here[known], spread[known], away[known], strict=True)
-        ]
-        return sorted(found, key=lambda v: not (v.moves and v.is_zero))[:1]
+        here, errors, moves = here[known], _SPREADS * spread[known], (away != here)[known]
+        worst = numpy.flatnonzero(moves & ~(abs(here) > errors))
+        k = worst[0] if len(worst) else 0
+        return [Value(float(here[k]), float(errors[k]), bool(moves[k]))] if len(here) else []
 
     def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0) -> Array:
         return _PointFrame(self.tables, places, move).value(body).array

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -24,6 +25,7 @@ from tplimits.regimes.kernels.numbers.inputs import (
     read_sizes,
     same_parameters,
 )
+from tplimits.regimes.kernels.numbers.inseparable import Cost, cost
 from tplimits.regimes.kernels.numbers.judged import require
 
 if TYPE_CHECKING:
@@ -73,6 +75,14 @@ class NNGPAlone:
         yield self.ntk
 
 
+def paired(arrays: Mapping[str, Array], error: float, no_ntk: str) -> KernelPair | NNGPAlone:
+    """Arrays by name, with their standard errors among them or a bound beside them, as a pair."""
+    nngp, of_nngp = arrays["nngp"], arrays.get("nngp_error", error)
+    if no_ntk:
+        return NNGPAlone(nngp, of_nngp, no_ntk)
+    return KernelPair(nngp, arrays["ntk"], of_nngp, arrays.get("ntk_error", error))
+
+
 @dataclass(frozen=True)
 class GramRequest:
     """What is to be evaluated: the derivation, both batches, numbers of constants."""
@@ -88,6 +98,16 @@ class GramRequest:
     def dtype(self) -> type[numpy.floating[Any]]:
         """Of the kernels: float32 where all data is."""
         return numpy.float32 if self.single else numpy.float64
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What means that do not separate would take by quadrature."""
+        return cost(self.derivation, self.one, self.other, self.constants)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether numbers come from draws: of random logits, or of means that are too many for quadrature."""
+        return self.derivation.is_drawn or self.cost.is_too_much
 
 
 @dataclass(frozen=True)

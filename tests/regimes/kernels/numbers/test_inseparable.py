@@ -1,0 +1,132 @@
+"""Means that do not separate: their cost is known before the work, and they are drawn with honest bars or refused."""
+
+import numpy as np
+import pytest
+
+import tplimits as tp
+from tplimits.regimes.kernels.numbers import inseparable
+
+RNG = np.random.default_rng(0)
+
+
+@tp.network
+def gate(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    """The gate is a function of the variables it multiplies, and a function of the product is taken."""
+    x = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+    return v * tp.mean(tp.relu(tp.sigmoid(tp.mean(x, over="token")) * x), over="token")
+
+
+@tp.network
+def ungated(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    x = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+    return v * tp.mean(tp.relu(x) / 2, over="token")
+
+
+@tp.network
+def smooth(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    """Quadrature of this gate takes milliseconds an entry: E over four variables, polynomial in two of them."""
+    x = W @ tp.relu(tp.sum(U * ξ, over="d"))
+    return v * tp.mean(tp.sigmoid(tp.mean(x, over="token")) * x, over="token")
+
+
+def lstm(steps):
+    """c ← σ(f) c + σ(i) tanh(g), h = σ(o) tanh(c): tanh of a sum of functions."""
+
+    @tp.network
+    def net(ξ: tp.Input["d", "token"], U: tp.Vector["d", "gate"], W: tp.Matrix["n", "n", "gate"], v: tp.Vector):
+        h = c = None
+        for t in range(steps):
+            z = tp.sum(U * ξ.sel(token=t), over="d")
+            z = z if h is None else z + W @ h
+            i, f, o, g = (z.sel(gate=k) for k in range(4))
+            c = tp.sigmoid(i) * tp.tanh(g) + (0 if c is None else tp.sigmoid(f) * c)
+            h = tp.sigmoid(o) * tp.tanh(c)
+        return v * h
+
+    return net.bind(gate=4, token=steps)
+
+
+def test_four_tokens_and_two_inputs_are_drawn_and_symmetric():
+    K, X = tp.derive(gate, tp.Kernels()), RNG.standard_normal((2, 3, 4))
+    pair = K.evaluate(X, draws=256)
+    for value, error in ((pair.nngp, pair.nngp_error), (pair.ntk, pair.ntk_error)):
+        assert (value == value.T).all() and value.shape == error.shape == (2, 2)
+        assert (error > 0).all() and (error < 0.02 * value).all()
+    again = K.evaluate(X, draws=256)
+    assert (again.ntk == pair.ntk).all() and (K.evaluate(X, draws=256, seed=1).ntk != pair.ntk).any()
+
+
+def test_bars_are_those_of_student_s_law(monkeypatch):
+    """Beside quadrature, t of 8 replicates: 5 % beyond 2.36, and no bias; 4 numbers of one draw are not independent."""
+    K, X = tp.derive(smooth, tp.Kernels()), RNG.standard_normal((2, 3, 2))
+    exact = K.evaluate(X)
+    assert np.ndim(exact.nngp_error) == 0, "quadrature is quick here"
+    monkeypatch.setattr(inseparable, "_PATIENCE", 0.0)
+    t = []
+    for seed in range(40):
+        pair = K.evaluate(X, draws=64, seed=seed)
+        t.append([((pair.nngp - exact.nngp) / pair.nngp_error)[0, 1], ((pair.ntk - exact.ntk) / pair.ntk_error)[0, 0]])
+    beyond = (np.abs(t) > 2.36).sum(axis=0)
+    assert (beyond <= 7).all(), "the chance of 8 or more of 40 is 3e-4"
+    assert (np.abs(np.mean(t, axis=0)) < 0.75).all(), "four deviations of the mean of 40"
+    assert (np.std(t, axis=0) > 0.75).all(), "bars are not too wide either: the deviation of t is 1.18"
+
+
+@pytest.mark.sampling
+def test_finite_networks_have_the_drawn_kernels_and_not_those_without_the_gate():
+    X = RNG.standard_normal((2, 3, 3))
+    few = {"X1": X, "widths": (32, 64, 128), "draws": 400}
+    limit = tp.derive(gate, tp.Kernels())
+    assert tp.check(limit, **few).accepted
+    other = tp.derive(ungated, tp.Kernels()).evaluate(X)
+    assert not tp.check(limit, **few, claims={"Θ[0,0]": float(other.ntk[0, 0])}).accepted
+
+
+@pytest.mark.sampling
+def test_a_cell_of_an_lstm_is_drawn():
+    X = RNG.standard_normal((2, 3, 2))
+    limit = tp.derive(lstm(2), tp.Kernels())
+    few = {"X1": X, "widths": (32, 64, 128), "draws": 400}
+    assert tp.check(limit, **few).accepted
+    first = tp.derive(lstm(1), tp.Kernels()).evaluate(X[:, :, 1:])
+    assert not tp.check(limit, **few, claims={"K[0,0]": float(first.nngp[0, 0])}).accepted, "without its memory"
+
+
+def test_what_is_too_much_for_draws_is_refused_before_the_work():
+    K = tp.derive(gate, tp.Kernels())
+    with pytest.raises(
+        tp.EvaluationError,
+        match=r"`gate` has a mean over 4 correlated variables that does not separate, in its output: E\[.*relu.*"
+        r"quadrature more than .*fewer inputs at a time or a smaller draws=",
+    ):
+        K.evaluate(RNG.standard_normal((64, 3, 64)))
+
+
+def test_a_divisor_that_may_vanish_is_not_drawn(monkeypatch):
+    @tp.network
+    def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+        m = tp.mean(x, over="token")
+        return v * tp.mean(x / tp.sqrt(0.01 + m**2) * tp.relu(x + m), over="token")
+
+    monkeypatch.setattr(inseparable, "_PATIENCE", 0.0)
+    K = tp.derive(net, tp.Kernels())
+    assert K.evaluate(RNG.standard_normal((1, 3, 2)), draws=64).nngp.item() > 0, "√(0.01 + m²) cannot vanish"
+
+
+def test_long_cells_are_refused_with_what_does_not_separate():
+    with pytest.raises(
+        tp.NoLimitError, match=r"28 correlated Gaussian variables is needed, those of z.*does not separ"
+    ):
+        tp.derive(_sum_of_many(), tp.Kernels())
+
+
+def _sum_of_many():
+    """tanh of 14 functions of correlated variables."""
+
+    @tp.network
+    def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        z = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * tp.tanh(sum(tp.sigmoid(z.sel(token=t)) for t in range(14)))
+
+    return net.bind(token=14)

@@ -1,0 +1,221 @@
+"""Means that do not separate into means of two variables: what they cost, and their means over draws.
+
+A gate that shares its variables with what it multiplies, or the cell of an LSTM, needs E F(z) over four and more
+correlated Gaussian variables at every entry of a table, and quadrature is run for one entry after the other.  What that
+will take is counted before any of it is done; where it is too much, F is averaged over draws of z, with replicates for
+standard errors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+from numpy.typing import NDArray
+from scipy import special
+from sympy import Expr
+
+from tplimits.errors import EvaluationError
+from tplimits.numbers.budget import operations
+from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
+from tplimits.program.nodes.entries import free_indices
+from tplimits.program.nodes.evaluate import evaluate
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
+from tplimits.regimes.kernels.numbers.frames import sides_of
+from tplimits.regimes.kernels.numbers.inputs import keyed
+from tplimits.regimes.kernels.numbers.moment import function_of
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.numbers.inputs import Inputs
+
+Array = NDArray[numpy.float64]
+#: operations of quadrature in a second; seconds of quadrature up to which it is done, and of draws up to which they are
+_OPERATIONS, _PATIENCE, _MOST = 1e8, 30.0, 600.0
+#: points of a mean for each draw that is asked for
+POINTS = 16
+#: seconds of an operation on one point
+_SECONDS = 2e-9
+#: numbers of the largest array of one block of points
+_BLOCK = 1 << 20
+#: shares of a trace below which an eigenvalue is rounding
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Inseparable:
+    """A mean without a formula and without an expansion, and the table that needs it (names of its vectors)."""
+
+    moment: Moment
+    table: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Entries at which inseparable means are needed, and what quadrature of all takes in seconds."""
+
+    entries: tuple[tuple[Inseparable, int], ...]
+    seconds: float
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether quadrature is not begun."""
+        return self.seconds > _PATIENCE
+
+
+_FOUND: weakref.WeakKeyDictionary[KernelTables, dict[Any, list[Inseparable]]] = weakref.WeakKeyDictionary()
+
+
+def inseparable(derivation: KernelTables, constants: Mapping[Expr, float]) -> list[Inseparable]:
+    """The means of a recursion that only quadrature or draws give."""
+    known = _FOUND.setdefault(derivation, {})
+    key = keyed(constants)
+    if key not in known:
+        known[key] = _searched(derivation, constants)
+    return known[key]
+
+
+def _searched(derivation: KernelTables, constants: Mapping[Expr, float]) -> list[Inseparable]:
+    demand, found = derivation.demand, {}
+    exprs = [(t.name, demand.definitions[t.number]) for t in derivation.needed]
+    for name, expr in [*exprs, ("", demand.nngp), ("", demand.ntk)]:
+        for moment in sorted(expr.atoms(Moment), key=sympy.default_sort_key):
+            if moment not in found and is_inseparable(moment, constants):
+                found[moment] = Inseparable(moment, name)
+    return list(found.values())
+
+
+def is_inseparable(moment: Moment, constants: Mapping[Expr, float]) -> bool:
+    """Whether a mean has neither a formula nor an expansion."""
+    if len(moment.variables) < 2:
+        return False
+    return function_of(moment, constants, (1.0,) * len(moment.parameters)).route == "quadrature"
+
+
+def cost(derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float]) -> Cost:
+    """What quadrature of all inseparable means takes, before any of it is done."""
+    found, total = [], 0.0
+    for each in inseparable(derivation, constants):
+        many = math.prod(_size(i.name, one, other) for i in free_indices(each.moment))
+        sides = sides_of(each.moment)
+        many *= one.many * other.many if len(sides) == 2 else max(one.many, other.many)
+        found.append((each, many))
+        total += many * PER_LAW
+    if total < _PATIENCE * _OPERATIONS:  # laws are looked at where there are many, or where each may take long
+        for each, many in found:
+            total += many * operations_of_a_law(_function(each.moment, constants), each.moment.variables)
+    return Cost(tuple(found), total / _OPERATIONS)
+
+
+def _size(name: str, one: Inputs, other: Inputs) -> int:
+    return (other if SECOND in name else one).sizes[plain_axis(name)]
+
+
+def _function(moment: Moment, constants: Mapping[Expr, float]) -> Expr:
+    values = dict.fromkeys(moment.parameters, sympy.S.One)
+    return moment.integrand.xreplace({**values, **{s: sympy.Float(v) for s, v in constants.items()}})
+
+
+def refuse_long_draws(found: Cost, draws: int, name: str, constants: Mapping[Expr, float]) -> None:
+    """EvaluationError where even draws of the means take too long, or do not give them."""
+    total = 0.0
+    for each, many in found.entries:
+        function, size = _function(each.moment, constants), len(each.moment.variables)
+        if may_be_infinite(function):
+            raise EvaluationError(
+                f"{_told(each, name)} needs quadrature of more than {_time(found.seconds)}, and cannot be drawn "
+                "instead: it divides by what may vanish, and draws need not settle. Keep the divisor away from 0."
+            )
+        total += many * draws * POINTS * (operations(function) + 2 * size * size) * _SECONDS
+    if total > _MOST:
+        each, many = max(found.entries, key=lambda e: e[1])
+        raise EvaluationError(
+            f"{_told(each, name)} is needed at {many:,} entries: {draws} draws take about {_time(total)}, quadrature "
+            f"more than {_time(found.seconds)}; evaluate() takes on {_time(_MOST)}. Give fewer inputs at "
+            "a time or a smaller draws=…, or make it separate: a gate through a matrix of its own times its vector, "
+            "and no function of the product before the next matrix."
+        )
+
+
+def _told(each: Inseparable, name: str) -> str:
+    names = [n for n in each.table.split("|") if n]
+    where = "its output" if not names or "return" in names else f"the kernel of {' and '.join(dict.fromkeys(names))}"
+    return (
+        f"`{name}` has a mean over {len(each.moment.variables)} correlated variables that does not separate, in "
+        f"{where}: E[{sympy.sstr(each.moment.integrand):.160}]. It"
+    )
+
+
+def _time(seconds: float) -> str:
+    """A time as one says it.
+
+    >>> _time(31), _time(700), _time(1e5)
+    ('31 s', '12 min', '28 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
+
+
+# -- draws ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeanPoints:
+    """Points of one replicate: a lattice moved at random, each with its opposite, so that odd parts cancel."""
+
+    many: int
+    seed: tuple[int, ...]
+
+    def draws(self, moment: Moment, constants: Mapping[Expr, float]) -> bool:
+        """Whether a mean is drawn."""
+        return is_inseparable(moment, constants)
+
+    def mean(
+        self, moment: Moment, constants: Mapping[Expr, float], covariances: Sequence[Array], values: Sequence[Array]
+    ) -> Array:
+        """E F at arrays of covariances and of parameters; equal laws once."""
+        arrays = numpy.broadcast_arrays(*covariances, *values)
+        table = numpy.stack([numpy.ravel(a).astype(numpy.float64) for a in arrays], axis=1)
+        if not numpy.isfinite(table).all():
+            raise EvaluationError(f"a covariance in E[{moment.integrand}] is not a finite number.")
+        distinct, place = numpy.unique(table, axis=0, return_inverse=True)
+        size, points = len(moment.variables), _points(self.many, self.seed, len(moment.variables))
+        step = max(1, _BLOCK // (self.many * size))
+        parts = [self._block(moment, constants, distinct[k : k + step], points) for k in range(0, len(distinct), step)]
+        return numpy.concatenate(parts)[place.reshape(-1)].reshape(arrays[0].shape)
+
+    def _block(self, moment: Moment, constants: Mapping[Expr, float], rows: Array, points: Array) -> Array:
+        size = len(moment.variables)
+        grams = numpy.empty((len(rows), size, size))
+        pairs = list(itertools.combinations_with_replacement(range(size), 2))
+        for k, (i, j) in enumerate(pairs):
+            grams[:, i, j] = grams[:, j, i] = rows[:, k]
+        lengths, vectors = numpy.linalg.eigh(grams)
+        trace = numpy.einsum("kii->k", grams)
+        if (lengths[:, 0] < -_ROUNDING * numpy.maximum(trace, 0.0)).any():
+            raise EvaluationError(f"a covariance in E[{moment.integrand}] is not positive semidefinite.")
+        roots = vectors * numpy.sqrt(numpy.clip(lengths, 0.0, None))[:, None, :]
+        z = points[:, ::-1] @ roots.transpose(0, 2, 1)  # the first coordinates are the most even: longest axes
+        known: dict[Expr, Any] = {**constants, **{v: z[:, :, i] for i, v in enumerate(moment.variables)}}
+        known |= {p: rows[:, len(pairs) + i, None] for i, p in enumerate(moment.parameters)}
+        with numpy.errstate(all="ignore"):
+            found = numpy.broadcast_to(evaluate(moment.integrand, known), z.shape[:2])
+        return numpy.asarray(found.mean(axis=1))
+
+
+@lru_cache(maxsize=8)
+def _points(many: int, seed: tuple[int, ...], dimension: int) -> Array:
+    primes = numpy.array([sympy.prime(k + 1) for k in range(dimension)], dtype=numpy.float64)
+    shift = numpy.random.default_rng([*seed, dimension]).random(dimension)
+    half = -(-many // 2)
+    places = (numpy.arange(half)[:, None] * numpy.sqrt(primes) + shift) % 1.0
+    points = special.ndtri(numpy.clip(places, 1e-16, 1 - 1e-16))
+    return numpy.concatenate([points, -points])
