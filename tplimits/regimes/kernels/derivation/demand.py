@@ -40,11 +40,6 @@ class Demand:
     nngp: Expr
     ntk: Expr
 
-    @property
-    def by_data(self) -> bool:
-        """Whether entries are read at places that data say, which no plan for all inputs can hold."""
-        return any(e.has(Datum) for e in (self.nngp, self.ntk, *self.definitions.values()))
-
     def of(self, table: KernelTable, leaf: TableEntry, own: bool) -> Ties:
         """The entries of a table that serve a leaf: of an input with itself equal places are kept apart."""
         mine = ties(table, leaf)

@@ -82,6 +82,7 @@ def _fits(asked: TrainingRequest, moves: int) -> bool:
 
 def _counted(asked: TrainingRequest, moving: list[int]) -> dict[Side, int]:
     """Columns of each side at the end, of members of a family that with the most."""
+    # two steps tell whether the columns that a step brings repeat earlier ones, at a price known before
     first = moving[:2]
     few = _at_most(asked, len(first))
     ratios = {side: asked.ratios.get(_width(asked, side), 1.0) for side in few}
