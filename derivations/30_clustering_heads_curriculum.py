@@ -129,9 +129,8 @@ if bars:
 
 
 def transferred(seed: int) -> None:
-    """Figures 9 and 15: one circuit of six clusters with a new vector E(2), before and after p = 3."""
+    """Figures 9 and 15: one circuit of six clusters, to which E(2) was no input, before and after p = 3."""
     θ, state = first().parameters(seed=seed), two.state(first(), seed=seed)
-    θ = start.with_token({**θ, "E": θ["E"][:2]}, seed)
     three = of(3)
     rec = three.watch(EPOCHS, EPOCHS, seeds=[seed], start=θ)
     figure, axes = pictures.figure(
@@ -139,10 +138,10 @@ def transferred(seed: int) -> None:
     )
     counts = three.task.counts(three.test)
     for k, frame in enumerate((0, -1)):
-        Z, q = (rec.value(name, frame) for name in ("Z", "q"))
+        Z, q = (rec.value(name, frame) for name in ("Z", "q"))  # (token, vocab, d) and (d,)
         for v in range(3):
             for part, mark in ((slice(0, 5), "o"), (slice(5, 12), "s")):
-                axes[k].scatter(*Z[v, part].T, marker=mark, color=f"C{v}", s=22)
+                axes[k].scatter(*Z[part, v].T, marker=mark, color=f"C{v}", s=22)
         axes[k].annotate("", 1.3 * q / np.linalg.norm(q), (0, 0), arrowprops={"color": "red", "arrowstyle": "->"})
         axes[k].set_title(f"normalised tokens and q, {('before', 'after')[k]}")
         ξ = rec.value("ξ", frame, X=three.test)
@@ -158,6 +157,8 @@ def transferred(seed: int) -> None:
     beyond = [s[:, 5:][X[:, 5:] == v].mean() for v in range(3)]
     listed = ", ".join(f"{v}: {a:.3f} and {b:.3f}" for v, (a, b) in enumerate(zip(shares, beyond, strict=True)))
     print(f"  seed {seed}: attention on a token among the first five, and behind them: {listed}")
+    share = measures.invariance(rec.value("ξ", -1, X=X), X, three.task).within
+    print(f"  variance of ξ inside the {three.task.multisets} multisets of p = 3: {share:.1e}")
     old, new = (rec.value("s", frame, X=X).ravel() for frame in (0, -1))
     moved = {name: np.linalg.norm(rec.parameters()[name] - θ[name]) / np.linalg.norm(θ[name]) for name in "EPqV"}
     text = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())

@@ -26,10 +26,10 @@ from tplimits.regimes.kernels.finite.gradients import GradientSampler
 pictures, work = Pictures(__doc__), Worked(__doc__)
 L = tp.layers
 WEIGHT, BIAS = float(np.sqrt(1.7562)), float(np.sqrt(0.1841))
-IMAGES, SIZE = 60, 20
-WIDTHS, COUNTS, GROUPS = (16, 64, 256), (1, 4, 16, 64), 4
+IMAGES, SIZE = 40, 10
+WIDTHS, COUNTS, GROUPS = (16, 64, 256), (1, 4, 16), 6
 #: draws of logits behind the limit
-DRAWS = 4096
+DRAWS = 2048
 
 
 @tp.network

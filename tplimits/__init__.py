@@ -94,6 +94,8 @@ from tplimits.regimes.depth.limit import CovarianceSDE as CovarianceSDE
 from tplimits.regimes.depth.limit import Proportional as Proportional
 from tplimits.regimes.kernels.limit import KernelLimit as KernelLimit
 from tplimits.regimes.kernels.limit import Kernels as Kernels
+from tplimits.regimes.kernels.stored import StoredKernels as StoredKernels
+from tplimits.regimes.kernels.stored import load_kernels as load_kernels
 from tplimits.regimes.training.feature_learning import MaximalLimit as MaximalLimit
 from tplimits.regimes.training.feature_learning import MaximalUpdate as MaximalUpdate
 from tplimits.regimes.training.operator import NeuralTangent as NeuralTangent

@@ -72,6 +72,13 @@ def test_commands_that_are_named_can_be_made(document):
     assert named <= targets
 
 
+def test_the_top_level_holds_what_documents_name():
+    named = "".join((ROOT / f).read_text(encoding="utf-8") for f in ("README.md", "CONTRIBUTING.md"))
+    known = {"README.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "pyproject.toml", ".gitignore"}
+    top = {f.split("/")[0] for f in tracked()} - known
+    assert {f for f in top if not re.search(rf"(?<![\w/.-]){re.escape(f)}(?![\w.-])", named)} == set()
+
+
 def test_no_file_names_a_path_of_one_machine():
     machine = re.compile(r"/(?:home|root|tmp|work|Users)/\w")
     texts = {f: (ROOT / f).read_bytes().decode("utf-8", "replace") for f in tracked()}

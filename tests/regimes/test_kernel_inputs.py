@@ -76,10 +76,10 @@ def test_bad_data_of_the_second_batch_and_of_inference(name):
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_leaves_files_as_they_are(name, tmp_path):
     LIMIT.evaluate(X, out=tmp_path / "gram")
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    before = {p.name: p.read_bytes() for p in (tmp_path / "gram").iterdir()}
     with pytest.raises(tp.EvaluationError):
         LIMIT.evaluate(BAD_DATA[name][0], out=tmp_path / "gram")
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before and len(before) == 2
+    assert {p.name: p.read_bytes() for p in (tmp_path / "gram").iterdir()} == before and len(before) == 4
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_padding_behind_a_mask_changes_nothing():
         ({"σ": 1, "ratios": 3}, "ratios=3: give names and numbers"),
         ({"σ": 1, "d": 4}, "X1 has 3 entries along `d`; it needs 4"),
         ({"σ": 1, "d": 0}, "d=0: the size of an axis is a positive whole number"),
-        ({"σ": 1, "out": ""}, "out='' has no name; give the beginning of file names"),
-        ({"σ": 1, "out": "."}, "has no name; give the beginning of file names"),
+        ({"σ": 1, "out": ""}, "it has no name; give a folder of its own"),
+        ({"σ": 1, "out": "."}, "it has no name; give a folder of its own"),
     ],
 )
 def test_bad_options(options, message):

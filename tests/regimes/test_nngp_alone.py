@@ -78,7 +78,9 @@ def test_one_jump_is_no_obstacle():
 
 def test_files_hold_the_nngp_alone(tmp_path):
     pair = limit("sign").evaluate(X, out=tmp_path / "gram")
-    assert [p.name for p in tmp_path.iterdir()] == ["gram.nngp.npy"]
+    assert sorted(p.name for p in (tmp_path / "gram").iterdir()) == ["lock", "manifest.json", "nngp.npy"]
+    with pytest.raises(tp.NoLimitError, match=REASON):
+        tp.load_kernels(tmp_path / "gram").ntk  # noqa: B018
     np.testing.assert_allclose(pair.nngp, arc_sine("sign"), rtol=1e-13)
 
 

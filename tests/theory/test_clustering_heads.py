@@ -72,7 +72,7 @@ def test_finite_weights_can_make_an_exact_head_of_six_clusters():
 
 @pytest.mark.parametrize(("k", "p", "length"), [(5, 2, 8), (3, 3, 5), (2, 4, 5), (1, 5, 3), (4, 3, 4)])
 def test_a_head_of_any_size_makes_as_many_clusters_as_there_are_multisets(k, p, length):
-    """Embeddings on a line, prefixes at one position beside it, suffixes far out on it: one direction behind the norm."""
+    """Embeddings on a line, prefixes at one position beside it, suffixes far out: one direction behind the norm."""
     task = SparseModularAddition(length, k, p)
     E = np.stack([np.sqrt(2.0) ** np.arange(p), np.zeros(p)], axis=1)
     P = np.array([[0.0, 1.0]] * k + [[3.0, 0.0]] * (length - k))

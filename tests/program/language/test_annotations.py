@@ -73,3 +73,21 @@ def test_defaults_are_finite_real_numbers(default):
         @tp.program
         def constant(x: tp.Vector, *, γ=default):
             return γ * x
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: tp.Matrix.orthogonal(),
+            r"tp\.Matrix\.orthogonal\(\): its entries would not be independent.*WᵀW x = x",
+        ),
+        (lambda: tp.Matrix["n", "n", "head"].orthogonal(), "its entries would not be independent"),
+        (lambda: tp.Vector["d"].orthogonal(), "vectors with iid entries are orthogonal in the limit"),
+        (lambda: tp.Matrix.uniform(-1, 1), "entries of matrices are iid"),
+        (lambda: tp.Input.normal(), "data are given"),
+    ],
+)
+def test_laws_that_entries_cannot_have_are_refused(make, said):
+    with pytest.raises(tp.ProgramError, match=said):
+        make()

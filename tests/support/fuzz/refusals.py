@@ -10,6 +10,7 @@ from fuzz.seams import NO_LIMIT
 
 #: classes of reasons by what messages say; the first that fits
 REASONS = {
+    "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|derivative is a delta",
     "lands on a jump": r"lands on a jump|of (a|the) jump|is 0 within",
     "root of a vanishing scalar": r"stands under (the|a) root",
     "not finite at a limit": r"is not finite|divided by, or in a logarithm|singular value|division by|has a pole at",
@@ -17,8 +18,8 @@ REASONS = {
     "second moment": r"finite second moment|square integrable",
     "fluctuation class": r"outside the class whose covariance",
     "readout not fresh": r"fresh",
-    "tangent kernel through a jump": r"derivatives of two jumps|derivative .* jump|derivative is a delta",
     "two neurons": r"mixes two neurons|neurons inseparably",
+    "too many variables": r"correlated variables with kinks, beyond the reach of quadrature",
     "sum of nonlinear functions": r"nonlinear function of a sum",
     "activation without moments": r"closed moments|closed form|kink away from zero|no expansion",
     "kink where a logit settles": r"kink is passed where V decides|kink or a jump at the value",
@@ -39,7 +40,13 @@ DOCUMENTED = frozenset(
         *("fluctuation class", "readout not fresh", "tangent kernel through a jump", "two neurons"),
         *("sum of nonlinear functions", "activation without moments", "leading map not linear"),
         *("no polynomial of the state", "mixture", "kink where a logit settles"),
-        *("tied weights in a block", "scalar inside", "grows with the width", "no limit of this depth"),
+        *(
+            "too many variables",
+            "tied weights in a block",
+            "scalar inside",
+            "grows with the width",
+            "no limit of this depth",
+        ),
     }
 )
 #: reasons that are right where the case holds one of `NO_LIMIT`

@@ -80,6 +80,26 @@ def test_values_are_those_of_numpy(recording, page):
                 assert numpy.abs(array - right).max() <= 1e-5 * max(1.0, numpy.abs(right).max()), (name, frame)
 
 
+def test_parameters_have_all_their_digits_where_there_is_room(browser, recording, tmp_path):
+    """Small ones that grow large, and what comes near zero: a norm divides by it, and sees what was rounded."""
+    single = numpy.float32([3e-6, -1.5, 0.0, -1e-45, 77.25, -3e38, 1e-20])
+    P = numpy.zeros((7, 6, 2), dtype=numpy.float32)
+    P[...] = single[:, None, None] * numpy.float32([[1, -1]])
+    first = recording.runs[0]
+    short = {name: array[:7] for name, array in first.parameters.items()}
+    found = replace(recording, runs=(replace(first, parameters={**short, "P": P}, curves={}),), steps=numpy.arange(7))
+    for size, exact in ((2.6e6, True), (300.0, False)):
+        found.page(tmp_path / "digits.html", views=[views.Plane("P")], size=size)
+        browser.open(tmp_path / "digits.html")
+        body = (
+            "const held = app.data.runs[0].arrays[app.data.values.P.id]; return [held.pack.step, Array.from(held.data)]"
+        )
+        step, kept = evaluated(browser, body)
+        assert (step == 0) is exact
+        if exact:
+            assert numpy.array_equal(numpy.float32(kept), P.ravel())
+
+
 def test_nothing_is_told_and_nothing_is_asked_for(page, path):
     evaluated(page, "app.at(3); app.draw(); app.hover({ probe: 1 }, true); app.draw(); still(app);")
     assert [e for e in page.events if e["method"] in TOLD] == []

@@ -153,7 +153,7 @@ def _conditioned(writer: Writer, a: Gate, b: Gate, law: Pair) -> tuple[Angle, Ex
     found: Expansion = []
     for i in range(a.degree + 1):
         for j in range(b.degree + 1):
-            for c, r11, r12, r22 in _isserlis(a.degree - i, b.degree - j):
+            for c, r11, r12, r22 in _noise_terms(a.degree - i, b.degree - j):
                 c *= math.comb(a.degree, i) * math.comb(b.degree, j)
                 c *= v ** (r11 + r12) * w ** (r12 + r22)
                 if c:
@@ -178,7 +178,7 @@ def _mixed(
 
 
 @lru_cache(maxsize=256)
-def _isserlis(a: int, b: int) -> tuple[tuple[float, int, int, int], ...]:
+def _noise_terms(a: int, b: int) -> tuple[tuple[float, int, int, int], ...]:
     """E r^a r'^b = Σ c · R11^k · R12^m · R22^n as (c, k, m, n), by powers of R12: the rule of polynomials on names."""
     mean = gaussian_polynomial(_R[0] ** a * _R[1] ** b, _R, _COVARIANCE)
     assert mean is not None, (a, b)
@@ -211,7 +211,7 @@ def _power_gate(writer: Writer, a: Power, b: Gate, law: Pair) -> list[str]:
     found = []
     for i in range(a.degree + 1):
         for j in range(b.degree + 1):
-            for c, r11, r12, r22 in _isserlis(a.degree - i, b.degree - j):
+            for c, r11, r12, r22 in _noise_terms(a.degree - i, b.degree - j):
                 c *= math.comb(a.degree, i) * math.comb(b.degree, j) * halves * _half_moment(i + j)
                 c *= w ** (r12 + r22)
                 noise = [*power(residual, r11), *power(slope, r12), *power(other, r22), *power(inverse, r12 + r22)]
@@ -224,7 +224,7 @@ def _powers(a: Power, b: Power, law: Pair) -> list[str]:
     names = (law.first, law.cross, law.second)
     return [
         product(c * a.coefficient * b.coefficient, *(f for n, m in zip(names, k, strict=True) for f in power(n, m)))
-        for c, *k in _isserlis(a.degree, b.degree)
+        for c, *k in _noise_terms(a.degree, b.degree)
     ]
 
 

@@ -67,6 +67,16 @@ class Kind:
         (number,) = _numbers("constant", value=value)
         return self._drawn("constant", Law(number, sympy.S.Zero))
 
+    @stated("tp.Matrix[…].orthogonal")
+    def orthogonal(self, *_: Any) -> Kind:
+        """Refused: entries of orthogonal matrices depend on one another, and limits here are those of iid entries."""
+        repair = (
+            "take tp.Matrix: W x alone has the same limit, but WᵀW x = x is that of orthogonal matrices only"
+            if self.what == "Matrix"
+            else "leave it out: vectors with iid entries are orthogonal in the limit"
+        )
+        fail(f"{self!r}.orthogonal(): its entries would not be independent, as the theorems behind limits ask", repair)
+
     def _drawn(self, call: str, law: Law) -> Kind:
         if self.what not in ("Vector", "Scalar"):
             fail(
@@ -78,6 +88,8 @@ class Kind:
         return replace(self, law=law)
 
 
+#: what may be said of entries
+_LAWS = ("normal", "uniform", "truncated", "constant", "orthogonal")
 #: what else an annotation stands for
 _UNDRAWN = {"Matrix": "entries of matrices are iid N(0, 1/columns)", "Input": "data are given"}
 
@@ -112,21 +124,18 @@ class _Annotation(type):
     def __call__(cls, *_: Any, **__: Any) -> Any:
         fail(f"tp.{cls.__name__}(…)", f'tp.{cls.__name__} annotates an argument: `x: tp.{cls.__name__}["token"]`')
 
+    def __getattr__(cls, name: str) -> Any:
+        """What follows brackets may follow the plain name, `tp.Vector.uniform(−1, 1)`, and is refused alike."""
+        if name in _LAWS:
+            return getattr(Kind(cls.__name__), name)
+        raise AttributeError(name)
+
 
 class Matrix(metaclass=_Annotation):
     """An initial matrix with iid N(0, 1/columns) entries; `tp.Matrix["k", "n", "head"]` maps width n to k."""
 
 
-class _Lawful(_Annotation):
-    """Lets `tp.Vector.uniform(−1, 1)` stand as an annotation, like `tp.Vector["token"].uniform(−1, 1)`."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name in ("normal", "uniform", "truncated", "constant"):
-            return getattr(Kind(cls.__name__), name)
-        raise AttributeError(name)
-
-
-class Vector(metaclass=_Lawful):
+class Vector(metaclass=_Annotation):
     """An initial vector with iid N(0, 1) entries; `tp.Vector["k", "token"]` lives on width k.
 
     Entries of another law are written behind it: `.normal(mean, std)`, `.uniform(low, high)`, `.truncated(std, at)` for
@@ -137,7 +146,7 @@ class Vector(metaclass=_Lawful):
     """
 
 
-class Scalar(metaclass=_Lawful):
+class Scalar(metaclass=_Annotation):
     """A number, or a family of numbers over finite axes; with a law, as of `tp.Vector`, drawn where none are given."""
 
 

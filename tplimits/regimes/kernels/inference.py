@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ class Posterior:
         return self.given.at(blocks, covariance)
 
 
-class Inference:
+class Inference(ABC):
     """The methods of a kernel limit that predict.
 
     Targets y have shape (N,), or (N, outputs) of outputs that are independent; a network whose kernels have output axes
@@ -44,8 +45,6 @@ class Inference:
     `ratios`; `draws`, `replicates` and `seed` are those of `evaluate`, for logits that are drawn.  One matrix of the
     training inputs is held at a time, in double precision: 3.2 GB of 20 000 inputs.
     """
-
-    derivation: KernelTables
 
     def posterior(
         self,
@@ -106,7 +105,7 @@ class Inference:
         blocks = self._blocks(X_train, None, constants, {}, None, None, "conditioned()")
         given = inference.regression.conditioned(blocks, y, noise, kernel)
         asked = {"noise": noise, "kernel": kernel, "constants": constants}
-        return Posterior(self, X_train, y, asked, None if self.derivation.is_drawn else given)
+        return Posterior(self, X_train, y, asked, None if blocks.redrawn else given)
 
     def train(
         self,
@@ -154,10 +153,23 @@ class Inference:
         blocks = self._blocks(X, None, constants, named, ratios, progress, "log_marginal_likelihood()")
         return float(inference.regression.log_marginal_likelihood(blocks, y, noise, kernel))
 
+    @abstractmethod
+    def _blocks(
+        self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, progress: Progress, call: str
+    ) -> Blocks:
+        """Kernels between training and test inputs."""
+
+
+class OfData(Inference):
+    """Predictions from data: kernels are evaluated as they are needed."""
+
+    derivation: KernelTables
+
     def _blocks(
         self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, progress: Progress, call: str
     ) -> Blocks:
         sampling: dict[str, Any] = {key: named.pop(key) for key in ("draws", "replicates", "seed") if key in named}
         given = named_once(constants, named, call, EvaluationError)
         asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
-        return inference.blocks.Blocks(asked, sampling, progress)
+        found: Blocks = inference.blocks.ComputedBlocks(asked, sampling, progress)
+        return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -18,10 +19,11 @@ from tplimits.regimes.kernels.claims import kernel_verdict
 from tplimits.regimes.kernels.derivation.closing import closed_form
 from tplimits.regimes.kernels.derivation.derivation import KernelTables, derive_kernels
 from tplimits.regimes.kernels.derivation.leaves import DrawMean
-from tplimits.regimes.kernels.inference import Inference
+from tplimits.regimes.kernels.inference import OfData
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.report import document, latex, steps, text
 from tplimits.regimes.kernels.report.outline import Outline
+from tplimits.regimes.kernels.stored import StoredKernels
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.report.written import Written
 
@@ -81,7 +83,7 @@ def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, .
 
 
 @dataclass(frozen=True)
-class KernelLimit(Inference, Mixture, Written):
+class KernelLimit(OfData, Mixture, Written):
     """NNGP K(ξ, ξ′) and tangent kernel Θ(ξ, ξ′) of a network as recursions over tables of pairs of inputs."""
 
     program: Program
@@ -220,16 +222,24 @@ class KernelLimit(Inference, Mixture, Written):
         seed: int = 0,
         progress: Progress = None,
         out: str | PathLike[str] | None = None,
+        executor: Executor | None = None,
         **named: Any,
-    ) -> KernelPair | NNGPAlone:
+    ) -> KernelPair | NNGPAlone | StoredKernels:
         """Gram matrices of two batches of inputs: (N1, N2, *axes, *axes), without axes of independent outputs.
 
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
         constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
-        `out="gram"` writes gram.nngp.npy and gram.ntk.npy, which appear once they are complete, and maps them.
+        `executor` is any executor of `concurrent.futures`: its workers compute tiles of pairs.  `out="gram"` keeps them
+        in the folder gram as they are finished, and goes on where an earlier call was interrupted, bit for bit as if it
+        had not been; the arrays, float32 where the data is, are mapped to memory (`StoredKernels`).
 
-        Raises EvaluationError for a wrong shape, NaN, no input, a missing constant, kernels that are not finite.
+        Raises EvaluationError for a wrong shape, NaN, no input, a missing constant, kernels that are not finite; for a
+        folder of another computation, one that another process writes to, or that cannot be written to.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
         asked = kernels.request.request(self.derivation, X1, X2, given, ratios)
-        return kernels.evaluation.evaluate(asked, draws, replicates, seed, progress, out)
+        sampling = {"draws": draws, "replicates": replicates, "seed": seed}
+        if out is None:
+            found: KernelPair | NNGPAlone = kernels.grams.evaluated(asked, sampling, progress, executor)
+            return found
+        return StoredKernels(kernels.grams.stored(asked, sampling, progress, out, executor))

@@ -21,6 +21,8 @@ from tplimits.program.nodes.program import Program
 from tplimits.program.parametrization.table import MUP, Parametrization
 from tplimits.regimes.training.finite.recipe import recipe
 from tplimits.watch.making.asked import Asked, Detail, Pair
+from tplimits.watch.making.engine import engine_of
+from tplimits.watch.making.kets import Kets, requested
 from tplimits.watch.making.signal import refuse_no_batches
 from tplimits.watch.recording import Recording
 
@@ -142,6 +144,12 @@ def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tu
             raise EvaluationError(
                 f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
             )
+    for name, value in fixed.items():
+        if callable(value):
+            raise EvaluationError(
+                f"{name}=…: constants and sizes are numbers, the same at all steps; rates alone are functions of the "
+                f"step. If it has to change, record part after part by start=(recording, frame) with another {name}=…."
+            )
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
         if value is None:
@@ -232,8 +240,11 @@ def runs_of(found: Asked, widths: Any, seeds: Any) -> list[Pair]:
                     f"widths=…: at width {width:g} the width `{name}` is {width * ratio:g}, {ratio:g} times as much: "
                     "give multiples for which it is whole."
                 )
-    if any(math.isinf(width) for width, _ in pairs):
+    limits = [seed for width, seed in pairs if math.isinf(width)]
+    if limits:
         assert found.limit.derived and found.samples
+        if engine_of(found, math.inf) is Kets:  # not after hours of finite widths
+            requested(found, math.inf, limits[0])
     return pairs
 
 

@@ -11,6 +11,7 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.threads import one_thread
 from tplimits.program.files.arrays import flat, nested
 from tplimits.program.network.gradient_rows import gradient_rows
 from tplimits.program.network.run_asked import RunAsked
@@ -19,14 +20,40 @@ from tplimits.regimes.training.numbers import gates
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate
 from tplimits.regimes.training.numbers.request import request
-from tplimits.watch.making.threads import one_thread
 
 if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
     from tplimits.regimes.training.numbers.execution import TrainingExecution
+    from tplimits.regimes.training.numbers.request import TrainingRequest
     from tplimits.watch.making.asked import Asked
 
 Array = NDArray[numpy.float64]
+
+
+def requested(asked: Asked, width: float, seed: int) -> TrainingRequest:
+    """The run of one seed, checked: EvaluationError before any step where particles are too few for all of them."""
+    limit = asked.limit.derived
+    assert isinstance(limit, MaximalLimit)
+    run = RunAsked(
+        asked.with_probes,
+        asked.signal,
+        asked.rates,
+        asked.steps,
+        asked.scalars(width, seed),
+        asked.ratios,
+        asked.detail.particles,
+        asked.detail.replicates,
+        seed,
+        asked.detail.block,
+    )
+    found = request(limit.recursion, run, ())
+    if asked.given_to(width, seed).keys() - run.given.keys():
+        raise EvaluationError(
+            "start=…: the limit of a network with matrices goes on from its own start alone; leave tp.inf out."
+        )
+    # the gradients of the last frame are looked at, too
+    refuse_too_few(replace(found, steps=asked.steps + 1))
+    return found
 
 
 class Kets:
@@ -35,27 +62,7 @@ class Kets:
     in_one_go: ClassVar[bool] = False
 
     def __init__(self, asked: Asked, width: float, seed: int) -> None:
-        limit = asked.limit.derived
-        assert isinstance(limit, MaximalLimit)
-        run = RunAsked(
-            asked.with_probes,
-            asked.signal,
-            asked.rates,
-            asked.steps,
-            asked.scalars(width, seed),
-            asked.ratios,
-            asked.detail.particles,
-            asked.detail.replicates,
-            seed,
-            asked.detail.block,
-        )
-        self.asked, self.request = asked, request(limit.recursion, run, ())
-        if asked.given_to(width, seed).keys() - run.given.keys():
-            raise EvaluationError(
-                "start=…: the limit of a network with matrices goes on from its own start alone; leave tp.inf out."
-            )
-        # the gradients of the last frame are looked at, too
-        refuse_too_few(replace(self.request, steps=asked.steps + 1))
+        self.asked, self.request = asked, requested(asked, width, seed)
         self.replicates = [Replicate(self.request, number) for number in range(self.request.replicates)]
 
     def advance(self, step: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.given import several, whole_number
+from tplimits.program.nodes.given import positive_number, several, whole_number
 from tplimits.progress import Progress, reporting
 from tplimits.report.files import place_of, write_by
 from tplimits.watch.page.browser import Browser
@@ -123,19 +123,36 @@ def _encoder(place: Path, rate: float) -> Callable[[Iterable[bytes]], bytes]:
     """What makes a film of pictures; EvaluationError where nothing installed does."""
     if place.suffix not in _FFMPEG:
         raise EvaluationError(f"{place}: a film is an {', '.join(_FFMPEG)} file.")
-    if not 0 < rate <= 120:
+    number = positive_number("rate", rate, EvaluationError)
+    if number > 120:
         raise EvaluationError(f"rate={rate!r}: give frames a second, up to 120.")
-    if shutil.which("ffmpeg"):
-        return lambda pictures: _by_ffmpeg(pictures, place.suffix, rate)
+    program = _ffmpeg()
+    if program is not None:
+        return lambda pictures: _by_ffmpeg(program, pictures, place.suffix, number)
     if place.suffix == ".gif":
-        return lambda pictures: _by_pillow(pictures, rate)
-    raise EvaluationError(f"{place}: ffmpeg is not installed; install it, or write a .gif file.")
+        return lambda pictures: _by_pillow(pictures, number)
+    raise EvaluationError(
+        f"{place}: ffmpeg is not installed; install it, or pip install 'tplimits[film]', or write a .gif file."
+    )
 
 
-def _by_ffmpeg(pictures: Iterable[bytes], suffix: str, rate: float) -> bytes:
+def _ffmpeg() -> str | None:
+    """The program: the system's, or the one that a package brings."""
+    found = shutil.which("ffmpeg")
+    if found is not None:
+        return found
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):  # a package without a program for this machine raises the latter
+        return None
+
+
+def _by_ffmpeg(program: str, pictures: Iterable[bytes], suffix: str, rate: float) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, f"film{suffix}")
-        reading = ("ffmpeg", "-y", "-loglevel", "error", "-f", "image2pipe", "-framerate", f"{rate:g}", "-i", "-")
+        reading = (program, "-y", "-loglevel", "error", "-f", "image2pipe", "-framerate", f"{rate:g}", "-i", "-")
         command = [*reading, *_FFMPEG[suffix], str(made)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stderr is not None

@@ -25,17 +25,21 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-#: about the bytes that a recorded number takes on a page
-_BYTES = 2.4
+#: about the bytes that a recorded number takes on a page, rounded or with all its digits
+_BYTES, _EXACT = 2.4, 4.0
 #: errors against the width are computed at this many frames
 _ERRORS = 41
 
 
 @dataclass(frozen=True)
 class Room:
-    """How much of a recording a page holds: the runs with their parameters, and every how many frames of each."""
+    """How much of a recording a page holds: the runs with their parameters, and every how many frames of each.
+
+    `exact` says whether there is room for all digits of parameters, from which other values are computed.
+    """
 
     strides: Mapping[Run, int]
+    exact: bool = False
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -57,12 +61,19 @@ def room(recording: Recording, seeds: Any, size: float) -> Room:
         chosen = [run for run in recording.runs if run.seed in numbers]
     if not chosen or not any(run.frames for run in chosen):
         raise EvaluationError(f"seeds={seeds!r}: the recording has no run with frames of these seeds.")
-    return Room(_strides(chosen, max(1.0, positive_number("size", size, EvaluationError))))
+    most = max(1.0, positive_number("size", size, EvaluationError))
+    return Room(_strides(chosen, most), sum(_bytes(run, _EXACT) for run in chosen) <= most)
+
+
+def _bytes(run: Run, each: float = _BYTES) -> float:
+    """About how many bytes a run takes on a page, `each` number of its parameters so many."""
+    parameters, values = (sum(a.size for a in many.values()) for many in (run.parameters, run.values))
+    return parameters * each + values * _BYTES
 
 
 def _strides(runs: list[Run], size: float) -> dict[Run, int]:
     """Frames are left out of the largest runs until all fit; small ones keep what they have."""
-    bytes_of = {run: sum(a.size for a in (*run.parameters.values(), *run.values.values())) * _BYTES for run in runs}
+    bytes_of = {run: _bytes(run) for run in runs}
     found: dict[Run, int] = {}
     left = size
     for count, run in enumerate(sorted(runs, key=lambda r: bytes_of[r])):
@@ -168,12 +179,12 @@ def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) ->
     stride = kept.strides.get(run, 1)
     if run in kept.strides:
         for name, array in run.parameters.items():
-            arrays[_array(page, name)] = _moving(pack, array[::stride], stride, f"`{name}` of {run.title}")
+            arrays[_array(page, name)] = _moving(pack, array[::stride], stride, kept.exact, f"`{name}` of {run.title}")
         for name, array in _recorded(page, run).items():
             if name in page.values:
                 stored = _stored(page, name, array)[::stride]
                 arrays[_array(page, name)] = {
-                    **_moving(pack, stored, stride, f"`{name}` of {run.title}"),
+                    **_moving(pack, stored, stride, False, f"`{name}` of {run.title}"),
                     "probes": True,
                 }
     return {
@@ -194,10 +205,10 @@ def _recorded(page: Shown, run: Run) -> Mapping[str, Array]:
     return values if run.outputs is None else {**values, page.output: run.outputs}
 
 
-def _moving(pack: Pack, array: Array, stride: int, what: str) -> dict[str, Any]:
+def _moving(pack: Pack, array: Array, stride: int, exact: bool, what: str) -> dict[str, Any]:
     if not numpy.isfinite(array).all():
         raise EvaluationError(f"{what} holds NaN or infinite numbers; a page shows finite ones alone.")
-    return {"stride": stride, "probes": False, "pack": pack.moving(array)}
+    return {"stride": stride, "probes": False, "pack": pack.moving(array, exact)}
 
 
 def _stored(page: Shown, name: str, array: Array) -> Array:

@@ -169,7 +169,7 @@ class Moment(NamedTuple):
 Column = tuple[tuple[Basis, int], ...]
 
 
-def _isserlis(tokens: Sequence[int]) -> list[Factors]:
+def _paired(tokens: Sequence[int]) -> list[Factors]:
     return [tuple(("V", (tokens[i], tokens[j]), 0) for i, j in pairs) for pairs in pairings(tuple(range(len(tokens))))]
 
 
@@ -189,7 +189,7 @@ def moment(column: Column) -> tuple[Moment, ...] | None:
     signed = [(t, b) for t, b in merged.items() if b.sign]
     plain = [t for t, b in merged.items() if not b.sign for _ in range(b.power)]
     if not signed:
-        return tuple(Moment(S.One, 0, f) for f in _isserlis(plain))
+        return tuple(Moment(S.One, 0, f) for f in _paired(plain))
     if len(signed) == 1 and not plain:
         token, basis = signed[0]
         half = (basis.power - 1) // 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import networkx
 import sympy
@@ -47,6 +47,11 @@ class KernelTables:
     no_ntk: str = ""
     #: what scalars with a value and numbers add to the output: K is a covariance
     mean: Expr = S.Zero
+    #: the arguments of `derive_kernels` that it came from
+    made_from: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return derive_kernels, self.made_from  # tables hold functions: made again
 
     @property
     def needed(self) -> tuple[KernelTable, ...]:
@@ -120,6 +125,7 @@ def derive_kernels(
 ) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
     infinite = tuple(infinite)
+    made_from = (network, None if train is None else tuple(train), infinite, tuple(assumed))
     network = with_preactivations(network, infinite)
     free, interior = _scalars(network)
     _refuse_conditional(network, interior, train)
@@ -158,6 +164,7 @@ def derive_kernels(
         state,
         refusal,
         shift[2],
+        made_from,
     )
 
 

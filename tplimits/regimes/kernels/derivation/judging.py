@@ -26,6 +26,7 @@ from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.parts import found, holds
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader
@@ -83,6 +84,11 @@ class Judgements:
         """What counts as zero: 1e-12 where decimal numbers, arrays or constants decide."""
         return DATA_TOLERANCE if has_rounded(self.state.program) else 0.0
 
+    @cached_property
+    def kets(self) -> Kets:
+        """Names of all nodes, and how fast they are known to grow."""
+        return Kets(self.state)
+
     def is_nonnegative(self, position: int) -> bool:
         """Whether a scalar or a vector is negative at no width."""
         if position not in self._nonnegative:
@@ -103,7 +109,7 @@ class Judgements:
         """
         if self.state.degree_of(position):
             return
-        if all(e.source in self.exact for e in body.atoms(Entry)):
+        if all(e.source in self.exact for e in found(body, Entry)):
             self.exact.add(position)
         if not _is_special(body, Entry, GaussMean):
             return
@@ -157,9 +163,11 @@ class Judgements:
         if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
             self.tame.add(position)
             return
-        kets = Kets(self.state)
+        kets = self.kets
         found = self._tail(s, limit, kets)
         if found.established:
+            if found.kind is not Growth.EXPONENTIAL and found.power is S.Infinity:
+                self.tame.add(position)
             return
         is_tangent, where, message = self.state.degree_of(position), self.state.program.where(position), ""
         why = found.reason if found.kind is Growth.INFINITE else diverging_pole(kets.written(limit), kets)
@@ -219,8 +227,8 @@ def _is_special(expr: Expr, *leaves: type) -> bool:
     """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
     return any(
         isinstance(node, _HEADS) or (isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive))
-        for node in expr.atoms(sympy.Pow, *_HEADS)
-        if node.has(*leaves)
+        for node in found(expr, sympy.Pow, *_HEADS)
+        if holds(node, *leaves)
     )
 
 

@@ -12,7 +12,7 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import AxisSum, Kron, Lookup, axis_symbol, canonical_bound_axes
 from tplimits.regimes.kernels.derivation.leaves import Data, Of, TableEntry, on_second, second
-from tplimits.regimes.kernels.derivation.terms import Term, at, products, summed, terms
+from tplimits.regimes.kernels.derivation.terms import Term, at, leaves, products, summed, terms
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -29,8 +29,8 @@ class Openings(ABC):
     def form(self, expr: Expr, side: int) -> Of:
         """A Gaussian linear form as an entry of a node of its own."""
 
-    def leaves(self, expr: Expr) -> set[Of]:
-        return {leaf for leaf in expr.atoms(Of) if type(leaf) is Of}
+    def leaves(self, expr: Expr) -> frozenset[Of]:
+        return leaves(expr)
 
     def opened(self, leaf: Of) -> Expr:
         """A node written through the nodes it is made of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
+from tplimits.program.parts import found as parts
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 
 #: powers of sums up to this exponent are multiplied out
@@ -33,9 +35,15 @@ class Term:
 ONE = Term(S.One, (), ())
 
 
+@functools.lru_cache(1 << 15)
+def leaves(expr: Expr) -> frozenset[Of]:
+    """The kets of an expression."""
+    return frozenset(leaf for leaf in parts(expr, Of) if type(leaf) is Of)
+
+
 def is_random(expr: Expr) -> bool:
     """Whether an expression depends on kets."""
-    return bool(expr.has(Of)) and any(type(leaf) is Of for leaf in expr.atoms(Of))
+    return bool(leaves(expr))
 
 
 def fresh_index(bound: Symbol) -> Symbol:

@@ -17,25 +17,12 @@ import numpy
 
 from tplimits.numbers.generated import functions, is_compiled
 from tplimits.numbers.moments.writing import Writer, number
-from tplimits.regimes.kernels.numbers import buffers, frames, gaps, laws, tables
-from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed
+from tplimits.regimes.kernels.numbers import buffers, laws
+from tplimits.regimes.kernels.numbers.bodies import TEXTS
+from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed, repeated
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
 from tplimits.regimes.kernels.numbers.tape import Schedule, Step
 from tplimits.regimes.kernels.numbers.taps import summed_by_loops
-
-#: what a function of arrays is as text
-_TEXTS: dict[Any, Callable[..., str]] = {
-    tables.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
-    frames.added: lambda *terms: " + ".join(terms),
-    gaps.total: lambda *terms: " + ".join(terms),
-    gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
-    gaps.half_distance: lambda *v: (
-        f"0.5*({' + '.join(f'({x} - {y})*({x} - {y})' for x, y in zip(v[::2], v[1::2], strict=True))})"
-    ),
-    numpy.multiply: lambda a, b: f"{a}*{b}",
-    numpy.square: lambda a: f"{a}*{a}",
-    numpy.sqrt: lambda a: f"math.sqrt({a})",
-}
 
 #: steps on top of each other in one loop
 _DEEPEST = 40
@@ -119,11 +106,11 @@ class _Stage:
         if step.function is bare(renamed):
             return self._inner(step.values[0], dims)
         texts = [self._inner(v, tuple(mine[x] for x in self._labels(v))) for v in step.values]
-        if step.function is bare(tables.spread):
+        if step.function is bare(repeated):
             return texts[0]
         if step.function is bare(contracted):
             return self.writer.let("*".join(texts))
-        return self.writer.let(_TEXTS[step.fixed[0]](*texts))
+        return self.writer.let(TEXTS[step.fixed[0]](*texts))
 
     def _labels(self, value: int | Labelled) -> tuple[str, ...]:
         return value.labels if isinstance(value, Labelled) else self.labels[value]
@@ -147,13 +134,13 @@ def _is_pointwise(step: Step | None) -> bool:
         return False
     if any(isinstance(v, Labelled) and v.labels for v in step.values):
         return False
-    if step.function in (bare(laws.part_of), bare(renamed), bare(tables.spread)):
+    if step.function in (bare(laws.part_of), bare(renamed), bare(repeated)):
         return True
     if step.function is bare(laws.evaluated):
         return not step.fixed[0].coincident
     if step.function is bare(contracted):
         return not step.fixed[0]
-    return step.function is pointwise_step and step.fixed[0] in _TEXTS
+    return step.function is pointwise_step and step.fixed[0] in TEXTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,10 +262,7 @@ def _loop(members: list[int], steps: Mapping[int, Step | None], materialised: se
     outputs = [f"O{k}" for k in range(len(members))]
     stores = [f"{o}[{', '.join(indices)}] = {text}" for o, text in zip(outputs, results, strict=True)]
     body = [*reads, *(f"{a} = {t}" for a, t in stage.writer.assignments), *stores]
-    body = [
-        line.replace("math.atan2(", "angle(").replace("math.arc(", "acute(").replace("math.fmin(", "min(")
-        for line in body
-    ]
+    body = [_named(line) for line in body]
     sizes = [f"n{k}" for k in range(dimensions)]
     arguments = ", ".join([*sizes, *arrays, *outputs])
     text = [f"def row({arguments}, i):"]
@@ -291,6 +275,13 @@ def _loop(members: list[int], steps: Mapping[int, Step | None], materialised: se
     return Loop(
         tuple(places), tuple(members), tuple(labels[n] for n in members), dimensions, _HEADING + "\n".join(text)
     )
+
+
+def _named(line: str) -> str:
+    """A line with the names of functions that Numba compiles well."""
+    for name, ours in (("atan2", "angle"), ("arc", "acute"), ("fmin", "min"), ("fmax", "max")):
+        line = line.replace(f"math.{name}(", f"{ours}(")
+    return line
 
 
 def _with_ends(parts: list[Any], kept: set[int]) -> list[tuple[Any, tuple[int, ...]]]:

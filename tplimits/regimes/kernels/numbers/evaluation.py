@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from tplimits.regimes.kernels.numbers.drawn import drawn
 from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import Own, plan_for, step_of
+from tplimits.regimes.kernels.numbers.plan import plan_for, step_of
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -31,58 +30,42 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
-from tplimits.regimes.kernels.numbers.stored import GramFiles
-from tplimits.regimes.kernels.numbers.symmetry import transposed
+from tplimits.regimes.kernels.numbers.symmetry import symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.blocks import Own
+
 Array = NDArray[numpy.float64]
-#: makes the array of a kernel, given its name and shape
-Allocate = Callable[[str, tuple[int, ...]], Array]
+#: pairs of a perceptron from which on its plan is compiled
+_MANY = 1 << 16
 #: pairs from which on single precision is worth while, and inputs of either side that it is tried at
 _SINGLE, _SAMPLE = 1024, (4, 8)
 #: entries of the largest table of one tile
 _TILE = 1 << 17
+#: inputs a side of one tile of the compiled loop for all pairs
+_WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
 _LEAST = 64
 
 
 def evaluate(
-    asked: GramRequest,
-    draws: int = 1024,
-    replicates: int = 8,
-    seed: int = 0,
-    progress: Progress = None,
-    out: Any = None,
+    asked: GramRequest, draws: int = 1024, replicates: int = 8, seed: int = 0, progress: Progress = None
 ) -> KernelPair | NNGPAlone:
-    """Both kernels of a request, in memory or in the files of `out`; the NNGP alone where there is no NTK."""
-    pair = _evaluated(asked, draws, replicates, seed, progress, out)
+    """Both kernels of a request, in memory and in this process; the NNGP alone where there is no NTK."""
+    refuse_mixture(asked.derivation)
     reason = asked.derivation.no_ntk
+    if asked.is_drawn:
+        pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
+        arrays = (pair.nngp, pair.ntk, pair.nngp_error, pair.ntk_error)
+        pair = KernelPair(*(_given(asked, numpy.asarray(v)) for v in arrays))
+    else:
+        pair = _tiled(asked, progress)
     return NNGPAlone(pair.nngp, pair.nngp_error, reason) if reason else pair
 
 
-def _evaluated(asked: GramRequest, draws: int, replicates: int, seed: int, progress: Progress, out: Any) -> KernelPair:
-    refuse_mixture(asked.derivation)
-    if out is None:
-        fused = None if asked.derivation.is_drawn else _fused(asked)
-        if fused is not None:
-            refuse_infinite(asked, KERNELS, list(fused))
-            return fused
-        return _pair(asked, draws, replicates, seed, progress, lambda _, shape: numpy.empty(shape, asked.dtype))
-    with GramFiles(out) as files:
-        pair = _pair(asked, draws, replicates, seed, progress, files.empty)
-        return replace(pair, **files.published())
-
-
-def _pair(
-    asked: GramRequest, draws: int, replicates: int, seed: int, progress: Progress, empty: Allocate
-) -> KernelPair:
-    if not asked.is_drawn:
-        return _tiled(asked, progress, empty)
-    pair = drawn(asked, [(1, 2)], draws, replicates, seed, progress)[1, 2]
-    arrays = [empty(kernel, array.shape) for kernel, array in zip(KERNELS, pair, strict=True)]
-    for array, value in zip(arrays, pair, strict=True):
-        array[...] = value
-    return replace(pair, nngp=arrays[0], ntk=arrays[1])
+def _given(asked: GramRequest, value: Array) -> Array:
+    return (symmetric(value) if asked.symmetric else value).astype(asked.dtype)
 
 
 # -- tiles ------------------------------------------------------------------------------------
@@ -102,52 +85,64 @@ def tiles(asked: GramRequest, kernels: Sequence[str] = KERNELS, progress: Progre
     """The kernels piece by piece; of a symmetric one the pieces on and above the diagonal."""
     if "ntk" in kernels and "nngp" not in kernels and asked.derivation.no_ntk:
         raise NoLimitError(asked.derivation.no_ntk)
-    pieces = _pieces(asked, tuple(kernels))
+    pieces = pieces_of(asked, tuple(kernels))
     with reporting(progress) as report:
-        report.plan(len(pieces.places), "tiles of pairs")
-        for rows, columns in pieces.places:
+        report.plan(many_squares(asked, pieces.step), "tiles of pairs")
+        for rows, columns in squares(asked.one.many, asked.other.many, asked.symmetric, pieces.step):
             values, error = pieces.of(rows, columns)
             refuse_infinite(asked, kernels, values, rows.start, columns.start)
+            if asked.symmetric and rows == columns:
+                values = [symmetric(v) for v in values]
             yield Tile(rows, columns, values, error)
             report.advance(1)
 
 
 @dataclass(frozen=True)
-class _Pieces:
-    """Places of tiles, and the kernels of one."""
+class Pieces:
+    """Inputs a side of a tile, the kernels of one with a bound of their errors, seconds that a pair takes, roughly."""
 
-    places: list[tuple[slice, slice]]
+    step: int
     of: Callable[[slice, slice], tuple[list[Array], float]]
+    seconds: float
 
 
-def _pieces(asked: GramRequest, kernels: tuple[str, ...]) -> _Pieces:
-    """Tiles by the compiled loop where there is one for all pairs, by the plan of the recursion elsewhere."""
-    if not asked.derivation.axes and not asked.derivation.is_drawn:
-        step = math.isqrt(_TILE)
-        places = _places(asked, step)
-        first = _fused(_part(asked, *places[0]))
-        if first is not None:
-            found = {(places[0][0].start, places[0][1].start): first}
+def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> Pieces:
+    """Tiles by the compiled loop where there is one for all pairs, by the plan of the recursion elsewhere.
 
-            def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
-                pair = found.pop((rows.start, columns.start), None) or _fused(_part(asked, rows, columns))
-                if pair is None:
-                    return _extended(_part(asked, rows, columns), kernels)
-                return [getattr(pair, kernel) for kernel in kernels], 0.0
+    `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
+    in every process.
+    """
+    planned = _many_pairs(asked, kernels)
+    if planned is not None:
+        return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
+    if not asked.is_drawn and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
 
-            return _Pieces(places, fused)
-    planned = Planned(asked, kernels)
-    return _Pieces(_places(asked, planned.step), planned.tile)
+        def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
+            part = _part(asked, rows, columns)
+            pair = _fused(part)
+            return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
+
+        return Pieces(_WHOLE, fused, 1e-7)
+    planned = Planned(asked, kernels, settled)
+    return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
 
 
-def _places(asked: GramRequest, step: int) -> list[tuple[slice, slice]]:
-    if asked.symmetric:
-        step = min(step, max(_LEAST, -(-asked.one.many // 4)))  # what is below the diagonal is left out
-    return [
-        (slice(i, min(i + step, asked.one.many)), slice(j, min(j + step, asked.other.many)))
-        for i in range(0, asked.one.many, step)
-        for j in range(i if asked.symmetric else 0, asked.other.many, step)
-    ]
+def _step(asked: GramRequest, step: int) -> int:
+    """Of a symmetric request several tiles a side: what is below the diagonal is left out."""
+    return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step
+
+
+def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the tiles of a matrix; of a symmetric one those on and above the diagonal."""
+    for i in range(0, rows, step):
+        for j in range(i if mirrored else 0, columns, step):
+            yield slice(i, min(i + step, rows)), slice(j, min(j + step, columns))
+
+
+def many_squares(asked: GramRequest, step: int) -> int:
+    """How many of them there are."""
+    a, b = -(-asked.one.many // step), -(-asked.other.many // step)
+    return a * (a + 1) // 2 if asked.symmetric else a * b
 
 
 def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
@@ -158,11 +153,15 @@ def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
 class Planned:
     """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs."""
 
-    def __init__(self, asked: GramRequest, kernels: tuple[str, ...]) -> None:
+    def __init__(
+        self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False, compiled: bool = False
+    ) -> None:
         self.asked, self.kernels = asked, kernels
-        self.plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
+        plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan.expect(pairs)
+        self.plan = replace(plan, is_compiled=True) if compiled else plan.settled(pairs) if settled else plan
+        if not (settled or compiled):
+            self.plan.expect(pairs)
         self.step = step_of(self.plan, _TILE)
         self.single = asked.single and pairs >= _SINGLE and self.plan.is_nested
         self.rounding = 0.0
@@ -207,8 +206,10 @@ class Planned:
         if near.any():
             values = [numpy.array(v) for v in values]
             for i, j in blocks(near):
-                some = replace(part, one=part.one.some(i), other=part.other.some(j))
-                for value, better in zip(values, wide(some, kernels)[0], strict=True):
+                some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
+                careful = _fused(some) if _is_plain(some) else None  # determinants along the recursion
+                found = wide(some, kernels)[0] if careful is None else [getattr(careful, k) for k in kernels]
+                for value, better in zip(values, found, strict=True):
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
@@ -264,9 +265,14 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
         return [v.astype(numpy.float64) for v in values], tables.error
 
 
-def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPair:
+def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
-    found, error = [empty(kernel, shape_of(asked)) for kernel in kernels], 0.0
+    if max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None:
+        fused = _fused(asked)
+        if fused is not None:
+            refuse_infinite(asked, KERNELS, list(fused))
+            return fused
+    found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
@@ -274,6 +280,22 @@ def _tiled(asked: GramRequest, progress: Progress, empty: Allocate) -> KernelPai
                 array[tile.columns, tile.rows] = transposed(value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
+
+
+def _many_pairs(asked: GramRequest, kernels: tuple[str, ...]) -> Planned | None:
+    """The plan of a recursion without finite axes, compiled, where pairs are so many that it beats `_fused`."""
+    if asked.is_drawn or asked.one.many * asked.other.many < _MANY or not _is_plain(asked):
+        return None
+    planned = Planned(asked, kernels, compiled=True)
+    return planned if planned.plan.is_nested else None
+
+
+def _is_plain(asked: GramRequest) -> bool:
+    """Whether a recursion has no finite axes."""
+    derivation = asked.derivation
+    return (
+        not derivation.axes and not derivation.demand.by_data and not any(t.left or t.right for t in derivation.needed)
+    )
 
 
 def _fused(asked: GramRequest) -> KernelPair | None:

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 Array = numpy.ndarray
 
 
+def from_gap(one: Array, other: Array, gap: Array) -> Array:
+    """A covariance from variances and its gap."""
+    return 0.5 * (one + other) - gap
+
+
 def variance(frame: Frame, table: KernelTable, equal: Ties, side: int) -> Any:
     """The entries of a table between an input and itself at equal places, by the indices of one side."""
     mine = [axis_symbol(a) for a in table.left]

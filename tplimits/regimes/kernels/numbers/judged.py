@@ -133,11 +133,10 @@ class _Points:
             raise Unreadable(str(error), later=True) from None
         spread, here, away = (numpy.ravel(a) for a in numpy.broadcast_arrays(spread, here, away))
         known = numpy.isfinite(here) & numpy.isfinite(spread)
-        found = [
-            Value(float(x), _SPREADS * float(e), bool(y != x))
-            for x, e, y in zip(here[known], spread[known], away[known], strict=True)
-        ]
-        return sorted(found, key=lambda v: not (v.moves and v.is_zero))[:1]
+        here, errors, moves = here[known], _SPREADS * spread[known], (away != here)[known]
+        worst = numpy.flatnonzero(moves & ~(abs(here) > errors))
+        k = worst[0] if len(worst) else 0
+        return [Value(float(here[k]), float(errors[k]), bool(moves[k]))] if len(here) else []
 
     def _at(self, body: Expr, places: Mapping[Symbol, Labelled], move: float = 0.0) -> Array:
         return _PointFrame(self.tables, places, move).value(body).array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -165,6 +165,14 @@ def _pair(a: Labelled, b: Labelled, over: set[str]) -> Labelled:
     product = block(a, rows, inner) @ block(b, inner, columns)
     labels = (*batch, *rows, *columns)
     return Labelled(product.reshape([sizes[x] for x in labels]), labels)
+
+
+@step(lambda values, labels, sizes: labels)
+def repeated(values: Sequence[Labelled], labels: tuple[str, ...], sizes: Mapping[str, int]) -> Labelled:
+    """An array with labels in order; along axes that it lacks it is repeated."""
+    array = values[0].at(labels)
+    shape = [sizes.get(x, n) for x, n in zip(labels, array.shape, strict=True)]
+    return Labelled(numpy.broadcast_to(array, shape), labels)
 
 
 #: the step that `mapped` writes on a tape

@@ -11,18 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from llvmlite import ir
 from numpy.typing import NDArray
 
 from tplimits.numbers.loops.formulas import Formulas
-from tplimits.regimes.kernels.numbers.passes import Dims, Gather, Pass, Passes, Picks, Reduction
-from tplimits.regimes.kernels.numbers.shifts import moved
+from tplimits.regimes.kernels.numbers.forms import Gather, Pass, Picks, Reduction
+from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE, Memory
 
-WHOLE, POINTER = ir.IntType(64), ir.PointerType()
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.cells import Axis
+
 #: taps up to which a sum of picked entries is written out
 _WRITTEN_OUT = 32
 #: places along two axes whose sums are taken together, so that what is read serves several
@@ -31,162 +33,16 @@ _AT_ONCE = 4, 2
 FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 
 
-@dataclass(frozen=True)
-class Axis:
-    """How places along an axis are stored: on a grid with a border on all sides where its taps move a grid, else in a
-    line with one cell behind it.  Nothing but zero is ever in a border."""
-
-    size: int
-    #: rows and columns of the grid, and how wide its border is above and below, left and right
-    shape: tuple[int, int]
-    border: tuple[int, int] = (0, 0)
-
-    @property
-    def is_grid(self) -> bool:
-        return self.border != (0, 0)
-
-    @property
-    def width(self) -> int:
-        """Cells of a row."""
-        return self.shape[1] + 2 * self.border[1]
-
-    @property
-    def extent(self) -> int:
-        """All cells."""
-        return self.width * (self.shape[0] + 2 * self.border[0]) if self.is_grid else self.size + 1
-
-    def cells(self, places: NDArray[numpy.int64]) -> NDArray[numpy.int64]:
-        """Where places are, and what is outside."""
-        if not self.is_grid:
-            return numpy.where(places < 0, self.size, places)
-        y, x = numpy.divmod(places, self.shape[1])
-        return numpy.where(places < 0, 0, (y + self.border[0]) * self.width + x + self.border[1])
-
-    def distances(self, places: NDArray[numpy.int64]) -> NDArray[numpy.int64] | None:
-        """Of each tap, where it moves all places alike."""
-        found = moved(places, self.size) if self.is_grid and places.shape[1] == self.size else None
-        if found is None or found[3] != self.shape[1]:
-            return None
-        order, down, across, _ = found
-        if max(abs(down)) > self.border[0] or max(abs(across)) > self.border[1]:
-            return None
-        distances = numpy.empty(len(places), numpy.int64)
-        distances[order] = down * self.width + across
-        return distances
-
-
-def axes_of(passes: Passes) -> dict[int, Axis]:
-    """The axes of each size."""
-    found: dict[int, Axis] = {}
-    picks = [p for one in passes.passes for g in one.gathers.values() for p in g.at if isinstance(p, Picks)]
-    for pick in picks:
-        size = pick.places.shape[1]
-        move = moved(pick.places, size) if (pick.places.shape[0] > 1 and size > 1) else None
-        if move is None or int(pick.places.max()) >= size:
-            continue
-        _, down, across, width = move
-        shape, border = (size // width, width), (int(max(abs(down))), int(max(abs(across))))
-        known = found.get(size, Axis(size, shape, border))
-        if known.shape == shape:
-            found[size] = Axis(size, shape, tuple(map(max, known.border, border)))  # type: ignore[arg-type]
-    return found
-
-
-@dataclass(frozen=True)
-class Kept:
-    """An array of the passes: where it begins in the room of a thread, and its axes."""
-
-    start: int
-    axes: tuple[Axis, ...]
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Cells along each axis."""
-        return tuple(a.extent for a in self.axes)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return tuple(math.prod(self.extents[k + 1 :]) for k in range(len(self.extents)))
-
-
 @dataclass(eq=False)
-class Lanes:
-    """The code of passes; `count` lanes of single or double precision.
-
-    Arrays that are given or asked for (`outer`, steps in order, results and flags last) go by address; of pairs with
-    the distances between places and between rows.
-    """
-
-    passes: Passes
-    count: int
-    single: bool
-    outer: list[tuple[str, int]] = field(default_factory=list)
-    tables: list[NDArray[numpy.int64]] = field(default_factory=list)
-    kept: dict[int, Kept] = field(default_factory=dict)
-    room: int = 0
+class Lanes(Memory):
+    """The code of passes."""
 
     def __post_init__(self) -> None:
-        passes = self.passes
-        element = ir.FloatType() if self.single else ir.DoubleType()
-        self.element, self.vector = element, ir.VectorType(element, self.count)
-        self.width = 4 if self.single else 8
-        self.axes = axes_of(passes)
-        self._place_arrays()
-        given = [n for p in passes.passes for n, _ in p.reads if self._is_given(n)]
-        summed = [n for p in passes.passes for r in p.reductions.values() for n, _ in r.factors if self._is_given(n)]
-        self.outer = [("in", n) for n in dict.fromkeys([*given, *summed])]
-        self.outer += [("out", n) for n in sorted(passes.results)]
-        self.outer += [("flag", n) for n in dict.fromkeys(passes.flags)]
-        self.rows = {}
-        for n in (n for kind, n in self.outer if kind == "in" and self.is_row(n)):
-            self.rows[n] = self.room
-            self.room += -(-math.prod(passes.sizes_of(n)) // self.count)
+        super().__post_init__()
         self.module = ir.Module("lanes")
         kind = ir.FunctionType(WHOLE, [POINTER, POINTER, POINTER])
         self.function = ir.Function(self.module, kind, "run")
         self._write()
-
-    def _is_given(self, n: int) -> bool:
-        return n not in self.passes.inside
-
-    def is_row(self, n: int) -> bool:
-        """Whether an array is one of row inputs alone."""
-        inputs = self.passes.inputs
-        return len(inputs) == 2 and inputs[0] in self.passes.labels[n] and inputs[1] not in self.passes.labels[n]
-
-    def is_pairs(self, n: int) -> bool:
-        """Whether an array is one of pairs of inputs."""
-        return len(self.passes.inputs) == 2 and set(self.passes.inputs) <= set(self.passes.labels[n])
-
-    def _place_arrays(self) -> None:
-        """Room of arrays, used again after the last pass that reads one."""
-        passes, last = self.passes, {}
-        for number, one in enumerate(passes.passes):
-            for n in self._read_by(one):
-                last[n] = number
-        free: dict[tuple[Axis, ...], list[int]] = {}
-        for number, one in enumerate(passes.passes):
-            for n, _ in one.results:
-                if n in last and n not in self.kept:
-                    axes = tuple(map(self.axis, passes.sizes_of(n)))
-                    if not free.get(axes):
-                        free.setdefault(axes, []).append(self.room)
-                        self.room += math.prod(a.extent for a in axes)
-                    self.kept[n] = Kept(free[axes].pop(), axes)
-            for n, end in last.items():
-                if end == number and n in self.kept:
-                    free.setdefault(self.kept[n].axes, []).append(self.kept[n].start)
-
-    def axis(self, size: int) -> Axis:
-        """How an axis is stored."""
-        return self.axes.get(size, Axis(size, (1, size)))
-
-    def _read_by(self, one: Pass) -> Iterator[int]:
-        passes = self.passes
-        yield from (n for n, _ in one.reads if n in passes.inside)
-        yield from (g.operand for g in one.gathers.values())
-        for r in one.reductions.values():
-            yield from (n for n, _ in r.factors if n in passes.inside)
 
     # -- code ---------------------------------------------------------------------------------
 
@@ -194,10 +50,9 @@ class Lanes:
         b = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         addresses, numbers, scratch = self.function.args
         self.scratch = scratch
-        self.bases, self.strides = {}, {}
         for k, key in enumerate(self.outer):
             self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
-            self.strides[key] = tuple(self._number(numbers, HEAD + 2 * k + r) for r in (0, 1))
+            self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
         self.addresses = addresses
         self.known_tables: dict[Any, Any] = {}
         first, last, columns, triangle = (self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE))
@@ -281,7 +136,7 @@ class Lanes:
         seen = {n: self._cell() for n, _ in one.flags}
         self._nest(one, indices, list(one.sizes), seen)
         for n, cell in seen.items():
-            place = self._outer_address(("flag", n), tuple(range(front)), indices)
+            place = self.outer_address(("flag", n), tuple(range(front)), indices)
             self.builder.store(self.builder.load(cell, typ=self.vector), place, align=self.width)
 
     def _nest(self, one: Pass, indices: dict[Any, Any], sizes: list[int], seen: Mapping[int, Any]) -> None:
@@ -315,7 +170,7 @@ class Lanes:
         b = self.builder
         offsets: dict[Any, Any] = {}
         for (n, dims), name in one.reads.items():
-            names[name] = self._read(n, dims, indices)
+            names[name] = self.read(n, dims, indices)
         for name, gather in one.gathers.items():
             names[name] = self._gathered(gather, indices, one, offsets)
         for name, text in one.assignments:
@@ -324,9 +179,9 @@ class Lanes:
         for n, text in one.results:
             value, dims = self.formulas.value(text, names), self.passes.front(n, everything)
             if n in self.kept:
-                b.store(value, self._kept_address(n, dims, indices), align=self.width * self.count)
+                b.store(value, self.kept_address(n, dims, indices), align=self.width * self.count)
             if n in self.passes.results:
-                b.store(value, self._outer_address(("out", n), dims, indices), align=self.width)
+                b.store(value, self.outer_address(("out", n), dims, indices), align=self.width)
         for n, text in one.flags:
             met = b.select(self.formulas.value(text, names), self.formulas.constant(1.0), self.formulas.constant(0.0))
             known = b.load(seen[n], typ=self.vector)
@@ -339,45 +194,7 @@ class Lanes:
         self.builder.store(self.formulas.constant(0.0), cell)
         return cell
 
-    # -- arrays -------------------------------------------------------------------------------
-
-    def _read(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
-        if not self._is_given(n):
-            place = self._kept_address(n, dims, indices)
-            return self.builder.load(place, typ=self.vector, align=self.width * self.count)
-        place = self._outer_address(("in", n), dims, indices)
-        if len(self.passes.inputs) - 1 in dims:
-            return self.builder.load(place, typ=self.vector, align=self.width)
-        one = self.builder.load(place, typ=self.element, align=self.width)
-        first = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), one, ir.IntType(32)(0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.count), [0] * self.count)
-        return self.builder.shuffle_vector(first, first, zeros)
-
-    def _outer_address(self, key: tuple[str, int], dims: Dims, indices: Mapping[Any, Any]) -> Any:
-        """Of a given or asked array: of pairs [places][rows][columns], of one input [block][places][lanes]."""
-        b, inputs, n = self.builder, self.passes.inputs, key[1]
-        sizes = self.passes.sizes_of(n) if key[0] != "flag" else ()
-        total: Any = WHOLE(0)
-        for size, dim in zip(sizes, (d for d in dims if d >= len(inputs)), strict=True):
-            total = b.add(b.mul(total, WHOLE(size)), indices[dim])
-        lane = indices[len(inputs) - 1]
-        if key[0] == "in" and self.is_row(n):
-            base = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
-            return b.gep(base, [total], source_etype=self.element)
-        if len(inputs) == 2 and (key[0] == "flag" or self.is_pairs(n)):
-            places, rows = self.strides[key]
-            total = b.add(b.mul(total, places), b.add(b.mul(indices[0], rows), lane))
-        elif len(inputs) - 1 in dims:
-            total = b.add(b.mul(lane, WHOLE(math.prod(sizes))), b.mul(total, WHOLE(self.count)))
-        return b.gep(self.bases[key], [total], source_etype=self.element)
-
-    def _kept_address(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
-        b, kept = self.builder, self.kept[n]
-        total: Any = WHOLE(kept.start)
-        inner = [d for d in dims if d >= len(self.passes.inputs)]
-        for stride, dim in zip(kept.strides, inner, strict=True):
-            total = b.add(total, b.mul(indices["cell", dim], WHOLE(stride)))
-        return b.gep(self.scratch, [total], source_etype=self.vector)
+    # -- sums ---------------------------------------------------------------------------------
 
     def _gathered(self, gather: Gather, indices: Mapping[Any, Any], one: Pass, offsets: dict[Any, Any]) -> Any:
         b, kept, n = self.builder, self.kept[gather.operand], gather.operand
@@ -451,7 +268,7 @@ class Lanes:
                     level([{**k, **found} for k in known], sizes[1:])
                 return
             for cell, indices in zip(cells, known, strict=True):
-                values = [self._read(n, dims, indices) for n, dims in reduction.factors]
+                values = [self.read(n, dims, indices) for n, dims in reduction.factors]
                 product = values[0]
                 for value in values[1:]:
                     product = arithmetic.multiply(product, value)

@@ -7,16 +7,20 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.loops.machine import Code, compiled
+from tplimits.regimes.kernels.numbers.blocks import Blocks, aligned, plain
+from tplimits.regimes.kernels.numbers.forms import NotNested
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.lanes import Lanes
-from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.passes import Passes
 
 #: bytes of what one thread keeps between passes
 _MOST_ROOM = 1 << 26
@@ -24,49 +28,6 @@ _MOST_ROOM = 1 << 26
 _SHARED = 1 << 22
 #: inputs of the widest vector
 _WIDEST = 16
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """A quantity of one input, its inputs beside each other in blocks: (blocks, places, lanes)."""
-
-    array: NDArray[Any]
-    many: int
-    sizes: tuple[int, ...]
-    labels: tuple[str, ...]
-
-    @classmethod
-    def of(cls, value: Labelled, lanes: int, dtype: Any) -> Blocks:
-        """From an array whose first dimension is that of inputs."""
-        many, *sizes = value.array.shape
-        whole = numpy.zeros((-(-many // lanes) * lanes, math.prod(sizes)), dtype)
-        whole[:many] = value.array.reshape(many, -1)
-        array = numpy.ascontiguousarray(whole.reshape(-1, lanes, whole.shape[1]).transpose(0, 2, 1))
-        return cls(array, many, tuple(sizes), value.labels)
-
-    @property
-    def plain(self) -> Labelled:
-        """The array (inputs, *sizes)."""
-        blocks, places, lanes = self.array.shape
-        whole = self.array.transpose(0, 2, 1).reshape(blocks * lanes, places)[: self.many]
-        return Labelled(whole.reshape(self.many, *self.sizes), self.labels)
-
-    def laid_out(self, lanes: int, dtype: Any) -> NDArray[Any]:
-        """In blocks of so many inputs."""
-        if self.array.shape[2] == lanes and self.array.dtype == dtype:
-            return self.array
-        return Blocks.of(self.plain, lanes, dtype).array
-
-    def some(self, part: slice | NDArray[numpy.intp]) -> Blocks | Labelled:
-        """A few inputs; whole blocks stay where they are."""
-        lanes = self.array.shape[2]
-        if isinstance(part, slice):
-            first, last, _ = part.indices(self.many)
-            if first % lanes == 0:
-                return Blocks(self.array[first // lanes : -(-last // lanes)], last - first, self.sizes, self.labels)
-            part = numpy.arange(first, last)
-        picked = self.array[part // lanes, :, part % lanes]
-        return Labelled(picked.reshape(len(part), *self.sizes), self.labels)
 
 
 @dataclass(eq=False)
@@ -113,7 +74,7 @@ class Nested:
             if step is None:
                 known[n] = given(passes.schedule.names[n])
             elif n not in passes.inside:
-                values = [_plain(known[v]) if isinstance(v, int) else v for v in step.values]
+                values = [plain(known[v]) if isinstance(v, int) else v for v in step.values]
                 known[n] = step.function(values, *step.fixed)
         arrays = {key: self._array(key, known, many, triangle) for key in self.lanes.outer}
         addresses = [*(a.__array_interface__["data"][0] for a in arrays.values()), *self.tables]
@@ -151,7 +112,7 @@ class Nested:
             return self._laid_out(known[n], n)
         if self.of_pairs[key]:
             return self._empty((self.places[key], *many), triangle)
-        return numpy.empty((-(-many[0] // self.lanes.count), self.places[key], self.lanes.count), self.dtype)
+        return aligned((-(-many[0] // self.lanes.count), self.places[key], self.lanes.count), self.dtype)
 
     def _laid_out(self, value: Labelled | Blocks, n: int) -> NDArray[Any]:
         if isinstance(value, Blocks):
@@ -202,15 +163,11 @@ class Nested:
                 total |= (array[0] if len(inputs) == 2 else array.reshape(-1)[: many[0]]) != 0
         for wanted in passes.schedule.wanted[passes.kernels :]:
             if ("flag", wanted) not in arrays:
-                flag = wanted if isinstance(wanted, Labelled) else _plain(known[wanted])
+                flag = wanted if isinstance(wanted, Labelled) else plain(known[wanted])
                 inner = tuple(k for k, x in enumerate(flag.labels) if x not in inputs)
                 labels = tuple(x for x in flag.labels if x in inputs)
                 total |= Labelled(numpy.asarray((flag.array != 0).any(axis=inner)), labels).at(inputs)
         return total
-
-
-def _plain(value: Labelled | Blocks) -> Labelled:
-    return value.plain if isinstance(value, Blocks) else value
 
 
 def nested(passes: Passes, single: bool, columns: int) -> Nested:

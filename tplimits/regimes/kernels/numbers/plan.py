@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,22 +17,20 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.program.nodes.entries import free_indices
-from tplimits.regimes.kernels.derivation.leaves import SECOND, on_first, plain_axis
 from tplimits.regimes.kernels.numbers.alone import data_of
+from tplimits.regimes.kernels.numbers.blocks import Blocks, Own
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
+from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
+from tplimits.regimes.kernels.numbers.forms import NotNested
 from tplimits.regimes.kernels.numbers.frames import suspicious
-from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.inputs import keyed
-from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, bare, renamed
-from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
-from tplimits.regimes.kernels.numbers.nested import Blocks, Nested, nested
-from tplimits.regimes.kernels.numbers.passes import NotNested, Passes
+from tplimits.regimes.kernels.numbers.labelled import Labelled
+from tplimits.regimes.kernels.numbers.nested import Nested, nested
+from tplimits.regimes.kernels.numbers.passes import Passes
 from tplimits.regimes.kernels.numbers.places import batch
-from tplimits.regimes.kernels.numbers.shifts import summed_entries
+from tplimits.regimes.kernels.numbers.rows import Rows
 from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects
 from tplimits.regimes.kernels.numbers.tables import Tables
-from tplimits.regimes.kernels.numbers.tables import spread as spread_out
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 
 if TYPE_CHECKING:
@@ -42,46 +40,15 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs, or of one tile of pairs
 _BLOCK = 1 << 17
-#: seconds of an array pass over one entry, and how many of them a law is worth
-_SECONDS, _LAW = 2e-9, 12
+#: seconds of an array pass over one entry
+_SECONDS = 2e-9
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
 _WORTHWHILE, _FEW = 0.5, 1 << 14
+#: how much more it takes where loops are compiled one by one
+_BY_LOOPS = 40
 #: of a compiled tile: inputs a side, and entries of all steps
 _WIDEST, _LONGEST = 1024, 1 << 33
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
-
-
-@dataclass(eq=False)
-class Rows:
-    """Quantities of one input that pairs read, each with its place among the results of the tape of its side."""
-
-    tables: dict[int, Tables]
-    tape: Tape
-    outputs: dict[int, list[Any]] = field(default_factory=lambda: {1: [], 2: []})
-    places: dict[tuple[int, Any], int] = field(default_factory=dict)
-
-    def row(self, expr: Expr, side: int) -> Any:
-        """A quantity of one input, as a leaf of the tape of pairs."""
-        first = on_first(expr)
-        names = {on_first(i).name: i.name for i in free_indices(expr)} | {batch(1): batch(side)}
-        value = self.tables[side].frame(1, 1).value(first)
-        order = sorted(value.labels, key=lambda x: x != batch(1))  # inputs first, as rows are kept
-        labels = tuple(names.get(x, x) for x in (order if isinstance(value, Traced) else value.labels))
-        if isinstance(value, Labelled):
-            return Labelled(value.array, labels)
-        return self._leaf(first, side, value, labels)
-
-    def spread(self, expr: Expr, side: int, axes: tuple[str, ...]) -> Any:
-        """What the places differ that a sum over one input reads (see `gaps`)."""
-        value = spread(self.tables[side].frame(1, 1), expr)
-        return None if value is None else self._leaf(("spread", expr), side, value, (batch(side), *axes))
-
-    def _leaf(self, key: Any, side: int, value: Any, labels: tuple[str, ...]) -> Any:
-        mine = side if self.tables[1] is not self.tables[2] else 1
-        if (mine, key) not in self.places:
-            self.places[mine, key] = len(self.outputs[mine])
-            self.outputs[mine].append(value)
-        return self.tape.leaf(("row", side, self.places[mine, key], labels), labels)
 
 
 @dataclass(eq=False)
@@ -97,7 +64,6 @@ class Plan:
     tables: tuple[Tables, ...]
     watched: list[Mapping[int, int]]
     watched_rows: dict[int, int]
-
     labels: Sequence[tuple[str, ...]]
     sizes: Mapping[str, int]
     #: entries of all steps for one pair
@@ -106,6 +72,7 @@ class Plan:
     worth: float = 0.0
     is_compiled: bool = False
     _nested: dict[tuple[bool, bool], Nested | None] = field(default_factory=dict)
+    _own_nested: dict[int, Nested | None] = field(default_factory=dict)
 
     @cached_property
     def loops(self) -> CompiledSchedule:
@@ -119,7 +86,7 @@ class Plan:
         for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
             assert tables.tape is not None
             known = self.rows[side] is self.rows[1] and 1 in found
-            sizes = _sizes(self.rows[side], tables.tape, tables)
+            sizes = sizes_of(self.rows[side], tables.tape, tables)
             found[side] = found[1] if known else compiled(self.rows[side], tables.tape.labels, sizes)
         return found
 
@@ -145,25 +112,38 @@ class Plan:
         assert nest is not None
         return nest.lanes.count, nest.dtype
 
-    @cached_property
-    def own_nested(self) -> dict[int, Nested | None]:
-        """The same of the tapes of inputs."""
-        found: dict[int, Nested | None] = {}
-        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
+    def own_nested(self, side: int) -> Nested | None:
+        """The same of the tape of the inputs of a side."""
+        side = 1 if self.rows[side] is self.rows[1] else side
+        if side not in self._own_nested:
+            tables, schedule = self.tables[side], self.rows[side]
             assert tables.tape is not None
-            if self.rows[side] is self.rows[1] and 1 in found:
-                found[side] = found[1]
-                continue
-            schedule, labels = self.rows[side], tables.tape.labels
-            sizes, many = _sizes(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
-            found[side] = _nested(partial(Passes, schedule, labels, sizes, (batch(1),), many, True), False, 8)
-        return found
+            labels, sizes = tables.tape.labels, sizes_of(schedule, tables.tape, tables)
+            many = len(schedule.wanted) - self.watched_rows[side]
+            made = partial(Passes, schedule, labels, sizes, (batch(1),), many, True)
+            self._own_nested[side] = _nested(made, False, 8)
+        return self._own_nested[side]
 
     def expect(self, pairs: int) -> None:
-        """Compile the loops where the work of all calls so far passes what compiling costs, or where they are known."""
-        self.worth += pairs * self.entries * _SECONDS
-        if not self.is_compiled and pairs * self.entries > _FEW:
-            self.is_compiled = self.worth > _WORTHWHILE or self._are_kept
+        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
+        self.worth += pairs * self.seconds
+        if not self.is_compiled and pairs * self.entries > _FEW and self.worth > _WORTHWHILE:
+            self.is_compiled = self._is_worth(self.worth) or self._are_kept
+
+    def settled(self, pairs: int) -> Plan:
+        """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
+        return replace(self, is_compiled=self._is_worth(pairs * self.seconds))
+
+    def _is_worth(self, seconds: float) -> bool:
+        """Whether so much work is worth compiling: it costs more where it is done loop by loop."""
+        if seconds <= _WORTHWHILE:
+            return False
+        return self.nested(False, 8) is not None or seconds > _BY_LOOPS * _WORTHWHILE
+
+    @property
+    def seconds(self) -> float:
+        """What array passes over one pair take."""
+        return self.entries * _SECONDS
 
     @property
     def _are_kept(self) -> bool:
@@ -176,7 +156,7 @@ class Plan:
 
     def own(self, side: int, inputs: Inputs) -> Own:
         """What is done once for each input of a side."""
-        nest = self.own_nested[side] if self.is_compiled else None
+        nest = self.own_nested(side) if self.is_compiled else None
         if nest is not None:
             rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,), False)
             if not flagged.any():
@@ -200,7 +180,6 @@ class Plan:
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
     ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
-
         if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
             with numpy.errstate(all="ignore"):
                 values, flagged = nest.run(self._given(one, other, owns, True), (one.many, other.many), above)
@@ -208,10 +187,30 @@ class Plan:
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
             return values, near
-        given = self._given(one, other, owns)
-        found = self._interpreted(given)
+        if above and one.many > 1 and self.largest >= _FEW:
+            return self._row_by_row(one, other, owns)
+        found = self._interpreted(self._given(one, other, owns))
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
+
+    def _row_by_row(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own]
+    ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
+        """Pairs above the diagonal alone."""
+        arrays: list[Array] = []
+        labels: list[tuple[str, ...]] = []
+        near = numpy.zeros((one.many, other.many), dtype=bool)
+        for k in range(one.many - 1):
+            row, rest = slice(k, k + 1), slice(k + 1, None)
+            mine = {1: owns[1].some(row), 2: owns[2].some(rest)}
+            values, near[row, rest] = self.run(one.some(row), other.some(rest), mine)
+            if not arrays:
+                labels = [(batch(1), batch(2), *(x for x in v.labels if x not in (batch(1), batch(2)))) for v in values]
+                shapes = [v.at(names).shape[2:] for v, names in zip(values, labels, strict=True)]
+                arrays = [numpy.zeros((one.many, other.many, *shape)) for shape in shapes]
+            for array, value, names in zip(arrays, values, labels, strict=True):
+                array[row, rest] = value.at(names)
+        return [Labelled(a, names) for a, names in zip(arrays, labels, strict=True)], near
 
     def _met(
         self, flagged: NDArray[numpy.bool_], one: Inputs, other: Inputs, owns: Mapping[int, Own]
@@ -252,41 +251,6 @@ class Plan:
         program = self.tables[0].derivation.recursion.program
         bad = [s for f, p in zip(flags, self.watched, strict=True) for s in suspicious(program, (one, other), p, f)]
         return near | suspects(bad, near.shape) if bad else near
-
-
-@dataclass(frozen=True, eq=False)
-class Own:
-    """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
-
-    rows: Sequence[Labelled | Blocks]
-    near: NDArray[numpy.bool_]
-
-    def some(self, part: slice | NDArray[numpy.intp]) -> Own:
-        """Those of a few inputs."""
-        return Own([_some(r, part) for r in self.rows], self.near[part])
-
-    def row(self, place: int) -> Labelled:
-        """One of them, inputs first."""
-        found = self.rows[place]
-        return found.plain if isinstance(found, Blocks) else found
-
-    def laid_out(self, lanes: int, dtype: Any) -> Own:
-        """In blocks of so many inputs."""
-        rows: list[Labelled | Blocks] = []
-        for row in self.rows:
-            if isinstance(row, Labelled) and batch(1) not in row.labels:
-                rows.append(row)
-            elif isinstance(row, Labelled):
-                rows.append(Blocks.of(row, lanes, dtype))
-            else:
-                rows.append(Blocks(row.laid_out(lanes, dtype), row.many, row.sizes, row.labels))
-        return Own(rows, self.near)
-
-
-def _some(row: Labelled | Blocks, part: slice | NDArray[numpy.intp]) -> Labelled | Blocks:
-    if isinstance(row, Blocks):
-        return row.some(part)
-    return Labelled(row.array[part], row.labels) if batch(1) in row.labels else row
 
 
 def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested | None:
@@ -347,51 +311,19 @@ def _made(
         len(kernels),
         own,
         {s: len(o) for s, o in rows.outputs.items()},
-        _largest(schedule, pair, both),
-        max(_largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
+        largest(schedule, pair, both),
+        max(largest(own[s], t.tape, t) for s, t in ((1, first), (2, second))),
         (both, first, second),
         [p for _, p in pair.watched],
         watched,
         pair.labels,
-        _sizes(schedule, pair, both),
-        _entries(schedule, pair, both),
+        sizes_of(schedule, pair, both),
+        entries(schedule, pair, both),
     )
-
-
-def _largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
-    """Entries of the largest array for one pair, or one input."""
-    sizes = _sizes(schedule, tape, tables)
-    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps), default=1)
-
-
-def _entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
-    """Entries of all steps of one pair that compute something, a law for several."""
-    sizes, total = _sizes(schedule, tape, tables), 0
-    for number, step, _ in schedule.steps:
-        if step is not None and step.function not in (bare(renamed), bare(part_of), bare(spread_out)):
-            weight = _LAW if step.function is bare(evaluated) else 1
-            total += weight * math.prod(sizes.get(x, 1) for x in tape.labels[number])
-    return total
-
-
-def _sizes(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
-    """Sizes of all labels but those of inputs."""
-    found: dict[str, int] = {}
-    for number, step, _ in schedule.steps:
-        for read in step.fixed[0] if step is not None and step.function is bare(summed_entries) else ():
-            found.update(zip(read.labels, read.sizes, strict=True))
-        for label in tape.labels[number]:
-            sizes = tables.sides[1 if SECOND in label else 0].sizes
-            if plain_axis(label) in sizes:
-                found[label] = sizes[plain_axis(label)]
-    return found
 
 
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
     """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
     if plan.is_nested:
-        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)) // 16)
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // max(1, plan.entries))) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))
-
-
-__all__ = ["Own", "Plan", "Rows", "Traced", "plan_for", "step_of"]

@@ -75,6 +75,14 @@ class NNGPAlone:
         yield self.ntk
 
 
+def paired(arrays: Mapping[str, Array], error: float, no_ntk: str) -> KernelPair | NNGPAlone:
+    """Arrays by name, with their standard errors among them or a bound beside them, as a pair."""
+    nngp, of_nngp = arrays["nngp"], arrays.get("nngp_error", error)
+    if no_ntk:
+        return NNGPAlone(nngp, of_nngp, no_ntk)
+    return KernelPair(nngp, arrays["ntk"], of_nngp, arrays.get("ntk_error", error))
+
+
 @dataclass(frozen=True)
 class GramRequest:
     """What is to be evaluated: the derivation, both batches, numbers of constants."""

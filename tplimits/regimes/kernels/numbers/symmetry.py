@@ -19,6 +19,8 @@ def transposed(value: Array) -> Array:
 
 def symmetric(value: Array) -> Array:
     """A symmetric kernel without what rounding makes of it: entries below the diagonal are those above."""
+    if numpy.array_equal(value, transposed(value), equal_nan=True):
+        return value
     found = numpy.array(value)
     lower = numpy.tril_indices(len(found), -1)
     found[lower] = transposed(found)[lower]

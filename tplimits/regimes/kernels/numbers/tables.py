@@ -23,7 +23,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
 )
 from tplimits.regimes.kernels.numbers import gaps
 from tplimits.regimes.kernels.numbers.frames import Frame
-from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, step
+from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped, repeated
 from tplimits.regimes.kernels.numbers.places import batch
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.inseparable import MeanPoints
     from tplimits.regimes.kernels.numbers.laws import Law
-    from tplimits.regimes.kernels.numbers.plan import Rows
+    from tplimits.regimes.kernels.numbers.rows import Rows
     from tplimits.regimes.kernels.numbers.tape import Tape
 
 Array = NDArray[numpy.float64]
@@ -118,7 +118,7 @@ class Tables:
         if gap is None:
             return _complete(frame.mean(definition), self, table, key), None
         one, other = (gaps.variance(frame, table, equal, side) for side in (1, 2))
-        value = mapped(from_gap, [one, other, gap])
+        value = mapped(gaps.from_gap, [one, other, gap])
         return tuple(_complete(v, self, table, key) for v in (value, gap))
 
     def frame(self, left: int, right: int) -> Frame:
@@ -137,11 +137,6 @@ class Tables:
         return Labelled(array.astype(numpy.longdouble) if self.extended else array, labels)
 
 
-def from_gap(one: Array, other: Array, gap: Array) -> Array:
-    """A covariance from variances and its gap."""
-    return 0.5 * (one + other) - gap
-
-
 def _complete(found: Any, tables: Tables, table: KernelTable, key: Key) -> Any:
     """The array over all inputs and axes that are held, in order."""
     _, left, right, equal = key
@@ -153,12 +148,4 @@ def _complete(found: Any, tables: Tables, table: KernelTable, key: Key) -> Any:
         name = second(axis_symbol(a)).name if mark else a
         labels.append(name)
         sizes[name] = tables.sides[(right if mark else left) - 1].sizes[plain_axis(a)]
-    return found if found.labels == tuple(labels) else spread([found], tuple(labels), sizes)
-
-
-@step(lambda values, labels, sizes: labels)
-def spread(values: Sequence[Labelled], labels: tuple[str, ...], sizes: Mapping[str, int]) -> Labelled:
-    """An array with labels in order; along axes that it lacks it is repeated."""
-    array = values[0].at(labels)
-    shape = [sizes.get(x, n) for x, n in zip(labels, array.shape, strict=True)]
-    return Labelled(numpy.broadcast_to(array, shape), labels)
+    return found if found.labels == tuple(labels) else repeated([found], tuple(labels), sizes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Step
-from tplimits.regimes.training.report.notation import LatexNotation, NamedLatex, TextNotation
+from tplimits.regimes.training.report.notation import LATEX, TEXT, NamedLatex, Notation
 from tplimits.regimes.training.report.outline import Equation, Outline
 from tplimits.regimes.training.report.ratios import text_factor
 from tplimits.regimes.training.report.update_functions import (
@@ -39,7 +39,7 @@ _LEGEND = (
 
 def text(recursion: MaximalRecursion) -> str:
     """Forward, backward, update and unrolled images, then what Q_t is."""
-    outline = Outline(recursion, TextNotation(recursion.total.backward.program))
+    outline = Outline(recursion, Notation(TEXT))
     equations = list(outline.equations())
     width = max(len(e.left) for e in equations)
     lines = [f"feature-learning limit of {recursion.network.name}"]
@@ -76,7 +76,7 @@ def _recursion_text(optimizer: Optimizer) -> str:
 
 def steps(recursion: MaximalRecursion) -> tuple[Step, ...]:
     """Every equation as a step."""
-    outline = Outline(recursion, TextNotation(recursion.total.backward.program))
+    outline = Outline(recursion, Notation(TEXT))
     found = []
     for equation in outline.equations():
         found.append(
@@ -91,7 +91,7 @@ def _conclusion(equation: Equation) -> str:
 
 def formulas(recursion: MaximalRecursion) -> list[Formula]:
     """The recursion row by row, then what its signs mean."""
-    outline = Outline(recursion, LatexNotation(recursion.total.backward.program))
+    outline = Outline(recursion, Notation(LATEX))
     rows = []
     for e in outline.equations():
         right = e.right.replace("−", "-").replace("·", r"\cdot ")

@@ -2,8 +2,9 @@ r"""How training is written: kets with the time at their names, |h_t⟩, in plai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy
 from sympy import Expr
@@ -11,11 +12,11 @@ from sympy import Expr
 from tplimits.program.language.render import BodyPrinter, number_text
 from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
 from tplimits.regimes.kernels.report.latex import label
-from tplimits.regimes.training.report.update_functions import norm_latex, norm_text, whole_latex, whole_text
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.norms import Norm, WholeNorm
 
 
@@ -28,71 +29,6 @@ def latex_label(text: str) -> str:
     if text.startswith("d^shift "):
         return rf"d^{{\mathrm{{shift}}}}{latex_label(text.removeprefix('d^shift '))}"
     return r"{\leftarrow}".join(label(part) for part in text.split("←"))
-
-
-class Notation(Protocol):
-    """Pieces of formulas."""
-
-    #: the mark of a transpose, and the letter of the learning rate
-    transpose: str
-    rate: str
-
-    def timed(self, label: str, t: str) -> str:
-        """A name at a time."""
-
-    def ket(self, inside: str) -> str:
-        """|inside⟩."""
-
-    def bra(self, inside: str) -> str:
-        """⟨inside|."""
-
-    def mean(self, inside: str) -> str:
-        """⟨1|inside⟩."""
-
-    def product(self, dh: str, x: str, t: str, at: str) -> str:
-        """|dh⟩_{χ_t}⟨x|, summed over inputs and outputs, or at one output `at`."""
-
-    def signal(self, t: str, at: str) -> str:
-        """χ_t, at one output or summed over."""
-
-    def indices(self, pairs: list[tuple[str, str]]) -> str:
-        """Axes of the output and the axes of a parameter that they are equal to."""
-
-    def kronecker(self, axis: str, index: str) -> str:
-        """1 at one index of an axis, 0 elsewhere."""
-
-    def bar(self, inside: str, t: str) -> str:
-        """The update function of step t, of everything up to then."""
-
-    def past(self, factor: str, summand: str) -> str:
-        """Σ_{s<t} of the updates so far."""
-
-    def power(self, base: str, exponent: str) -> str:
-        """A power."""
-
-    def divided(self, bar: str, name: str, t: str) -> str:
-        """An update by the norm ν of a parameter."""
-
-    def divisor(self, name: str, t: str) -> str:
-        """That norm."""
-
-    def clipped(self, gradient: str, t: str) -> str:
-        """A gradient by the norm ν of the whole gradient."""
-
-    def whole_divisor(self, t: str) -> str:
-        """That norm."""
-
-    def norm(self, inside: str, norm: Norm) -> str:
-        """√(widths Σ_axes E[inside²]), or the larger or smaller of it and θ."""
-
-    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
-        """The same of the whole gradient."""
-
-    def body(self, expr: Expr, data: frozenset[int]) -> str:
-        """A body at time t; `data` are instructions without a time."""
-
-    def number(self, expr: Expr) -> str:
-        """A number."""
 
 
 class _TimedBody(BodyPrinter):
@@ -110,72 +46,6 @@ class _TimedBody(BodyPrinter):
         if expr.neuron == NO_NEURON:
             return shown
         return f"|{shown}⟩" if expr.neuron == OWN else f"|{shown}⟩□"
-
-
-class TextNotation:
-    """Plain text: Q_t(|dh_t⟩_χ_t⟨x_t|)."""
-
-    transpose, rate = "ᵀ", "η"
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-
-    def timed(self, label: str, t: str) -> str:
-        return f"{label}_{t}" if len(t) == 1 else f"{label}_{{{t}}}"
-
-    def ket(self, inside: str) -> str:
-        return f"|{inside}⟩"
-
-    def bra(self, inside: str) -> str:
-        return f"⟨{inside}|"
-
-    def mean(self, inside: str) -> str:
-        return f"⟨1|{inside}⟩"
-
-    def product(self, dh: str, x: str, t: str, at: str) -> str:
-        return f"|{dh}⟩_{self.signal(t, at)}⟨{x}|"
-
-    def signal(self, t: str, at: str) -> str:
-        return self.timed("χ", t) + (f"[{at}]" if at else "")
-
-    def indices(self, pairs: list[tuple[str, str]]) -> str:
-        return ", ".join(a if a == b else f"{a}={b}" for a, b in pairs)
-
-    def kronecker(self, axis: str, index: str) -> str:
-        return f"δ[{axis}={index}] "
-
-    def bar(self, inside: str, t: str) -> str:
-        return f"Q_{t}({inside})"
-
-    def past(self, factor: str, summand: str) -> str:
-        return f"− η Σ_{{s<t}} {factor}{summand}"
-
-    def power(self, base: str, exponent: str) -> str:
-        return f"{base}^{exponent}" if len(exponent) == 1 else f"{base}^({exponent})"
-
-    def divided(self, bar: str, name: str, t: str) -> str:
-        return f"{bar}/{self.divisor(name, t)}"
-
-    def divisor(self, name: str, t: str) -> str:
-        return f"ν_{t}[{name}]"
-
-    def clipped(self, gradient: str, t: str) -> str:
-        return f"({gradient})/{self.whole_divisor(t)}" if " + " in gradient else f"{gradient}/{self.whole_divisor(t)}"
-
-    def whole_divisor(self, t: str) -> str:
-        return self.timed("ν", t)
-
-    def norm(self, inside: str, norm: Norm) -> str:
-        return norm_text(inside, norm)
-
-    def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
-        return whole_text(gradients, norm)
-
-    def body(self, expr: Expr, data: frozenset[int]) -> str:
-        return _TimedBody(self._program, data).doprint(expr)
-
-    def number(self, expr: Expr) -> str:
-        return number_text(expr)
 
 
 class NamedLatex(FormulaPrinter):
@@ -219,71 +89,188 @@ class _TimedLatex(NamedLatex):
         return rf"\delta_{{{','.join(self._print(i) for i in expr.indices)}}}"
 
 
-class LatexNotation:
-    r"""LaTeX: \overline{|dh_t\rangle_{\chi_t}\langle x_t|}."""
+@dataclass(frozen=True)
+class Alphabet:
+    """The signs of one way to print: templates by what they stand for, names, numbers and bodies of instructions."""
 
-    transpose, rate = r"^{\top}", r"\eta"
+    signs: Mapping[str, str]
+    name: Callable[[str], str]
+    number: Callable[[Expr], str]
+    body: Callable[[Program, frozenset[int]], BodyPrinter | FormulaPrinter]
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+
+#: plain text: Q_t(|dh_t⟩_χ_t⟨x_t|)
+TEXT = Alphabet(
+    {
+        "transpose": "ᵀ",
+        "rate": "η",
+        "comma": ", ",
+        "gap": " ",
+        "after widths": " ",
+        "timed": "{}_{}",
+        "timed by more": "{}_{{{}}}",
+        "ket": "|{}⟩",
+        "mean": "⟨1|{}⟩",
+        "product": "|{0}⟩_{4}⟨{3}|",
+        "above": "[{}]",
+        "kronecker": "δ[{}={}] ",
+        "bar": "Q_{1}({0})",
+        "past": "− η Σ_{{s<t}} {}{}",
+        "power": "{}^{}",
+        "power of more": "{}^({})",
+        "sum": "({})",
+        "over": "{}/{}",
+        "divisor": "ν_{1}[{0}]",
+        "whole divisor": "ν_{}",
+        "root": "√({})",
+        "root of a mean": "√{}",
+        "sum over": "Σ_{{{}}} ",
+        "square": "E[{}²]",
+        "square of a sum": "E[({})²]",
+        "clipped": "{}({}, {})",
+    },
+    str,
+    number_text,
+    _TimedBody,
+)
+#: LaTeX: \overline{|dh_t\rangle_{\chi_t}\langle x_t|}
+LATEX = Alphabet(
+    {
+        "transpose": r"^{\top}",
+        "rate": r"\eta",
+        "comma": ",",
+        "gap": r"\,",
+        "after widths": "",
+        "timed": "{{{}}}_{{{}}}",
+        "timed by more": "{{{}}}_{{{}}}",
+        "ket": r"|{}\rangle",
+        "mean": r"\langle 1|{}\rangle",
+        "product": r"|{0}\rangle_{{\chi_{{{1}}}{2}}}\langle {3}|",
+        "above": "^{{{}}}",
+        "kronecker": r"\delta_{{{}={}}}\,",
+        "bar": r"\overline{{{0}}}",
+        "past": r"- \eta \sum_{{s<t}} {}{}",
+        "power": "{}^{{{}}}",
+        "power of more": "{}^{{{}}}",
+        "sum": r"\big({}\big)",
+        "over": r"{}\big/{}",
+        "divisor": r"\nu^{{{0}}}_{{{1}}}",
+        "whole divisor": r"\nu_{{{}}}",
+        "root": r"\sqrt{{{}}}",
+        "root of a mean": r"\sqrt{{{}}}",
+        "sum over": r"\sum_{{{}}} ",
+        "square": r"\operatorname{{E}}\Big[\big({}\big)^2\Big]",
+        "square of a sum": r"\operatorname{{E}}\Big[\big({}\big)^2\Big]",
+        "clipped": r"\{}\Big({}, {}\Big)",
+    },
+    latex_label,
+    lambda number: FormulaPrinter().doprint(sympy.sympify(number)),
+    _TimedLatex,
+)
+
+
+class Notation:
+    """Pieces of formulas in one alphabet."""
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self._alphabet = alphabet
+        self.transpose, self.rate = alphabet.signs["transpose"], alphabet.signs["rate"]
+
+    def _put(self, sign: str, *parts: str) -> str:
+        return self._alphabet.signs[sign].format(*parts)
+
+    def number(self, expr: Expr) -> str:
+        """A number."""
+        return self._alphabet.number(expr)
+
+    def body(self, program: Program, expr: Expr, data: frozenset[int]) -> str:
+        """A body at time t; `data` are instructions without a time."""
+        return str(self._alphabet.body(program, data).doprint(expr))
 
     def timed(self, label: str, t: str) -> str:
-        return f"{{{latex_label(label)}}}_{{{t}}}"
+        """A name at a time."""
+        return self._put("timed" if len(t) == 1 else "timed by more", self._alphabet.name(label), t)
 
     def ket(self, inside: str) -> str:
-        return rf"|{inside}\rangle"
-
-    def bra(self, inside: str) -> str:
-        return rf"\langle {inside}|"
+        """|inside⟩."""
+        return self._put("ket", inside)
 
     def mean(self, inside: str) -> str:
-        return rf"\langle 1|{inside}\rangle"
+        """⟨1|inside⟩."""
+        return self._put("mean", inside)
 
     def product(self, dh: str, x: str, t: str, at: str) -> str:
-        return rf"|{dh}\rangle_{{\chi_{{{t}}}{self._above(at)}}}\langle {x}|"
+        """|dh⟩_{χ_t}⟨x|, summed over inputs and outputs, or at one output `at`."""
+        return self._put("product", dh, t, self._above(at), x, self.signal(t, at))
 
     def signal(self, t: str, at: str) -> str:
+        """χ_t, at one output or summed over."""
         return self.timed("χ", t) + self._above(at)
 
     def _above(self, at: str) -> str:
-        return f"^{{{at}}}" if at else ""
+        return self._put("above", at) if at else ""
 
     def indices(self, pairs: list[tuple[str, str]]) -> str:
-        return ",".join(latex_label(a) if a == b else f"{latex_label(a)}={latex_label(b)}" for a, b in pairs)
+        """Axes of the output and the axes of a parameter that they are equal to."""
+        name = self._alphabet.name
+        return self._put("comma").join(name(a) if a == b else f"{name(a)}={name(b)}" for a, b in pairs)
 
     def kronecker(self, axis: str, index: str) -> str:
-        return rf"\delta_{{{latex_label(axis)}={index}}}\,"
+        """1 at one index of an axis, 0 elsewhere."""
+        return self._put("kronecker", self._alphabet.name(axis), index)
 
     def bar(self, inside: str, t: str) -> str:
-        return rf"\overline{{{inside}}}"
+        """The update function of step t, of everything up to then."""
+        return self._put("bar", inside, t)
 
     def past(self, factor: str, summand: str) -> str:
-        return rf"- \eta \sum_{{s<t}} {factor}{summand}"
+        """Σ_{s<t} of the updates so far."""
+        return self._put("past", factor, summand)
 
     def power(self, base: str, exponent: str) -> str:
-        return f"{base}^{{{exponent}}}"
+        """A power."""
+        return self._put("power" if len(exponent) == 1 else "power of more", base, exponent)
+
+    # -- norms that divide --------------------------------------------------------------------
 
     def divided(self, bar: str, name: str, t: str) -> str:
-        return rf"{bar}\big/{self.divisor(name, t)}"
+        """An update by the norm ν of a parameter."""
+        return self._put("over", bar, self.divisor(name, t))
 
     def divisor(self, name: str, t: str) -> str:
-        return rf"\nu^{{{latex_label(name)}}}_{{{t}}}"
+        """That norm."""
+        return self._put("divisor", self._alphabet.name(name), t)
 
     def clipped(self, gradient: str, t: str) -> str:
-        inside = rf"\big({gradient}\big)" if " + " in gradient else gradient
-        return rf"{inside}\big/{self.whole_divisor(t)}"
+        """A gradient by the norm ν of the whole gradient."""
+        inside = self._put("sum", gradient) if " + " in gradient else gradient
+        return self._put("over", inside, self.whole_divisor(t))
 
     def whole_divisor(self, t: str) -> str:
-        return rf"\nu_{{{t}}}"
+        """That norm."""
+        return self._put("whole divisor", t)
 
     def norm(self, inside: str, norm: Norm) -> str:
-        return norm_latex(inside, norm)
+        """√(widths Σ_axes E[inside²]), with the threshold of clipping; `inside` is all of initial weights."""
+        if norm.is_of_start:
+            root = "" if norm.widths == 1 else self._put("root", self.number(norm.widths))
+            return self._put("gap").join(filter(None, (inside, root))) or "1"
+        bare = norm.widths == 1 and not norm.axes
+        return self._at_most(
+            self._put("root of a mean" if bare else "root", self._square(inside, norm)), norm.optimizer
+        )
 
     def whole_norm(self, gradients: Mapping[str, str], norm: WholeNorm) -> str:
-        return whole_latex(gradients, norm)
+        """The same of the whole gradient."""
+        squares = (self._square(gradients[name], part, " of a sum") for name, part in norm.parts.items())
+        return self._at_most(self._put("root", " + ".join(squares)), norm.optimizer)
 
-    def body(self, expr: Expr, data: frozenset[int]) -> str:
-        return _TimedLatex(self._program, data).doprint(expr)
+    def _square(self, inside: str, norm: Norm, kind: str = "") -> str:
+        widths = "" if norm.widths == 1 else self.number(norm.widths) + self._put("after widths")
+        axes = self._put("comma").join(map(self._alphabet.name, norm.axes))
+        return widths + (self._put("sum over", axes) if axes else "") + self._put(f"square{kind}", inside)
 
-    def number(self, expr: Expr) -> str:
-        return FormulaPrinter().doprint(expr)
+    def _at_most(self, root: str, optimizer: Optimizer) -> str:
+        """The larger or smaller of a norm and the threshold of its optimizer, if that has one."""
+        clip = optimizer.clips_at
+        return root if clip is None else self._put("clipped", clip[0], self.number(clip[1]), root)

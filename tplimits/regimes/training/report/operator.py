@@ -11,6 +11,7 @@ from sympy import Expr
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.program.language.render import body_text, number_text, right_hand_side
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
+from tplimits.regimes.training.report.notation import TEXT, Notation
 from tplimits.regimes.training.report.outline import BACKWARD, FACTORED, NORM
 from tplimits.regimes.training.report.ratios import of_image, text_factor
 from tplimits.regimes.training.report.tangent_terms import Shown, by_optimizer, deltas, sum_over
@@ -20,14 +21,14 @@ from tplimits.regimes.training.report.update_functions import (
     entry_by_entry,
     factored_text,
     is_factored,
-    norm_text,
-    whole_text,
 )
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.norms import Norm
     from tplimits.regimes.training.derivation.operator import TangentOperator
+
+_WRITE = Notation(TEXT)
 
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
 OPERATOR = Reference(f"{MASTER}, Thms 2.4.7, 2.9.23; all uses of a matrix inside one update", "yang2023tensor")
@@ -119,10 +120,10 @@ def _norms(shown: Shown) -> Iterator[tuple[str, str]]:
         norm = shown.norm(name)
         if norm is not None:
             kept = f"({shown.left(name)})^t" if shown.left(name) else ""
-            yield name, f"ν_t[{name}] = {norm_text(_inside(shown, name, norm, kept), norm)}"
+            yield name, f"ν_t[{name}] = {_WRITE.norm(_inside(shown, name, norm, kept), norm)}"
     for whole in shown.whole_norms:
         gradients = {name: _whole_gradient(shown, name) for name in whole.parts}
-        yield ", ".join(whole.parts), f"ν_t = {whole_text(gradients, whole)}"
+        yield ", ".join(whole.parts), f"ν_t = {_WRITE.whole_norm(gradients, whole)}"
 
 
 def _whole_gradient(shown: Shown, name: str) -> str:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tplimits.regimes.training.report.notation import NamedLatex
+from tplimits.regimes.training.report.notation import LATEX, NamedLatex, Notation
 from tplimits.regimes.training.report.tangent_terms import Shown, Term, by_optimizer
 from tplimits.regimes.training.report.update_functions import (
     entry_by_entry,
     factored_latex,
     is_factored,
-    norm_latex,
-    whole_latex,
 )
 from tplimits.report.latex_formulas import Formula, FormulaPrinter
 from tplimits.report.latex_names import name as latex_name
 
 if TYPE_CHECKING:
     from tplimits.regimes.training.derivation.operator import TangentOperator
+
+_WRITE = Notation(LATEX)
 
 
 def formulas(operator: TangentOperator) -> list[Formula]:
@@ -147,10 +147,10 @@ def _latex_norms(shown: Shown, time: str) -> Iterator[Formula]:
             inside = kept
         else:
             inside = f"{{{own}}}_{time}" if name in operator.biases else rf"{kept} {own}".strip()
-        yield Formula(rf"\nu^{{{own}}}_{time}", "=", (norm_latex(inside, norm),))
+        yield Formula(rf"\nu^{{{own}}}_{time}", "=", (_WRITE.norm(inside, norm),))
     for whole in shown.whole_norms:
         gradients = {name: _latex_whole(shown, name) for name in whole.parts}
-        yield Formula(rf"\nu_{time}", "=", (whole_latex(gradients, whole),))
+        yield Formula(rf"\nu_{time}", "=", (_WRITE.whole_norm(gradients, whole),))
 
 
 def _latex_whole(shown: Shown, name: str) -> str:

@@ -92,7 +92,7 @@ class Outline:
             right = write.mean(self._label(s.operand, "t"))
         else:
             assert isinstance(s, (OuterNonlin, ScalarNonlin))
-            right = write.body(s.body, self.data)
+            right = write.body(self.program, s.body, self.data)
         yield Equation(section, left, right, tuple(self.program[p].name for p in s.operands), reference)
 
     def _label(self, entry: Entry, t: str) -> str:
@@ -201,7 +201,7 @@ class Outline:
         to_output, others = pinned(use, s.axes, outputs).shown(outputs)
         if any(isinstance(i, Integer) and member.get(a, i) != i for a, i in others):
             return ""
-        δ = "".join(write.kronecker(a, write.body(i, self.data)) for a, i in others if member.get(a) != i)
+        δ = "".join(write.kronecker(a, write.body(self.program, i, self.data)) for a, i in others if member.get(a) != i)
         at = write.indices([(o, a) for a, o in to_output])
         gradient = self._label(use.gradient, t)
         if use.operand is None:

@@ -41,10 +41,11 @@ async function unpacked(text) {
   return { header, bytes: data.subarray(4 + length) };
 }
 
-// an array (frames, size): sums of differences along the frames, times a step
+// an array (frames, size): sums of differences along the frames, times a step; without one, single precision as whole
+// numbers in their order, whose bits are those of the numbers but for the sign
 function moving(pack, bytes) {
   const { at, planes, order, step, frames, size } = pack, count = frames * size;
-  const found = new Float32Array(count), row = new Float64Array(frames);
+  const found = new Float32Array(count), bits = new Uint32Array(found.buffer), row = new Float64Array(frames);
   for (let k = 0; k < size; k++) {
     for (let f = 0; f < frames; f++) {
       let code = 0;
@@ -52,7 +53,10 @@ function moving(pack, bytes) {
       row[f] = code % 2 ? -(code + 1) / 2 : code / 2;
     }
     for (let o = 0; o < order; o++) for (let f = 1; f < frames; f++) row[f] += row[f - 1];
-    for (let f = 0; f < frames; f++) found[f * size + k] = row[f] * step;
+    for (let f = 0; f < frames; f++) {
+      if (step) found[f * size + k] = row[f] * step;
+      else bits[f * size + k] = row[f] < 0 ? 0x80000000 - row[f] : row[f];
+    }
   }
   return found;
 }

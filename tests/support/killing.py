@@ -1,0 +1,148 @@
+"""Runs of a Gram matrix that are killed by signal 9 at random moments, and gone on with; run as a script.
+
+`python killing.py FOLDER SEED MOMENTS` prints JSON: for each moment what was killed, the tiles that were complete,
+those computed in all, whether the arrays are those of a run that nobody killed, and how many workers outlived it.
+Everything is imported once; each run is a fork of this process that forks its pool.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+import tplimits as tp
+from tplimits.regimes.kernels.numbers import grams, job
+from tplimits.regimes.kernels.numbers.evaluation import squares
+
+WORKERS = 2
+X = np.random.default_rng(0).standard_normal((40, 2, 16))
+TAPS = np.array([[-1, *range(15)], range(16), [*range(1, 16), -1]])
+
+
+@tp.network
+def convolution(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector["at"]):
+    x = tp.relu(tp.sum(U * ξ.take(at=TAPS, axes=("tap", "at")), over=("d", "tap")))
+    y = tp.relu(tp.sum(W @ x.take(at=TAPS, axes=("tap", "at")), over="tap"))
+    return tp.sum(v * y, over="at") / 4
+
+
+LIMIT = tp.derive(convolution, tp.Kernels())
+
+
+class LoggedJob(job.Job):
+    """Tiles of a few inputs, each written down when it begins."""
+
+    log: Path
+
+    @property
+    def places(self):
+        """Squares of 4 × 4 inputs."""
+        return list(squares(len(X), len(X), True, 4))
+
+    def tile(self, number):
+        """One tile."""
+        with open(LoggedJob.log, "a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+        return super().tile(number)
+
+
+def run(folder: Path) -> int:
+    """A run in a process of its own; its number."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.close(2)  # what a broken pool says
+            with ProcessPoolExecutor(WORKERS) as executor:
+                LIMIT.evaluate(X, out=folder, executor=executor)
+            status = 0
+        except tp.EvaluationError as error:
+            status = 3 if "gave up" in str(error) else 4
+        finally:
+            os._exit(status)
+    return child
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                if int((place / "stat").read_text().rsplit(")", 1)[1].split()[1]) == process:
+                    found.append(int(place.name))
+            except (OSError, IndexError):  # it ended meanwhile
+                continue
+    return found
+
+
+def tiles(folder: Path) -> int:
+    """How many are complete."""
+    return sum(1 for _ in folder.glob("tile-*.npz"))
+
+
+def alive(processes: list[int]) -> list[int]:
+    """Those that run after a second or two."""
+    for _ in range(200):
+        processes = [p for p in processes if Path(f"/proc/{p}").exists()]
+        if not processes:
+            break
+        time.sleep(0.01)
+    return processes
+
+
+def ended(child: int) -> int:
+    """The exit status of a run."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def killed(place: Path, after: float, parent: bool) -> dict[str, object]:
+    """One run that is killed after some seconds, and gone on with until it is complete."""
+    folder, LoggedJob.log = place / "gram", place / "log"
+    place.mkdir()
+    child = run(folder)
+    time.sleep(after)
+    pool = children(child)
+    victim = child if parent or not pool else pool[0]
+    os.kill(victim, signal.SIGKILL)  # one that is through still waits to be asked for its status
+    status, working = ended(child), set(logged())
+    left = alive(pool)
+    for idle in left:  # a worker that no tile has reached yet waits for ever: that is how process pools are
+        os.kill(idle, signal.SIGKILL)
+    complete, computed = tiles(folder), len(logged())
+    again = ended(run(folder))
+    return {
+        "parent": victim == child,
+        "status": status,
+        "again": again,
+        "complete": complete,
+        "computed": computed,
+        "in_all": len(logged()),
+        "same": [np.array_equal(a, b) for a, b in zip(tp.load_kernels(folder), WHOLE, strict=True)],
+        "files": sorted(p.name for p in folder.iterdir()),
+        "left": len(working.intersection(left)),
+    }
+
+
+def logged() -> list[int]:
+    """The processes that began the tiles so far."""
+    return [int(p) for p in LoggedJob.log.read_text(encoding="utf-8").split()] if LoggedJob.log.exists() else []
+
+
+if __name__ == "__main__":
+    base, rng, moments = Path(sys.argv[1]), np.random.default_rng(int(sys.argv[2])), int(sys.argv[3])
+    grams.Job = LoggedJob
+    LoggedJob.log = base / "log"
+    start = time.monotonic()
+    assert ended(run(base / "whole")) == 0
+    took, many = time.monotonic() - start, len(logged())
+    WHOLE = tp.load_kernels(base / "whole")
+    found = [killed(base / str(i), float(rng.uniform(0, took)), i % 2 == 0) for i in range(moments)]
+    print(json.dumps({"tiles": many, "seconds": took, "runs": found}))

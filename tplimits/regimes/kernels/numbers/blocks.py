@@ -1,0 +1,106 @@
+"""Quantities of single inputs as compiled passes read and write them: some inputs beside each other, in blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.regimes.kernels.numbers.labelled import Labelled
+from tplimits.regimes.kernels.numbers.places import batch
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """A quantity of one input, its inputs beside each other in blocks: (blocks, places, lanes)."""
+
+    array: NDArray[Any]
+    many: int
+    sizes: tuple[int, ...]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, value: Labelled, lanes: int, dtype: Any) -> Blocks:
+        """From an array whose first dimension is that of inputs."""
+        many, *sizes = value.array.shape
+        whole = numpy.zeros((-(-many // lanes) * lanes, math.prod(sizes)), dtype)
+        whole[:many] = value.array.reshape(many, -1)
+        array = aligned((len(whole) // lanes, whole.shape[1], lanes), dtype)
+        array[...] = whole.reshape(-1, lanes, whole.shape[1]).transpose(0, 2, 1)
+        return cls(array, many, tuple(sizes), value.labels)
+
+    @property
+    def plain(self) -> Labelled:
+        """The array (inputs, *sizes)."""
+        blocks, places, lanes = self.array.shape
+        whole = self.array.transpose(0, 2, 1).reshape(blocks * lanes, places)[: self.many]
+        return Labelled(whole.reshape(self.many, *self.sizes), self.labels)
+
+    def laid_out(self, lanes: int, dtype: Any) -> NDArray[Any]:
+        """In blocks of so many inputs."""
+        if self.array.shape[2] == lanes and self.array.dtype == dtype:
+            return self.array
+        return Blocks.of(self.plain, lanes, dtype).array
+
+    def some(self, part: slice | NDArray[numpy.intp]) -> Blocks | Labelled:
+        """A few inputs; whole blocks stay where they are."""
+        lanes = self.array.shape[2]
+        if isinstance(part, slice):
+            first, last, _ = part.indices(self.many)
+            if first % lanes == 0:
+                return Blocks(self.array[first // lanes : -(-last // lanes)], last - first, self.sizes, self.labels)
+            part = numpy.arange(first, last)
+        picked = self.array[part // lanes, :, part % lanes]
+        return Labelled(picked.reshape(len(part), *self.sizes), self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """Rows of some inputs of a side, kernels with themselves last; which inputs met a nearly singular law."""
+
+    rows: Sequence[Labelled | Blocks]
+    near: NDArray[numpy.bool_]
+
+    def some(self, part: slice | NDArray[numpy.intp]) -> Own:
+        """Those of a few inputs."""
+        return Own([_some(r, part) for r in self.rows], self.near[part])
+
+    def row(self, place: int) -> Labelled:
+        """One of them, inputs first."""
+        found = self.rows[place]
+        return found.plain if isinstance(found, Blocks) else found
+
+    def laid_out(self, lanes: int, dtype: Any) -> Own:
+        """In blocks of so many inputs."""
+        rows: list[Labelled | Blocks] = []
+        for row in self.rows:
+            if isinstance(row, Labelled) and batch(1) not in row.labels:
+                rows.append(row)
+            elif isinstance(row, Labelled):
+                rows.append(Blocks.of(row, lanes, dtype))
+            else:
+                rows.append(Blocks(row.laid_out(lanes, dtype), row.many, row.sizes, row.labels))
+        return Own(rows, self.near)
+
+
+def _some(row: Labelled | Blocks, part: slice | NDArray[numpy.intp]) -> Labelled | Blocks:
+    if isinstance(row, Blocks):
+        return row.some(part)
+    return Labelled(row.array[part], row.labels) if batch(1) in row.labels else row
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array of any content whose vectors lie in one line of the cache each."""
+    size = math.prod(shape) * numpy.dtype(dtype).itemsize
+    memory = numpy.empty(size + 64, numpy.uint8)
+    start = -memory.__array_interface__["data"][0] % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def plain(value: Labelled | Blocks) -> Labelled:
+    """A labelled array in any case."""
+    return value.plain if isinstance(value, Blocks) else value

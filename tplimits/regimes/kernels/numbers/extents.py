@@ -1,0 +1,47 @@
+"""How many entries the steps of a tape have."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
+from tplimits.regimes.kernels.numbers.labelled import bare, renamed, repeated
+from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
+from tplimits.regimes.kernels.numbers.shifts import summed_entries
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.tables import Tables
+    from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
+
+#: how many entries of an array pass a law is worth
+_LAW = 12
+
+
+def largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
+    """Entries of the largest array for one pair, or one input."""
+    sizes = sizes_of(schedule, tape, tables)
+    return max((math.prod(sizes.get(x, 1) for x in tape.labels[n]) for n, _, _ in schedule.steps), default=1)
+
+
+def entries(schedule: Schedule, tape: Tape, tables: Tables) -> int:
+    """Entries of all steps of one pair that compute something, a law for several."""
+    sizes, total = sizes_of(schedule, tape, tables), 0
+    for number, step, _ in schedule.steps:
+        if step is not None and step.function not in (bare(renamed), bare(part_of), bare(repeated)):
+            weight = _LAW if step.function is bare(evaluated) else 1
+            total += weight * math.prod(sizes.get(x, 1) for x in tape.labels[number])
+    return total
+
+
+def sizes_of(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
+    """Sizes of all labels but those of inputs."""
+    found: dict[str, int] = {}
+    for number, step, _ in schedule.steps:
+        for read in step.fixed[0] if step is not None and step.function is bare(summed_entries) else ():
+            found.update(zip(read.labels, read.sizes, strict=True))
+        for label in tape.labels[number]:
+            sizes = tables.sides[1 if SECOND in label else 0].sizes
+            if plain_axis(label) in sizes:
+                found[label] = sizes[plain_axis(label)]
+    return found

@@ -1,0 +1,146 @@
+"""Memory of compiled passes: which arrays there are, where they lie, and the code that finds an entry of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from tplimits.regimes.kernels.numbers.cells import Axis, Kept, axes_of
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.forms import Dims, Pass
+    from tplimits.regimes.kernels.numbers.passes import Passes
+
+WHOLE, POINTER = ir.IntType(64), ir.PointerType()
+
+
+@dataclass(eq=False)
+class Memory:
+    """The arrays of passes; `count` lanes of single or double precision.
+
+    Arrays that are given or asked for (`outer`, steps in order, results and flags last) go by address; of pairs with
+    the distances between places and between rows.  `kept` are in the room of a thread, and so are the numbers of a row
+    (`rows`, where they begin).
+    """
+
+    passes: Passes
+    count: int
+    single: bool
+    outer: list[tuple[str, int]] = field(default_factory=list)
+    tables: list[NDArray[numpy.int64]] = field(default_factory=list)
+    kept: dict[int, Kept] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=dict)
+    room: int = 0
+    builder: ir.IRBuilder = field(init=False)
+    scratch: Any = field(init=False)
+    bases: dict[tuple[str, int], Any] = field(default_factory=dict)
+    strides: dict[tuple[str, int], tuple[Any, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        passes = self.passes
+        self.element = ir.FloatType() if self.single else ir.DoubleType()
+        self.vector = ir.VectorType(self.element, self.count)
+        self.width = 4 if self.single else 8
+        self.axes = axes_of(passes)
+        self._place_arrays()
+        given = [n for p in passes.passes for n, _ in p.reads if self.is_given(n)]
+        summed = [n for p in passes.passes for r in p.reductions.values() for n, _ in r.factors if self.is_given(n)]
+        self.outer = [("in", n) for n in dict.fromkeys([*given, *summed])]
+        self.outer += [("out", n) for n in sorted(passes.results)]
+        self.outer += [("flag", n) for n in dict.fromkeys(passes.flags)]
+        for n in (n for kind, n in self.outer if kind == "in" and self.is_row(n)):
+            self.rows[n] = self.room
+            self.room += -(-math.prod(passes.sizes_of(n)) // self.count)
+
+    # -- which arrays -------------------------------------------------------------------------
+
+    def is_row(self, n: int) -> bool:
+        """Whether an array is one of row inputs alone."""
+        inputs = self.passes.inputs
+        return len(inputs) == 2 and inputs[0] in self.passes.labels[n] and inputs[1] not in self.passes.labels[n]
+
+    def is_pairs(self, n: int) -> bool:
+        """Whether an array is one of pairs of inputs."""
+        return len(self.passes.inputs) == 2 and set(self.passes.inputs) <= set(self.passes.labels[n])
+
+    def is_given(self, n: int) -> bool:
+        """Whether an array is made outside."""
+        return n not in self.passes.inside
+
+    def _place_arrays(self) -> None:
+        """Room of arrays, used again after the last pass that reads one."""
+        passes, last = self.passes, {}
+        for number, one in enumerate(passes.passes):
+            for n in self._read_by(one):
+                last[n] = number
+        free: dict[tuple[Axis, ...], list[int]] = {}
+        for number, one in enumerate(passes.passes):
+            for n, _ in one.results:
+                if n in last and n not in self.kept:
+                    axes = tuple(map(self.axis, passes.sizes_of(n)))
+                    if not free.get(axes):
+                        free.setdefault(axes, []).append(self.room)
+                        self.room += math.prod(a.extent for a in axes)
+                    self.kept[n] = Kept(free[axes].pop(), axes)
+            for n, end in last.items():
+                if end == number and n in self.kept:
+                    free.setdefault(self.kept[n].axes, []).append(self.kept[n].start)
+
+    def axis(self, size: int) -> Axis:
+        """How an axis is stored."""
+        return self.axes.get(size, Axis(size, (1, size)))
+
+    def _read_by(self, one: Pass) -> Iterator[int]:
+        passes = self.passes
+        yield from (n for n, _ in one.reads if n in passes.inside)
+        yield from (g.operand for g in one.gathers.values())
+        for r in one.reductions.values():
+            yield from (n for n, _ in r.factors if n in passes.inside)
+
+    # -- entries ------------------------------------------------------------------------------
+
+    def read(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
+        """A vector of an array at the indices of the loops."""
+        if not self.is_given(n):
+            place = self.kept_address(n, dims, indices)
+            return self.builder.load(place, typ=self.vector, align=self.width * self.count)
+        place = self.outer_address(("in", n), dims, indices)
+        if len(self.passes.inputs) - 1 in dims:
+            return self.builder.load(place, typ=self.vector, align=self.width)
+        one = self.builder.load(place, typ=self.element, align=self.width)
+        first = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), one, ir.IntType(32)(0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.count), [0] * self.count)
+        return self.builder.shuffle_vector(first, first, zeros)
+
+    def outer_address(self, key: tuple[str, int], dims: Dims, indices: Mapping[Any, Any]) -> Any:
+        """Of a given or asked array: of pairs [places][rows][columns], of one input [block][places][lanes]."""
+        b, inputs, n = self.builder, self.passes.inputs, key[1]
+        sizes = self.passes.sizes_of(n) if key[0] != "flag" else ()
+        total: Any = WHOLE(0)
+        for size, dim in zip(sizes, (d for d in dims if d >= len(inputs)), strict=True):
+            total = b.add(b.mul(total, WHOLE(size)), indices[dim])
+        lane = indices[len(inputs) - 1]
+        if key[0] == "in" and self.is_row(n):
+            base = b.gep(self.scratch, [WHOLE(self.rows[n])], source_etype=self.vector)
+            return b.gep(base, [total], source_etype=self.element)
+        if len(inputs) == 2 and (key[0] == "flag" or self.is_pairs(n)):
+            places, rows = self.strides[key]
+            total = b.add(b.mul(total, places), b.add(b.mul(indices[0], rows), lane))
+        elif len(inputs) - 1 in dims:
+            total = b.add(b.mul(lane, WHOLE(math.prod(sizes))), b.mul(total, WHOLE(self.count)))
+        return b.gep(self.bases[key], [total], source_etype=self.element)
+
+    def kept_address(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
+        """Of an array that stays from pass to pass."""
+        b, kept = self.builder, self.kept[n]
+        total: Any = WHOLE(kept.start)
+        inner = [d for d in dims if d >= len(self.passes.inputs)]
+        for stride, dim in zip(kept.strides, inner, strict=True):
+            total = b.add(total, b.mul(indices["cell", dim], WHOLE(stride)))
+        return b.gep(self.scratch, [total], source_etype=self.vector)
