@@ -19,7 +19,7 @@ from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Datum, DrawMean, Moment, TableEntry, second
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, TableEntry, second
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:

@@ -119,7 +119,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
             part = _part(asked, rows, columns)
-            pair = _fused(part)
+            pair = _fused(part, settled)
             return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
 
         return Pieces(_WHOLE, fused, 1e-7)
@@ -208,8 +208,8 @@ class Planned:
             for i, j in blocks(near):
                 some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
                 careful = _fused(some) if _is_plain(some) else None  # determinants along the recursion
-                found = wide(some, kernels)[0] if careful is None else [getattr(careful, k) for k in kernels]
-                for value, better in zip(values, found, strict=True):
+                again = wide(some, kernels)[0] if careful is None else [getattr(careful, k) for k in kernels]
+                for value, better in zip(values, again, strict=True):
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
@@ -293,18 +293,17 @@ def _many_pairs(asked: GramRequest, kernels: tuple[str, ...]) -> Planned | None:
 def _is_plain(asked: GramRequest) -> bool:
     """Whether a recursion has no finite axes."""
     derivation = asked.derivation
-    return (
-        not derivation.axes and not derivation.demand.by_data and not any(t.left or t.right for t in derivation.needed)
-    )
+    return not derivation.axes and not any(t.left or t.right for t in derivation.needed)
 
 
-def _fused(asked: GramRequest) -> KernelPair | None:
+def _fused(asked: GramRequest, settled: bool = False) -> KernelPair | None:
     """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
-    if asked.derivation.axes or any(t.left or t.right for t in asked.derivation.needed):
+    if not _is_plain(asked):
         return None
+    one, other, constants = asked.one, asked.other, asked.constants
     try:
         with numpy.errstate(all="ignore"):
-            nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric, asked.dtype)
-        return KernelPair(nngp, ntk)
+            found = pairs(asked.derivation, one, other, constants, asked.symmetric, asked.dtype, settled)
+        return KernelPair(*found)
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None
