@@ -26,10 +26,10 @@ from tplimits.regimes.kernels.finite.gradients import GradientSampler
 pictures, work = Pictures(__doc__), Worked(__doc__)
 L = tp.layers
 WEIGHT, BIAS = float(np.sqrt(1.7562)), float(np.sqrt(0.1841))
-IMAGES, SIZE = 40, 10
-WIDTHS, COUNTS, GROUPS = (16, 64, 256), (1, 4, 16), 6
+IMAGES, SIZE = 20, 10
+WIDTHS, COUNTS, GROUPS = (16, 64, 144), (1, 4, 16), 4
 #: draws of logits behind the limit
-DRAWS = 2048
+DRAWS = 1024
 
 
 @tp.network
