@@ -78,18 +78,18 @@ def flat(size: int, inputs: int, depth: int = 4, **asked: float) -> Row:
 
 
 ROWS = (
-    Row("FC, depth 20", "perceptron", 2000, 784, depth=20, faster=8, leaner=10, sooner=1),
-    Row("FC, depth 5", "perceptron", 5000, 784, depth=5, faster=4),
-    Row("FC tanh, depth 5", "tanh", 500, 784, depth=5, faster=20, apart=2e-2),
     flat(16, 8, faster=2),
     flat(16, 32, faster=10),
-    flat(32, 8, faster=2),
-    flat(32, 32, faster=10),
     flat(8, 40, 2),
     flat(8, 200, 2, faster=10),
+    flat(32, 8, faster=2),
+    flat(32, 32, faster=10),
     Row("Myrtle-5, global pooling 16×16×3", "myrtle", 8, 16, 3, faster=10, leaner=1),
-    Row("Myrtle-5, global pooling 32×32×3", "myrtle", 4, 32, 3, faster=20, leaner=1, eager=False),
     Row("transformer, 2 blocks, 64 tokens", "transformer", 20, 64, 8, faster=4, leaner=1),
+    Row("Myrtle-5, global pooling 32×32×3", "myrtle", 4, 32, 3, faster=20, leaner=1, eager=False),
+    Row("FC, depth 5", "perceptron", 5000, 784, depth=5, faster=4),
+    Row("FC, depth 20", "perceptron", 2000, 784, depth=20, faster=8, leaner=10, sooner=1),
+    Row("FC tanh, depth 5", "tanh", 500, 784, depth=5, faster=20, apart=2e-2),
 )
 #: what the peer is not asked for: all digits, and depths that double
 ALONE = (

@@ -200,12 +200,14 @@ def main(arguments: Sequence[str]) -> int:
     alone = [] if options.quick else [r for r in ALONE if options.rows in r.name]
     mine: dict[Row, Found] = {}
     theirs: dict[Row, Found] = {}
-    for row in [*alone, *compared]:
+    for row in [*compared, *alone]:
         mine[row] = own(row, repeats if row.inputs < 1000 else 1)
         theirs[row] = (
             {} if options.alone or row in alone else peer(options.peer, row, repeats if row.inputs < 1000 else 1)
         )
         print(*shown(row, mine[row], theirs[row], None), sep="  ", flush=True)
+        if not options.quick and not options.rows:  # what is interrupted leaves what it has measured
+            save(mine, theirs, {}, begun)
     dual = dual_seconds(mine)
     print(record.table(HEAD, [shown(r, mine[r], theirs[r], dual) for r in mine]))
     within, lines = True, []
@@ -227,10 +229,14 @@ def main(arguments: Sequence[str]) -> int:
         record.table(["own later calls, float64", "grow with the power"], [[k, str(v)] for k, v in exponents.items()])
     )
     if not options.quick and not options.rows:
-        rows = [{"row": asdict(r), "own": _kept(mine[r]), "peer": _kept(theirs[r])} for r in mine]
-        content = {"rows": rows, "growth": exponents, "seconds of a law": dual, "judged": lines}
-        record.save(record.RESULTS / "kernels.json", content, time.time() - begun)
+        save(mine, theirs, {"growth": exponents, "seconds of a law": dual, "judged": lines}, begun)
     return 0 if within else 1
+
+
+def save(mine: Mapping[Row, Found], theirs: Mapping[Row, Found], rest: Mapping[str, Any], begun: float) -> None:
+    """Leave the measurements in a file."""
+    rows = [{"row": asdict(r), "own": _kept(mine[r]), "peer": _kept(theirs[r])} for r in mine]
+    record.save(record.RESULTS / "kernels.json", {"rows": rows, **rest}, time.time() - begun)
 
 
 def _kept(found: Found) -> Found:

@@ -21,6 +21,7 @@ import pathlib
 import numpy as np
 from clustering import Setting
 from pictures import Pictures
+from scipy.stats import ks_2samp
 from studies import Row, Study, share, shown
 from worked import Worked
 
@@ -34,8 +35,8 @@ BASES, EPOCHS, PARTICLES = 20, 400, 1024
 #: width, draws of neurons: in the order of what they cost, so that an interrupted study has all bases of few widths
 STAGES = ((32, 4), (128, 4), (tp.inf, 1), (512, 1), (tp.inf, 2), (2048, 1), (512, 2))
 DRAWS = dict(STAGES)
-#: more draws of the one base that is looked at closely
-BANDS = ((32, 16), (128, 16), (512, 8))
+#: more draws of the two bases that are looked at closely
+BANDS = ((32, 12), (128, 8), (512, 3))
 EVERY = [0, 1, 2, 4, 7, 10, 15, 20, 30, 40, 50, 60, *range(80, EPOCHS + 1, 20)]
 #: parameters that all networks of a base share
 SHARED = ("E", "P", "q", "V", "c")
@@ -111,7 +112,7 @@ def apart(found: list[np.ndarray]) -> tuple[int, int]:
 print(f"\n{BASES} bases, {EPOCHS} epochs, {PARTICLES} particles")
 study.told()
 tables: dict[str, dict[float, tuple[int, int]]] = {"succeed": {}, "leave": {}}
-agree: dict[float, tuple[int, int]] = {}
+agree: dict[str, dict[float, tuple[int, int]]] = {"succeed": {}, "leave": {}}
 for what, title in (("succeed", "Accuracy above 0.9"), ("leave", "Left the first plateau, loss below 0.9 ln 2")):
     print(f"\n{title}, with intervals of 95 %")
     sure = [bool(o.all()) if len(o) > 1 and o.all() == o.any() else None for o in ends(tp.inf, what)]
@@ -131,8 +132,10 @@ for what, title in (("succeed", "Accuracy above 0.9"), ("leave", "Left the first
             count = int(sum(o.sum() for o in same)), sum(map(len, same))
             if count[1]:
                 text += f"; as the limit: {shown(*count)}"
-                if what == "leave":
-                    agree[h] = count
+                agree[what][h] = count
+                positive = np.concatenate([o for o, v in zip(found, sure, strict=True) if v and len(o)] or [[]])
+                if len(positive):
+                    text += f", where it does {int(positive.sum())} of {len(positive)}"
         print(text)
     decided = sum(verdict is not None for verdict in sure)
     print(
@@ -144,75 +147,121 @@ for b in range(BASES):
     parts = ("{}: {}".format(TITLES[h], ", ".join(f"{r['accuracy'][-1]:.2f}" for r in rows[h][b])) for h in WIDTHS)
     print(f"  base {b}: {'; '.join(part for part in parts if not part.endswith(': '))}")
 
-print("\nHow far the shared numbers are from those of the limit: root mean square over bases and draws, times √h")
+print(
+    "\nHow far the shared numbers are from those of the limit, times √h: over draws the root of the mean square, over"
+)
+print("bases the geometric mean.  Draws of neurons are the same for all bases, and 512 has one or two of them.")
 far = {}
 for h in WIDTHS:
-    one = [r["distance"] for found in rows[h] for r in found if h != tp.inf or r["run"]["seed"]]
-    if one:
-        far[h] = np.sqrt(np.mean(np.square(one), axis=0))
+    one = [[r["distance"] for r in found if h != tp.inf or r["run"]["seed"]] for found in rows[h]]
+    if all(one):
+        squares = [np.mean(np.square(draws), axis=0) for draws in one]
+        far[h] = np.exp(0.5 * np.log(np.maximum(squares, 1e-24)).mean(axis=0))
 finite = [h for h in WIDTHS[:-1] if h in far]
-for epoch in (1, 4, 10, 30, 60, 200, EPOCHS):
+for epoch in (1, 4, 10, 30, 60, 100, 200, EPOCHS):
     i = EVERY.index(epoch)
     listed = ", ".join(f"{far[h][i] * h**0.5:.2f} at h = {h}" for h in finite)
-    slope = np.polyfit(np.log(finite), np.log([far[h][i] for h in finite]), 1)[0] if len(finite) > 1 else np.nan
-    other = f"; the limit on other particles {far[tp.inf][i]:.4f}" if tp.inf in far else ""
-    print(f"  epoch {epoch}: {listed}; slope {slope:.2f}{other}")
+    slope = np.log(far[128][i] / far[32][i]) / np.log(4) if 128 in far else np.nan
+    other = f"; the limit on other particles {far[tp.inf][i]:.4f}, not multiplied" if tp.inf in far else ""
+    print(f"  epoch {epoch}: {listed}{other}")
     if epoch in (1, 4):
-        work.holds(f"after {epoch} epochs distances fall like h^{slope:.2f}", abs(slope + 0.5) < 0.15)
+        work.holds(
+            f"after {epoch} epochs, from four draws at 32 and at 128, like h^{slope:.2f}", abs(slope + 0.5) < 0.15
+        )
+if tp.inf in far:
+    i = EVERY.index(4)
+    like = (far[max(finite)][i] * max(finite) ** 0.5 / far[tp.inf][i]) ** 2
+    print(f"  two sets of particles are as near at epoch 4 as networks of {like:.0f} neurons to the limit")
 
-if agree and tp.inf in tables["leave"]:
-    first, last = (agree[h][0] / agree[h][1] for h in (min(agree), max(agree)))
-    work.holds(
-        f"wider networks fare as the limit: {first:.2f} at h = {min(agree)}, {last:.2f} at h = {max(agree)}",
-        last >= first,
-    )
+print("\nWhat the base decides")
+same, others = 0, 0
+for b in range(BASES):
+    fates = np.concatenate([ends(h, "succeed")[b] for h in WIDTHS])
+    same += bool(len(fates) and not fates.any())
+    others += bool(len(fates) and fates.all())
+print(f"  in {same} of {BASES} bases no run of any width succeeds, in {others} all do; in the others some do")
+for what, count in tables.items():
+    differ, pairs = np.sum([apart(ends(h, what)) for h in (32, 128)], axis=0)
+    p = sum(count[h][0] for h in (32, 128)) / sum(count[h][1] for h in (32, 128))
+    text = f"two networks of one base differ in whether they {what} with probability {differ / pairs:.2f}"
+    work.holds(f"{text}, of any two bases with {2 * p * (1 - p):.2f}", differ / pairs < 2 * p * (1 - p))
 
-#: the first base whose limit succeeds on both sets of particles
-crossing = [b for b, o in enumerate(ends(tp.inf, "succeed")) if len(o) > 1 and o.all()]
-if crossing:
-    chosen = crossing[0]
+print("\nThe law over draws of E, P, q, V, c: accuracy at the end, first draw of neurons")
+law = {h: np.array([found[0]["accuracy"][-1] for found in rows[h] if found]) for h in WIDTHS}
+for h, values in law.items():
+    if len(values) == BASES:
+        quantiles = ", ".join(f"{q:.2f}" for q in np.quantile(values, (0.1, 0.25, 0.5, 0.75, 0.9)))
+        far_apart = ks_2samp(values, law[tp.inf])
+        print(
+            f"  {TITLES[h]}: mean {values.mean():.3f} ± {values.std(ddof=1) / BASES**0.5:.3f}, quantiles 10 to 90 % "
+            f"{quantiles}; Kolmogorov and Smirnov's test against the limit {far_apart.pvalue:.2f}"
+        )
+
+print("\nThe same law at the beginning: logits after three epochs, means over eight draws, 256 neurons and the limit")
+setting = Setting(SparseModularAddition())
+rec = setting.watch(3, 3, (256, tp.inf), 8, particles=PARTICLES, gradients=False, held_out=False)
+mean, spread = (np.array([rec.average(width=h)[k] for h in (256, tp.inf)]) for k in (0, 2))
+paired = np.array([rec.outputs(width=256, seed=k) - rec.outputs(width=tp.inf, seed=k) for k in range(8)])
+off, error = abs(mean[0] - mean[1]).max(), paired.std(axis=0, ddof=1).max() / 8**0.5
+text = f"256 neurons by {paired.std():.3f} from the limit of their own draw"
+print(f"  logits differ by up to {spread[1].max():.2f} between draws; {text}")
+work.holds(
+    f"the means over draws differ by at most {off:.3f}, error {error:.3f}", off < 4 * error and off < spread[1].max()
+)
+
+figure, axes = pictures.figure(6, f"Through the drop of the loss: {BASES} bases", 2)
+for what, colour in (("succeed", "C0"), ("leave", "C1")):
+    at = {h: (8192 if h == tp.inf else h, *share(*count)) for h, count in tables[what].items()}
+    x, p, low, high = np.array(list(at.values())).T
+    axes[0].errorbar(x, p, (p - low, high - p), fmt="o-", capsize=3, color=colour, label=what)
+    if agree[what]:
+        x, p, low, high = np.array([(h, *share(*count)) for h, count in agree[what].items()]).T
+        axes[1].errorbar(x, p, (p - low, high - p), fmt="o-", capsize=3, color=colour, label=f"{what} as the limit")
+for axis, title in zip(axes, ("probability, intervals of 95 %", "as both sets of particles do"), strict=False):
+    axis.set_xscale("log")
+    axis.set_xticks([32, 128, 512, 2048, 8192], ["32", "128", "512", "2048", "limit"], fontsize=7)
+    axis.set_ylim(0, 1.05)
+    axis.set_title(title)
+for k, (h, values) in enumerate(law.items()):
+    if len(values) == BASES:
+        axes[2].ecdf(values, color="k" if h == tp.inf else f"C{k}", label=TITLES[h])
+axes[2].set_title("law of the accuracy over bases")
+for k, h in enumerate(finite):
+    axes[3].loglog(EVERY[1:], far[h][1:], color=f"C{k}", label=f"h = {h}")
+if tp.inf in far:
+    axes[3].loglog(EVERY[1:], far[tp.inf][1:], "k", label="limit, other particles")
+axes[3].set_title("distance of E, P, q, V, c from the limit")
+
+#: the first base whose limit succeeds on both sets of particles, and the first where the two part
+fates = [(b, o) for b, o in enumerate(ends(tp.inf, "succeed")) if len(o) > 1]
+closely = [next((b for b, o in fates if o.all()), None), next((b for b, o in fates if o.any() and not o.all()), None)]
+for axis, base in zip(axes[4:], closely, strict=True):
+    if base is None:
+        continue
     for h, draws in BANDS if pictures.full else ():
         for seed in range(draws):
-            row(chosen, h, seed)
-    print(f"\nBase {chosen}, the first whose limit succeeds: bands of all its networks")
-    figure, axes = pictures.figure(4, f"Through the drop of the loss; {BASES} bases, and base {chosen}", 2)
-    of_limit = study.having(base=chosen, width="limit")
-    print("  limit: " + ", ".join(f"loss {r['loss'][-1]:.4f}, accuracy {r['accuracy'][-1]:.3f}" for r in of_limit))
+            row(base, h, seed)
+    of_limit = study.having(base=base, width="limit")
+    ended = ", ".join(f"loss {r['loss'][-1]:.4f}, accuracy {r['accuracy'][-1]:.3f}" for r in of_limit)
+    print(f"\nBase {base}, the first whose limit {'succeeds' if base == closely[0] else 'parts'}: {ended}")
     for k, h in enumerate(WIDTHS[:-1]):
-        own = study.having(base=chosen, width=h)
-        if not own:
-            continue
-        losses = np.array([r["loss"] for r in own])
-        success = [r["accuracy"][-1] > measures.SUCCESS for r in own]
-        least, most = losses[:, -1].min(), losses[:, -1].max()
-        print(f"  h = {h}: {shown(sum(success), len(own))} succeed; losses {least:.4f} to {most:.4f}")
-        low, middle, high = np.quantile(losses, (0.1, 0.5, 0.9), axis=0)
-        axes[2].fill_between(EVERY, low, high, color=f"C{k}", alpha=0.2)
-        axes[2].semilogy(EVERY, middle, color=f"C{k}", label=f"h = {h}, {len(own)} networks")
+        own = study.having(base=base, width=h)
+        if own:
+            losses = np.array([r["loss"] for r in own])
+            success = sum(r["accuracy"][-1] > measures.SUCCESS for r in own)
+            least, most = losses[:, -1].min(), losses[:, -1].max()
+            print(f"  h = {h}: {shown(success, len(own))} succeed; losses {least:.4f} to {most:.4f}")
+            low, middle, high = np.quantile(losses, (0.1, 0.5, 0.9), axis=0)
+            axis.fill_between(EVERY, low, high, color=f"C{k}", alpha=0.2)
+            axis.semilogy(EVERY, middle, color=f"C{k}", label=f"h = {h}, {len(own)} networks")
     for r in of_limit:
-        axes[2].semilogy(EVERY, r["loss"], "k", linewidth=1.5)
-    axes[2].set_title(f"loss of base {chosen}: medians, 10 % to 90 %; black: limit")
-    for what, colour in (("succeed", "C0"), ("leave", "C1")):
-        at = {h: (4096 if h == tp.inf else h, *share(*count)) for h, count in tables[what].items()}
-        x, p, low, high = np.array(list(at.values())).T
-        axes[0].errorbar(x, p, (p - low, high - p), fmt="o-", capsize=3, color=colour, label=what)
-    if agree:
-        x, p, low, high = np.array([(h, *share(*count)) for h, count in agree.items()]).T
-        axes[1].errorbar(x, p, (p - low, high - p), fmt="o-", capsize=3, color="C2", label="leave where the limit does")
-    for axis, title in zip(axes, ("probability, intervals of 95 %", "as the limit"), strict=False):
-        axis.set_xscale("log")
-        axis.set_xticks([32, 128, 512, 2048, 4096], ["32", "128", "512", "2048", "limit"], fontsize=7)
-        axis.set_ylim(0, 1.05)
-        axis.set_title(title)
-    for k, h in enumerate(finite):
-        axes[3].loglog(EVERY[1:], far[h][1:], color=f"C{k}", label=f"h = {h}")
-    axes[3].loglog(EVERY[1:], far[tp.inf][1:], "k", label="limit, other particles")
-    axes[3].set_title("distance of E, P, q, V, c from the limit")
-    for axis in axes:
-        axis.legend(fontsize=7)
-    for axis in axes[2:]:
-        axis.set_xlabel("epoch")
-    pictures.save(figure, "clustering-heads-transition")
+        axis.semilogy(EVERY, r["loss"], "k", linewidth=1.5)
+    axis.set_title(f"base {base}: loss, 10 % to 90 %; black: limit")
+for axis in axes:
+    axis.legend(fontsize=7)
+for axis in axes[3:]:
+    axis.set_xlabel("epoch")
+pictures.save(figure, "clustering-heads-transition")
 
 print("\nSeven epochs of base 0 again")
 for h in (32, tp.inf):

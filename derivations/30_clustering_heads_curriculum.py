@@ -157,12 +157,8 @@ def transferred(seed: int) -> None:
     beyond = [s[:, 5:][X[:, 5:] == v].mean() for v in range(3)]
     listed = ", ".join(f"{v}: {a:.3f} and {b:.3f}" for v, (a, b) in enumerate(zip(shares, beyond, strict=True)))
     print(f"  seed {seed}: attention on a token among the first five, and behind them: {listed}")
-    ξ = rec.value("ξ", -1, X=X)
-    sums = X[:, :5].sum(axis=1)
-    inside = sum(((ξ[sums == k] - ξ[sums == k].mean(axis=0)) ** 2).sum() for k in range(11))
-    share = measures.invariance(ξ, X, three.task).within
-    text = f"{share:.1e}, among equal sums of five tokens {inside / ((ξ - ξ.mean(axis=0)) ** 2).sum():.1e}"
-    print(f"  shares of the variance of ξ inside multisets {text}: 11 sums, {three.task.multisets} multisets")
+    share = measures.invariance(rec.value("ξ", -1, X=X), X, three.task).within
+    print(f"  variance of ξ inside the {three.task.multisets} multisets of p = 3: {share:.1e}")
     old, new = (rec.value("s", frame, X=X).ravel() for frame in (0, -1))
     moved = {name: np.linalg.norm(rec.parameters()[name] - θ[name]) / np.linalg.norm(θ[name]) for name in "EPqV"}
     text = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())

@@ -30,7 +30,7 @@ LATE = {
     "tplimits/watch/page/film.py": "Pillow is an extra: ffmpeg makes films as well",
 }
 #: names under which third-party packages are imported, where they differ from the package's
-IMPORTED_AS = {"markupsafe": "jinja2", "PIL": "pillow", "sklearn": "scikit-learn"}
+IMPORTED_AS = {"imageio_ffmpeg": "imageio-ffmpeg", "markupsafe": "jinja2", "PIL": "pillow", "sklearn": "scikit-learn"}
 
 
 def stage(name: str) -> str:
@@ -126,7 +126,7 @@ def test_what_is_imported_is_declared_and_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.match(r"[\w-]+", d)[0] for d in project["dependencies"]}
     optional = project["optional-dependencies"]
-    extras = {re.match(r"[\w-]+", d)[0] for d in (*optional["plot"], *optional["sklearn"])}
+    extras = {re.match(r"[\w-]+", d)[0] for name in ("plot", "film", "sklearn") for d in optional[name]}
     imported = {i.split(".")[0] for m in MODULES for i, _ in m.imports()} - set(sys.stdlib_module_names) - {"tplimits"}
     imported = {IMPORTED_AS.get(i, i) for i in imported}
     written = {"numba"}  # in the text of compiled kernels

@@ -50,6 +50,29 @@ def output(x: R.Layer, pooled: bool) -> Pair:
     return R.output(R.pool(x)) if pooled else R.flat_output(x)
 
 
+def on_sequences(
+    name: str,
+    network: tp.Program,
+    compute: Callable[[R.Layer], Pair],
+    first: str | None = None,
+    tokens: int = TOKENS,
+    **options: Any,
+) -> Case:
+    """A case on sequences; `compute` takes the dense layer on them, or the activation `first` of it."""
+    X = sequences(tokens)
+
+    def kernels() -> Pair:
+        x = R.dense(R.data(X.transpose(0, 2, 1)))
+        return compute(R.activation(x, first) if first else x)
+
+    return Case(name, network.bind(token=tokens), {"ξ": X}, kernels, **options)
+
+
+def end(pooled: bool) -> str:
+    """How a name tells `ends`."""
+    return "pool" if pooled else "flatten"
+
+
 # -- logits q·k/d ------------------------------------------------------------------------------------
 
 
@@ -70,15 +93,10 @@ def vanilla(name: str, pooled: bool, hidden: str | None = None) -> Case:
         x = φ(embed(ξ, U))
         return ends(pooled, attend(W, WV, WO, x, x, name, 1.5), v, V)
 
-    X = sequences()
-
-    def compute() -> Pair:
-        x = R.dense(R.data(X.transpose(0, 2, 1)))
-        x = R.activation(x, hidden) if hidden else x
+    def compute(x: R.Layer) -> Pair:
         return output(R.attention_inverse(x, name, σqk=1.5), pooled)
 
-    label = f"attention-1/d-{name}-{hidden or 'linear'}-{'pool' if pooled else 'flatten'}"
-    return Case(label, net.bind(token=TOKENS), {"ξ": X}, compute)
+    return on_sequences(f"attention-1/d-{name}-{hidden or 'linear'}-{end(pooled)}", net, compute, hidden)
 
 
 def independent(pooled: bool) -> Case:
@@ -99,14 +117,10 @@ def independent(pooled: bool) -> Case:
         A = tp.softmax(tp.avg((WQ @ x) * (WK @ x).rename(token="key")), over="key")
         return ends(pooled, WO @ tp.sum(A * (WV @ x).rename(token="key"), over="key"), v, V)
 
-    X = sequences()
+    def compute(x: R.Layer) -> Pair:
+        return output(R.attention_inverse(x, tied=False), pooled)
 
-    def compute() -> Pair:
-        return output(R.attention_inverse(R.dense(R.data(X.transpose(0, 2, 1))), tied=False), pooled)
-
-    return Case(
-        f"attention-1/d-two-matrices-{'pool' if pooled else 'flatten'}", net.bind(token=TOKENS), {"ξ": X}, compute
-    )
+    return on_sequences(f"attention-1/d-two-matrices-{end(pooled)}", net, compute)
 
 
 def causal(name: str) -> Case:
@@ -122,12 +136,7 @@ def causal(name: str) -> Case:
         A = e / tp.sum(e, over="key") if name == "softmax" else e
         return v * (WO @ tp.sum(A * (WV @ x).rename(token="key"), over="key"))
 
-    X = sequences()
-
-    def compute() -> Pair:
-        return R.output(R.attention_inverse(R.dense(R.data(X.transpose(0, 2, 1))), name, causal=True))
-
-    return Case(f"attention-causal-{name}", net.bind(token=TOKENS), {"ξ": X}, compute)
+    return on_sequences(f"attention-causal-{name}", net, lambda x: R.output(R.attention_inverse(x, name, causal=True)))
 
 
 def padded(name: str, pooled: bool) -> Case:
@@ -161,7 +170,7 @@ def padded(name: str, pooled: bool) -> Case:
         x = R.activation(R.dense(R.data(X.transpose(0, 2, 1), real)), "relu")
         return output(R.attention_inverse(x, name), pooled)
 
-    label = f"attention-padded-{name}-{'pool' if pooled else 'flatten'}"
+    label = f"attention-padded-{name}-{end(pooled)}"
     return Case(label, net.bind(token=TOKENS), {"ξ": X, "mask": real * 1.0}, compute)
 
 
@@ -218,16 +227,14 @@ def encoded(name: str, R_: np.ndarray, trained: str, on_values: bool, pooled: bo
         y = tp.sqrt(alpha) * x + tp.sqrt(1 - alpha) * encoding
         return ends(pooled, attend(W, WV, WO, y, y if on_values else x, name), v, V)
 
-    X = sequences()
     S = {"none": 0 * R_, "start": np.eye(TOKENS), "factor": R_}[trained]
     train = ("U", "W", "WV", "WO", "v", "V", *{"none": (), "start": ("E0",), "factor": ("E",)}[trained])
 
-    def compute() -> Pair:
-        x = R.activation(R.dense(R.data(X.transpose(0, 2, 1))), "relu")
+    def compute(x: R.Layer) -> Pair:
         return output(R.attention_inverse(x, name, positions=R.Positions(R_, S, alpha, on_values)), pooled)
 
     label = f"positions-{'random' if random else 'decay'}-{name}-{trained}-{'values' if on_values else 'keys'}"
-    return Case(f"{label}-{'pool' if pooled else 'flatten'}", net.bind(token=TOKENS), {"ξ": X}, compute, train=train)
+    return on_sequences(f"{label}-{end(pooled)}", net, compute, "relu", train=train)
 
 
 def residual(alpha: float, pooled: bool) -> Case:
@@ -250,14 +257,10 @@ def residual(alpha: float, pooled: bool) -> Case:
         branch = attend(W, WV, WO, encoding, x, "identity")
         return ends(pooled, tp.sqrt(alpha) * x + tp.sqrt(1 - alpha) * branch, v, V)
 
-    X = sequences()
-
-    def compute() -> Pair:
-        x = R.activation(R.dense(R.data(X.transpose(0, 2, 1))), "relu")
+    def compute(x: R.Layer) -> Pair:
         return output(R.residual_attention(x, decay(), alpha), pooled)
 
-    label = f"residual-attention-{alpha}-{'pool' if pooled else 'flatten'}"
-    return Case(label, net.bind(token=TOKENS), {"ξ": X}, compute)
+    return on_sequences(f"residual-attention-{alpha}-{end(pooled)}", net, compute, "relu")
 
 
 # -- logits q·k/√d -------------------------------------------------------------------------------------
@@ -293,20 +296,17 @@ def heads(
             x = tp.sum(WO.sel(layer=i) @ f, over="head") / tp.sqrt(tp.size("head"))
         return ends(pooled, x, v, V)
 
-    X = sequences(tokens)
     positions = R.Positions(decay(tokens), decay(tokens), 0.5) if encode else None
 
-    def compute() -> Pair:
-        x = R.dense(R.data(X.transpose(0, 2, 1)))
+    def compute(x: R.Layer) -> Pair:
         for _ in range(layers):
             x = R.activation(x, hidden) if hidden else x
             x = R.attention_root(x, name, σqk=0.75, positions=positions)
         return output(x, pooled)
 
-    label = f"heads-{name}-{hidden or 'linear'}-{layers}{'-decay' if encode else ''}-{'pool' if pooled else 'flatten'}"
-    soft = name == "softmax"
-    bound = net.bind(token=tokens, position=tokens, layer=layers)
-    return Case(label, bound, {"ξ": X}, compute, exact=not soft, infinite=("head",), sampled=soft)
+    label = f"heads-{name}-{hidden or 'linear'}-{layers}{'-decay' if encode else ''}-{end(pooled)}"
+    soft, bound = name == "softmax", net.bind(position=tokens, layer=layers)
+    return on_sequences(label, bound, compute, None, tokens, exact=not soft, infinite=("head",), sampled=soft)
 
 
 # -- transformers --------------------------------------------------------------------------------------
@@ -338,10 +338,7 @@ def transformer(depth: int, name: str, after: bool) -> Case:
             x = normalise(x, True) if after else x
         return v * tp.mean(x, over="token")
 
-    X = sequences()
-
-    def compute() -> Pair:
-        x = R.dense(R.data(X.transpose(0, 2, 1)))
+    def compute(x: R.Layer) -> Pair:
         for _ in range(depth):
             branches: tuple[Callable[[R.Layer], R.Layer], ...] = (
                 R.attention_inverse,
@@ -353,8 +350,7 @@ def transformer(depth: int, name: str, after: bool) -> Case:
                 x = R.layer_norm(x, EPS) if after else x
         return R.output(R.pool(x))
 
-    label = f"transformer-{'post' if after else 'pre'}-{name}-{depth}"
-    return Case(label, net.bind(token=TOKENS, layer=depth), {"ξ": X}, compute)
+    return on_sequences(f"transformer-{'post' if after else 'pre'}-{name}-{depth}", net.bind(layer=depth), compute)
 
 
 def attentions() -> list[Case]:

@@ -213,3 +213,12 @@ def test_the_law_over_seeds_is_that_of_the_limit():
     ):
         with pytest.raises(tp.EvaluationError, match=said):
             call()
+
+
+def test_limits_that_fit_nowhere_are_refused_before_anything_is_trained(tmp_path):
+    """Half a million columns: they are counted, not tried."""
+    x, path = inputs(3000, 3), tmp_path / "run.npz"
+    how = {"error": tp.cross_entropy(np.arange(3000) % 3), "optimizer": tp.SGD(), "lr": 0.1, "steps": 50}
+    with pytest.raises(tp.EvaluationError, match=r"too few particles: .* fewer inputs or fewer steps"):
+        tp.watch(deep, x, **how, widths=(8, tp.inf), path=path)
+    assert not path.exists()

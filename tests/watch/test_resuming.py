@@ -111,7 +111,7 @@ def test_unfinished_recordings_can_be_looked_at(tmp_path):
     assert found.value("h", -1, 8, 0).shape == (8, 8)
     with pytest.raises(tp.EvaluationError, match=r"frame=-1: width 8, seed 1 has no frame yet"):
         found.value("h", -1, 8, 1)
-    assert "width 8: 2 seeds" in repr(found)
+    assert "width 8: 2 seeds, so far 0 of 7 frames" in repr(found)
 
 
 def test_a_run_that_diverges_leaves_the_others(tmp_path):
@@ -121,6 +121,14 @@ def test_a_run_that_diverges_leaves_the_others(tmp_path):
     with pytest.raises(tp.EvaluationError, match=r"width 8, seed 0: .*step 4"):
         watched(tmp_path / "run.npz", lr=lr, optimizer=tp.SGD())
     assert [r.frames for r in tp.load_recording(tmp_path / "run.npz").runs] == [4, 0, 0, 0]
+
+
+def test_a_call_that_is_put_right_finds_no_file_in_its_way(tmp_path):
+    path = tmp_path / "run.npz"
+    with pytest.raises(tp.EvaluationError, match="targets have shape"):
+        watched(path, error=tp.squared_error(np.ones(5)))
+    assert not path.exists()
+    assert same(watched(path), watched())
 
 
 def test_more_widths_and_seeds_are_added_to_a_file(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from watched import X, shallow
 
 import tplimits as tp
+from tplimits.watch.making import neurons
 from tplimits.watch.making import sharpness as lanczos
 from tplimits.watch.making.sharpness import sharpness
 
@@ -89,3 +90,47 @@ def test_looking_does_not_change_the_run():
     how = {"error": tp.squared_error(Y), "optimizer": tp.Adam(), "lr": 0.05, "steps": 3, "widths": 8}
     with_, without = (tp.watch(shallow, X, **how, sharpness=s).run() for s in (True, False))
     assert all(np.array_equal(with_.parameters[n], a) for n, a in without.parameters.items())
+
+
+def bent(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.relu(tp.sum(U * ξ, over="d"))
+
+
+def between_kinks(X, y, U, v):
+    """The largest eigenvalue of the Hessian of |Σ_k v_k relu(U_k·x)/n − y|²/2N, without what kinks add, times n."""
+    n, on = len(v), (X @ U > 0).astype(float)
+    f, χ = (v * on * (X @ U)).mean(axis=1), None
+    χ = (f - y) / len(X)
+    by_U = (v * on)[:, None, :] * X[:, :, None] / n
+    J = np.concatenate([by_U.reshape(len(X), -1), on * (X @ U) / n], axis=1)
+    H = J.T @ J / len(X)
+    for k in range(n):
+        mixed = (χ * on[:, k]) @ X / n
+        for i, m in enumerate(mixed):
+            H[i * n + k, U.size + k] += m
+            H[U.size + k, i * n + k] += m
+    return n * np.linalg.eigvalsh(H)[-1]
+
+
+def test_steps_over_kinks_are_not_taken_for_curvature(monkeypatch):
+    """A neuron whose kink lies 3e-8 beside an input: steps of 1e-6 pass it, shorter ones do not."""
+    rng = np.random.default_rng(5)
+    x, U, v = rng.standard_normal((40, 3)), rng.standard_normal((3, 48)), 1 + rng.random(48)
+    U[:, 7] += x[0] * (3e-8 - x[0] @ U[:, 7]) / (x[0] @ x[0])
+    y = np.sin(x[:, 0])
+    how = {"error": tp.squared_error(y), "optimizer": tp.SGD(), "lr": 0.3, "steps": 6, "start": {"U": U, "v": v}}
+    found = tp.watch(tp.network(bent), x, **how, widths=48, sharpness=True)
+    right = [between_kinks(x, y, p["U"], p["v"]) for p in map(found.parameters, range(7))]
+    right[0] = between_kinks(x, y, U, v)  # in single precision the input is on the other side
+    assert found.run().curves["sharpness"] == pytest.approx(right, rel=5e-3)
+    monkeypatch.setattr(neurons, "has_kink", lambda net: False)
+    wrong = tp.watch(tp.network(bent), x, **how, widths=48, sharpness=True)
+    assert wrong.run().curves["sharpness"][0] > 100 * right[0]
+
+
+def test_a_kink_at_the_parameters_is_told():
+    def gradients(w):
+        return {"w": w["w"] + 3 * np.sign(w["w"] - 1) * np.arange(1, 31)}
+
+    with pytest.raises(tp.EvaluationError, match="every step around the parameters passes a kink"):
+        sharpness(gradients, {"w": np.ones(30)}, {"w": 1.0}, "at step 0", kinks=True)

@@ -9,27 +9,8 @@ import typer
 
 from tplimits.check import check as check_limit
 from tplimits.commands import limits
+from tplimits.commands import options as of
 from tplimits.commands.assignments import assigned, wholes
-from tplimits.commands.options import (
-    AskedRegime,
-    Data,
-    Decay,
-    Infinite,
-    Method,
-    Optimizer,
-    Particles,
-    Rate,
-    Ratios,
-    Replicates,
-    Seed,
-    Sets,
-    Sizes,
-    Start,
-    Target,
-    Targets,
-    Times,
-    Train,
-)
 from tplimits.commands.output import drawable, picture, write
 from tplimits.terminal import show
 
@@ -37,29 +18,29 @@ REJECTED = 1
 
 
 def check(
-    target: Target,
+    target: of.Target,
     widths: Annotated[str | None, typer.Option(metavar="N,N,…", help="widths to sample at")] = None,
     draws: Annotated[str | None, typer.Option(metavar="D|D,D,…", help="networks at each width")] = None,
-    seed: Seed = 0,
+    seed: of.Seed = 0,
     level: Annotated[float, typer.Option(help="the probability to reject a true limit")] = 1e-2,
     claim: Annotated[list[str], typer.Option(metavar="NAME=VALUE", help="judge this value instead")] = [],  # noqa: B006
-    set_: Sets = [],  # noqa: B006
-    size: Sizes = [],  # noqa: B006
-    ratio: Ratios = [],  # noqa: B006
-    data: Data = [],  # noqa: B006
-    regime: AskedRegime = None,
-    infinite: Infinite = [],  # noqa: B006
-    train: Train = [],  # noqa: B006
-    optimizer: Optimizer = None,
-    weight_decay: Decay = None,
-    targets: Targets = None,
-    lr: Rate = None,
-    steps: Times = None,
-    f0: Start = None,
+    set_: of.Sets = [],  # noqa: B006
+    size: of.Sizes = [],  # noqa: B006
+    ratio: of.Ratios = [],  # noqa: B006
+    data: of.Data = [],  # noqa: B006
+    regime: of.AskedRegime = None,
+    infinite: of.Infinite = [],  # noqa: B006
+    train: of.Train = [],  # noqa: B006
+    optimizer: of.Optimizer = None,
+    weight_decay: of.Decay = None,
+    targets: of.Targets = None,
+    lr: of.Rate = None,
+    steps: of.Times = None,
+    f0: of.Start = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="write a picture: .png, .pdf or .svg")] = None,
-    method: Method = None,
-    particles: Particles = None,
-    replicates: Replicates = None,
+    method: of.Method = None,
+    particles: of.Particles = None,
+    replicates: of.Replicates = None,
 ) -> None:
     """Run the program at finite widths and judge the limit, of a network and --data its kernels, or its outputs in
     training; exit status 1 when it is rejected."""

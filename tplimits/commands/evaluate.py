@@ -8,51 +8,32 @@ from typing import Annotated
 import typer
 
 from tplimits.commands import limits
+from tplimits.commands import options as of
 from tplimits.commands.assignments import assigned
-from tplimits.commands.options import (
-    AskedRegime,
-    Data,
-    Decay,
-    Infinite,
-    Method,
-    Optimizer,
-    Particles,
-    Rate,
-    Ratios,
-    Replicates,
-    Seed,
-    Sets,
-    Sizes,
-    Start,
-    Target,
-    Targets,
-    Times,
-    Train,
-)
 from tplimits.commands.output import writable, write
 from tplimits.regimes.protocol import Numbered
 from tplimits.terminal import show, table, working
 
 
 def evaluate(
-    target: Target,
-    method: Method = None,
-    particles: Particles = None,
-    replicates: Replicates = None,
-    seed: Seed = 0,
-    set_: Sets = [],  # noqa: B006
-    size: Sizes = [],  # noqa: B006
-    ratio: Ratios = [],  # noqa: B006
-    data: Data = [],  # noqa: B006
-    regime: AskedRegime = None,
-    infinite: Infinite = [],  # noqa: B006
-    train: Train = [],  # noqa: B006
-    optimizer: Optimizer = None,
-    weight_decay: Decay = None,
-    targets: Targets = None,
-    lr: Rate = None,
-    steps: Times = None,
-    f0: Start = None,
+    target: of.Target,
+    method: of.Method = None,
+    particles: of.Particles = None,
+    replicates: of.Replicates = None,
+    seed: of.Seed = 0,
+    set_: of.Sets = [],  # noqa: B006
+    size: of.Sizes = [],  # noqa: B006
+    ratio: of.Ratios = [],  # noqa: B006
+    data: of.Data = [],  # noqa: B006
+    regime: of.AskedRegime = None,
+    infinite: of.Infinite = [],  # noqa: B006
+    train: of.Train = [],  # noqa: B006
+    optimizer: of.Optimizer = None,
+    weight_decay: of.Decay = None,
+    targets: of.Targets = None,
+    lr: of.Rate = None,
+    steps: of.Times = None,
+    f0: of.Start = None,
     checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="training: go on from here")] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the numbers for other programs")] = None,
 ) -> None:

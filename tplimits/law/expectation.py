@@ -74,6 +74,7 @@ class Expectations(Combinations):
         if len(left) * len(right) > _MANY_PAIRS:
             return self._inner_by_covariances(left, right)
         parts = []
+        # a square: every mixed pair stands in it twice
         if left is right:
             atoms = list(left.items())
             for i, (x, c) in enumerate(atoms):
@@ -164,6 +165,8 @@ class Expectations(Combinations):
             if isinstance(base, BoxMean) and power.is_Integer and power > 0:
                 for _ in range(int(power)):
                     copies += 1
+                    # E□ a · E□ b is a mean over two boxes: the second gets copies of its own, or both would move
+                    # together
                     fresh = self._fresh(base) if (boxed | nested) & set(base.boxed) else base
                     factors.append(fresh.integrand)
                     boxed |= set(fresh.boxed)
@@ -194,6 +197,8 @@ class Expectations(Combinations):
             touching: list[tuple[list[Expr], list[Symbol]]] = []
             rest: list[tuple[list[Expr], list[Symbol]]] = []
             for group in groups:
+                # uncorrelated Gaussians are independent, so that means factor; asked pair by pair, no joint law is
+                # built
                 linked = any(a == b or self.covariance(a, b) != 0 for a in mine for b in group[1])
                 (touching if linked else rest).append(group)
             joined = [f for g in touching for f in g[0]] + [factor]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from sympy import Expr, S, Symbol
 
+from tplimits.program.nodes.entries import argument, arguments
+
 
 class BoxMean(Expr):
     """E over the boxed copies alone: (integrand, *boxed variables), a function of the others."""
 
     is_commutative = True
     is_real = True
-
-    @property
-    def integrand(self) -> Expr:
-        return self.args[0]
-
-    @property
-    def boxed(self) -> tuple[Symbol, ...]:
-        return self.args[1:]
+    integrand: Expr = argument(0)
+    boxed: tuple[Symbol, ...] = arguments(1)
 
     @property
     def free_symbols(self) -> set[Symbol]:
@@ -33,10 +29,7 @@ class Expectation(Expr):
 
     is_commutative = True
     is_real = True
-
-    @property
-    def integrand(self) -> Expr:
-        return self.args[0]
+    integrand: Expr = argument(0)
 
     @property
     def free_symbols(self) -> set[Symbol]:

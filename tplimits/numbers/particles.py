@@ -11,6 +11,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -189,41 +190,46 @@ def _seeded_replicate(
     return replicate(program, observables, particles, rng, white, ratios, constants)
 
 
-def settings(particles: Any, replicates: Any, seed: Any, conditioning: Any, executor: Any) -> None:
-    """Refuse settings of `evaluate` that are none."""
-    if conditioning not in CONDITIONINGS:
-        raise EvaluationError(f"conditioning={conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
-    if (whole_number(particles) or 0) < 16:
-        raise EvaluationError(f"particles={particles!r}: give a whole number of at least 16.")
-    if (whole_number(replicates) or 0) < 2:
-        raise EvaluationError(f"replicates={replicates!r}: an error bar needs at least 2, and 8 to be honest.")
-    seed_number(seed, EvaluationError)
-    working_executor(executor, EvaluationError)
+@dataclass(frozen=True)
+class Particles:
+    """How means are taken over joint samples of kets: as it was asked for, and not yet looked at."""
+
+    particles: Any
+    replicates: Any
+    seed: Any
+    conditioning: Any
+    executor: Executor | None = None
+    progress: Progress = None
+
+    def checked(self) -> None:
+        """EvaluationError for settings that are none."""
+        if self.conditioning not in CONDITIONINGS:
+            raise EvaluationError(f"conditioning={self.conditioning!r}: it is one of {', '.join(CONDITIONINGS)}.")
+        if (whole_number(self.particles) or 0) < 16:
+            raise EvaluationError(f"particles={self.particles!r}: give a whole number of at least 16.")
+        if (whole_number(self.replicates) or 0) < 2:
+            raise EvaluationError(f"replicates={self.replicates!r}: an error bar needs at least 2, and 8 to be honest.")
+        seed_number(self.seed, EvaluationError)
+        working_executor(self.executor, EvaluationError)
 
 
 def evaluate(
     program: Program,
     observables: Sequence[Observable],
-    particles: int,
-    replicates: int,
-    seed: int,
-    conditioning: str,
+    asked: Particles,
     ratios: Mapping[str, float],
     constants: Mapping[str, Any],
-    executor: Executor | None = None,
-    progress: Progress = None,
 ) -> dict[str, Number]:
     """Means over replicates with their standard errors; the same seed gives the same numbers on any executor."""
-    settings(particles, replicates, seed, conditioning, executor)
-    job = partial(
-        _seeded_replicate, program, tuple(observables), int(particles), conditioning == "white", ratios, constants
-    )
-    seeds = numpy.random.SeedSequence(seed).spawn(int(replicates))
+    asked.checked()
+    particles, replicates, white = int(asked.particles), int(asked.replicates), asked.conditioning == "white"
+    job = partial(_seeded_replicate, program, tuple(observables), particles, white, ratios, constants)
+    seeds = numpy.random.SeedSequence(asked.seed).spawn(replicates)
     rows = []
-    with reporting(progress) as report:
+    with reporting(asked.progress) as report:
         report.plan(replicates, "particles")
         try:
-            for row in executor.map(job, seeds) if executor is not None else map(job, seeds):
+            for row in map(job, seeds) if asked.executor is None else asked.executor.map(job, seeds):
                 rows.append(row)
                 report.advance(1)
         except MemoryError:
@@ -235,8 +241,8 @@ def evaluate(
             raise EvaluationError(f"moment not established: `{o.label}` is not finite in some replicate.")
         rounding = _ROUNDING * max(1.0, float(numpy.max(numpy.abs(column))))
         error = math.hypot(float(column.std(ddof=1)) / math.sqrt(replicates), rounding)
-        result[o.label] = Number(float(column.mean()), error, "particles", degrees=int(replicates) - 1)
+        result[o.label] = Number(float(column.mean()), error, "particles", degrees=replicates - 1)
     return result
 
 
-__all__ = ["CONDITIONINGS", "ParticleExecution", "evaluate", "observed", "settings"]
+__all__ = ["CONDITIONINGS", "ParticleExecution", "Particles", "evaluate", "observed"]

@@ -14,8 +14,7 @@ from sympy import Expr
 
 from tplimits.report import latex
 from tplimits.report.latex_names import name
-from tplimits.report.text import shown
-from tplimits.report.writing import MOST_NODES
+from tplimits.report.text import MOST_NODES, shown
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Ket

@@ -11,7 +11,7 @@ from sympy import Expr
 
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.report import latex
-from tplimits.report.writing import MOST_NODES, Writer
+from tplimits.report.text import MOST_NODES, Writer
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:

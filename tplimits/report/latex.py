@@ -15,8 +15,7 @@ from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
-from tplimits.report.text import shown
-from tplimits.report.writing import Writer
+from tplimits.report.text import Writer, shown
 
 if TYPE_CHECKING:
     from tplimits.law.kets import DotTerm, Ket, Key

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import sympy
 from sympy import Expr
 from sympy.printing.latex import LatexPrinter
 
-from tplimits.report.text import as_written, positive_first
+from tplimits.report.text import AsWritten
 
 #: letters and signs that fit on one line of an align, about
 _LINE = 90
@@ -65,25 +64,8 @@ def _seen(text: str) -> str:
     return re.sub(r"\\(?:left|right|operatorname|mathrm)|[{}^_\s]", "", re.sub(r"\\[A-Za-z]+(?=\W)", "x", text))
 
 
-class FormulaPrinter(LatexPrinter):
+class FormulaPrinter(AsWritten, LatexPrinter):
     """SymPy's LaTeX with sums term by term, floats as they were written and functions by their names."""
-
-    def doprint(self, expr: Expr) -> str:
-        return str(super().doprint(as_written(expr)))
-
-    def addends(self, expr: Expr) -> tuple[str, ...]:
-        """A sum term by term, each with its sign; any other expression whole."""
-        if not isinstance(expr, sympy.Add):
-            return (self.doprint(expr),)
-        terms = self._as_ordered_terms(as_written(expr))
-        shown = [self.doprint(terms[0])]
-        for term in terms[1:]:
-            text = self.doprint(term)
-            shown.append("- " + text[1:].lstrip() if text.startswith("-") else "+ " + text)
-        return tuple(shown)
-
-    def _as_ordered_terms(self, expr: Expr, order: str | None = None) -> list[Expr]:
-        return positive_first(super()._as_ordered_terms(expr, order))
 
     def _print_Function(self, expr: Expr, exp: str | None = None) -> str:
         head = type(expr).__name__

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
+from sympy.printing.printer import Printer
 from sympy.printing.str import StrPrinter
 
 from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.language.render import decimal
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.report.writing import Writer
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Ket
     from tplimits.law.state import Derivation
     from tplimits.program.nodes.program import Program
+
+#: a mean with more nodes than this is written by its name
+MOST_NODES = 250
+#: so many definitions are given at the end
+MOST_DEFINITIONS = 60
+
+
+class Writer:
+    """Writes expressions out and remembers the names it left standing."""
+
+    def __init__(self, state: Derivation) -> None:
+        self._state = state
+        self._left: dict[Symbol, None] = {}
+
+    def __call__(self, expr: Expr) -> Expr:
+        """The expression with its short means written out."""
+        written = self._state.engine.written_out(expr, MOST_NODES)
+        known = (s for s in written.atoms(Symbol) if s in self._state.engine.moments or s in self._state.gaussians.long)
+        self._left.update(dict.fromkeys(sorted(known, key=lambda s: s.name)))
+        return written
+
+    def definitions(self) -> Iterator[tuple[Symbol, Expr]]:
+        """What the names stand for, those met on the way included."""
+        done: set[Symbol] = set()
+        while (following := next((s for s in self._left if s not in done), None)) is not None:
+            if len(done) == MOST_DEFINITIONS:
+                return
+            done.add(following)
+            long = self._state.gaussians.long.get(following)
+            yield following, self(self._state.engine.definition(following) if long is None else long.definition)
+
+    @property
+    def left_out(self) -> int:
+        """How many names `definitions` did not come to."""
+        return max(len(self._left) - MOST_DEFINITIONS, 0)
+
 
 #: expressions larger than this are not simplified for show
 _SIMPLIFY_UP_TO = 90
@@ -70,11 +106,25 @@ def shown(expr: Expr) -> Expr:
     return shortest(as_written(expr))
 
 
-class _Printer(StrPrinter):
-    """SymPy's text with box means in the notation of the paper."""
+class AsWritten(Printer):
+    """What SymPy's printers of text and of LaTeX do otherwise here: floats as written, a term without a minus first."""
+
+    def doprint(self, expr: Expr) -> str:
+        return str(super().doprint(as_written(expr)))
 
     def _as_ordered_terms(self, expr: Expr, order: str | None = None) -> list[Expr]:
         return positive_first(super()._as_ordered_terms(expr, order))
+
+    def addends(self, expr: Expr) -> tuple[str, ...]:
+        """A sum term by term, each with its sign; any other expression whole."""
+        if not isinstance(expr, sympy.Add):
+            return (self.doprint(expr),)
+        first, *others = (self.doprint(t) for t in self._as_ordered_terms(as_written(expr)))
+        return (first, *(f"- {t[1:].strip()}" if t.startswith("-") else f"+ {t}" for t in others))
+
+
+class _Printer(AsWritten, StrPrinter):
+    """SymPy's text with box means in the notation of the paper."""
 
     def parenthesize(self, item: Expr, level: int, strict: bool = False) -> str:
         if isinstance(item, sympy.Symbol) and "·" in item.name:  # a fluctuation scalar √n·Avg
@@ -87,7 +137,7 @@ class _Printer(StrPrinter):
 
 def formula(expr: Expr) -> str:
     """An expression as text, shortened in the middle when it is very long."""
-    written = _Printer().doprint(as_written(expr))
+    written = _Printer().doprint(expr)
     if len(written) > _TEXT_UP_TO:
         return f"{written[: _TEXT_UP_TO // 2]} … ({sympy.count_ops(expr)} operations)"
     return written

@@ -236,13 +236,15 @@ class Recording:
 
     def __repr__(self) -> str:
         probes = rows_of(self.probes)
-        lines = [
-            f"{self.program.name} in training: {len(self.steps)} frames of {self.steps[-1]} steps, {probes} probes"
-        ]
+        count = len(self.steps)
+        frames = f"{count} frame{'s' if count > 1 else ''}"
+        lines = [f"{self.program.name} in training: {frames} of {self.steps[-1]} steps, {probes} probes"]
         for width in self.widths:
             runs = [run for run in self.runs if run.width == width]
             what = "limit" if runs[0].is_limit else f"width {width:g}"
-            lines.append(f"  {what}: {_seeds(runs)}{_last(runs)}")
+            least = min(run.frames for run in runs)
+            unfinished = "" if least == count else f", so far {least} of {frames}"
+            lines.append(f"  {what}: {_seeds(runs)}{unfinished}{_last(runs)}")
         return "\n".join(lines)
 
 

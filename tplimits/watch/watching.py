@@ -181,8 +181,8 @@ class _File:
             self._write(tapes)
 
     def _write(self, tapes: list[Tape]) -> None:
-        if self.path is None or not self._unwritten:
-            return
+        if self.path is None or not self._unwritten or not any(tape.frames for tape in tapes):
+            return  # a file without frames would stand in the way of a call that is put right
         begun = time.monotonic()
         file.save(self.contents(tapes), self.path)
         ended = time.monotonic()

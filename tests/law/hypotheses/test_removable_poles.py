@@ -229,6 +229,7 @@ INFINITE_GRADIENT = {
     "log r²": lambda x, h, b: tp.log(x**2 + h**2),
     "log |xy|": lambda x, h, b: tp.log(tp.abs(x * h)),
     "x²/(x² + xy + y²)": lambda x, h, b: x**2 / (x**2 + x * h + h**2),
+    "a root beside a sign, whose derivative is a delta": lambda x, h, b: tp.sqrt(tp.abs(x)) * tp.sign(x),
 }
 
 
@@ -239,7 +240,7 @@ def test_a_tangent_kernel_that_is_infinite_at_equal_inputs_is_refused(case):
         return v * INFINITE_GRADIENT[case](x, W @ x, b)
 
     limit = tp.derive(tp.network(network), tp.Kernels())
-    assert "not integrable" in repr(limit)
+    assert "no finite second moment" in repr(limit)
     behind = tp.derive(tp.network(network), tp.Kernels(train=("v",)))
     assert "no tangent kernel" not in repr(behind)
 
@@ -267,3 +268,57 @@ def test_a_gradient_that_is_just_integrable_has_a_tangent_kernel():
     # of v: E f², of U: E f_x² + E f_h², of W: E f_h², at |ξ| = 1
     assert found.nngp.item() == pytest.approx(ket, rel=2e-3)
     assert found.ntk.item() == pytest.approx(ket + by_x + 2 * by_h, rel=1e-2)
+
+
+def test_the_mean_of_a_vector_stands_beside_its_pole():
+    """E[(2 x b/(x² + b²))²] for b = ½ + g, which is bounded; terms of b = g + ½ have no moments each for itself."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], O: tp.Vector, b: tp.Vector = tp.init(mean=0.5, std=1)):
+        x = tp.sum(U * ξ, over="d")
+        return O * (x * tp.log(x**2 + b**2))
+
+    found = tp.derive(network, tp.Kernels(train=("b",))).evaluate([[1.0]]).ntk
+    # in polar coordinates of (x, b) the integrand is sin²(2φ) whatever the radius
+    expected, _ = integrate.dblquad(
+        lambda b, x: 4 * (x * b / (x**2 + b**2)) ** 2 * numpy.exp(-(x**2) / 2 - (b - 0.5) ** 2 / 2) / (2 * numpy.pi),
+        *(1e-12, 9, -9, 9),
+    )
+    assert found == pytest.approx(numpy.array([[2 * expected]]), rel=1e-5)
+
+
+def test_signs_of_what_is_almost_never_zero_have_the_square_one():
+    """E (x⁴ + |y|)^(−1/4) with y a signed root: integrable by P(D < ε) ~ ε^(5/4)."""
+
+    @tp.program
+    def program(y: tp.Vector, x: tp.Vector):
+        root = tp.sqrt(tp.abs(y)) * tp.sign(y)
+        return tp.avg((x**4 + root**2) ** (-1 / 4))
+
+    expected, _ = integrate.dblquad(
+        lambda v, u: 16 * u * v * (u**8 + v**2) ** -0.25 * numpy.exp(-(u**4) / 2 - v**4 / 2) / (2 * numpy.pi),
+        *(0, 3.5, 0, 3.5),  # x = u², y = v², four quadrants
+    )
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_vanishes_far_out_alone_has_its_mean():
+    """E (h² + exp(−2x²))^(−1/4): at h = 0 the integrand grows like the density falls, and beside it it does not."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector):
+        h = W @ x
+        return tp.avg((h**2 + tp.exp(-2 * x**2)) ** (-1 / 4)), tp.avg(x**2 * tp.exp(-1 / x**2))
+
+    found = tp.derive(program).evaluate()
+    assert found["return[0]"].value == pytest.approx(1.10217727496059, abs=1e-9)  # mpmath, nested quadrature
+    expected, _ = integrate.quad(lambda x: x**2 * numpy.exp(-(x**-2) - x**2 / 2) * numpy.sqrt(2 / numpy.pi), 0, 12)
+    assert found["return[1]"].value == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_pole_that_is_just_not_integrable_is_told():
+    def program(x: tp.Vector):
+        return tp.avg((x**2 + tp.clip(x, -1, 0.5) ** 2) ** (-1 / 4))
+
+    with pytest.raises(tp.EvaluationError, match="a pole where x vanishes, and its square is not integrable"):
+        tp.derive(tp.program(program)).evaluate()

@@ -221,3 +221,15 @@ def test_a_refused_root_is_shown_as_it_was_written():
 
     with pytest.raises(tp.NoLimitError, match=r"under the root in `sqrt\(s\)` tends to 0 and is negative"):
         tp.derive(program)
+
+
+def test_what_overflows_beside_a_zero_in_disguise_is_refused_without_a_warning():
+    @tp.program
+    def program(y: tp.Vector, V: tp.Matrix, x: tp.Vector):
+        h = V @ x
+        s = tp.avg(x * (V.T @ tp.tanh(h))) - tp.avg(1 - tp.tanh(h) ** 2) * tp.avg(x**2)
+        z = y * tp.exp(1 / s)
+        return tp.avg(tp.tanh(z) / z)
+
+    with pytest.raises(tp.EvaluationError, match="`1/s` is not finite at the limit"):
+        tp.derive(program).evaluate()

@@ -159,7 +159,9 @@ def looked_at_means(case: Case, limit: Any, given: dict[str, Any], effort: Effor
     rows = []
     for row in verdict.rows:
         name, entry = row.claim.label[0], row.claim.label[2:-1]
-        error = float(errors[name][tuple(int(i) for i in entry.split(","))])
+        places = [int(i) for i in re.findall(r"\d+", entry)]
+        kept, outputs = places[: errors[name].ndim], places[errors[name].ndim :]  # of outputs that are alike, one
+        error = float(errors[name][tuple(kept)]) * (len(set(outputs)) < 2)
         p = row.fit.two_sided(row.claim.value, error)[1]
         rows.append(replace(row, p=p, p_holm=min(1.0, p * len(verdict.rows))))
     return replace(verdict, rows=tuple(rows))

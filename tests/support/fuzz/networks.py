@@ -151,6 +151,8 @@ def training_case(seed: int) -> Case:
     if kind == "NeuralTangent":
         f0 = [[0.2, -0.1], [0.1, 0.3]] if outputs else [0.2, -0.1]
         options["f0"] = [f0] * (steps + 1) if decay else f0
+    if kind == "MaximalUpdate" and "o: tp.Scalar" in source:
+        options["o"] = 0.3
     if '"k"' in source:
         options["ratios"] = {"k": rng.choice((0.5, 2))}
     draft.trap(f"{kind} {optimizer.removeprefix('tp.')}")

@@ -62,9 +62,11 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return sympy.exp(low), sympy.exp(high)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational:
         low, high = bounds(expr.base)
-        if expr.exp.is_Integer and expr.exp % 2 == 0 and expr.exp > 0:
-            top = max(abs(low), abs(high)) ** expr.exp
-            return (S.Zero if low <= 0 <= high else min(abs(low), abs(high)) ** expr.exp), top
+        if expr.exp.is_Integer and expr.exp % 2 == 0:
+            least, most = S.Zero if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+            if expr.exp > 0:
+                return least**expr.exp, most**expr.exp
+            return (S.Zero if most is S.Infinity else most**expr.exp), (sympy.oo if least == 0 else least**expr.exp)
         if low >= 0:
             if expr.exp > 0:
                 return low**expr.exp, high**expr.exp

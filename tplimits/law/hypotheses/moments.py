@@ -198,9 +198,9 @@ class _Analysis:
         poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
         others = [f for f in expr.args if f not in poles]
         for pole in poles:
-            beside = [f for f in expr.args if f is not pole]
-            if self._is_share(pole.base, pole.exp, beside):
-                return self.growth(sympy.Mul(*(f for f in beside if not isinstance(f, sympy.exp))))
+            beside = self._beside_share(pole.base, pole.exp, [f for f in expr.args if f is not pole])
+            if beside is not None:
+                return self.growth(sympy.Mul(*beside))
         free = list(others)  # a numerator makes up for one pole
         tails = [(f, self.growth(f)) for f in others]
         for base, power, own in self._merged(poles):
@@ -224,13 +224,18 @@ class _Analysis:
             for form, g in merged.items()
         ]
 
-    def _is_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> bool:
-        """t / (t + non-negative terms) with t ≥ 0: at most 1 (softmax weights)."""
-        if power != -1 or not isinstance(base, sympy.Add):
-            return False
-        numerator = sympy.Mul(*(f for f in others if isinstance(f, sympy.exp)))
-        terms = [t for t in base.args if t == numerator]
-        return bool(terms) and all(bounds(t)[0] >= 0 for t in base.args)
+    def _beside_share(self, base: Expr, power: Expr, others: Sequence[Expr]) -> list[Expr] | None:
+        """What stands beside tᵏ / (t + non-negative terms)ᵏ, t ≥ 0, which is at most 1 (softmax weights); or None."""
+        if not power.is_Integer or not isinstance(base, sympy.Add) or any(bounds(t)[0] < 0 for t in base.args):
+            return None
+        exponentials = [f for f in others if isinstance(f, sympy.exp)]
+        for term in base.args:
+            factors = [f**-power for f in sympy.Mul.make_args(term.as_coeff_Mul()[1])]
+            if exponentials and power == -1 and term == sympy.Mul(*exponentials):
+                return [f for f in others if f not in exponentials]
+            if set(factors) <= set(others) and any(almost_never_zero(t, self.gaussians) for t in base.args):
+                return [f for f in others if f not in factors]
+        return None
 
     def _exponential(self, exponent: Expr) -> Tail:
         return exponential(exponent, self.growth(exponent), self.gaussians)

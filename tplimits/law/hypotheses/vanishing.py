@@ -86,11 +86,13 @@ def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
 
 def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
     """Whether a function of Gaussian variables is seen to vanish with probability 0."""
+    if isinstance(expr, _POSITIVE):
+        return True
     if not gaussians.of(expr):
         return bool(expr.is_number and expr != 0)
     if expr.is_Symbol and gaussians.definition(expr) is not None:
         return almost_never_zero(gaussians.definition(expr), gaussians)
-    if isinstance(expr, _POSITIVE) or locus(expr, gaussians) is not None:
+    if locus(expr, gaussians) is not None:
         return True
     if isinstance(expr, (*_SIMPLE_ZERO, functions.leaky_relu, sympy.sign)):
         return almost_never_zero(expr.args[0], gaussians)
@@ -100,7 +102,20 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
         return all(almost_never_zero(a, gaussians) for a in expr.args)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational and expr.exp.is_positive:
         return almost_never_zero(expr.base, gaussians)
-    return _is_analytic(expr) and _is_seen(expr, gaussians)
+    return _is_affine(expr, gaussians) or (_is_analytic(expr) and _is_seen(expr, gaussians))
+
+
+def _is_affine(expr: Expr, gaussians: Randomness) -> bool:
+    """Whether it is c·z + d with z independent of c and d, and c almost never zero: given these, z has a density."""
+    if not expr.is_Add:
+        return False
+    for z in variables_in(expr, gaussians):
+        holds = [t for t in expr.args if z in gaussians.of(t)]
+        slope = holds[0] / z if len(holds) == 1 else S.Zero
+        others = gaussians.of(slope) | gaussians.of(expr - holds[0])
+        if slope != 0 and z not in others and all(gaussians.covariance(z, w) == 0 for w in others):
+            return almost_never_zero(slope, gaussians)
+    return False
 
 
 def _is_analytic(expr: Expr) -> bool:

@@ -49,6 +49,7 @@ def matmul(state: Derivation, key: Key, view: View, x: Ket, over: str) -> None:
         state.steps.append(Step("matmul of zero", (x.label,), lambda: f"|{name}⟩ = 0", LINEAR))
         return
     uses = state.uses.setdefault(view, [])
+    # a dependent operand would make the Gram of the hats singular, and its image is known already
     combination = _combination(state, view, x.expr, len(uses))
     if combination is not None:
         _repeat(state, key, view, x, combination, over)
@@ -72,6 +73,7 @@ def _combination(state: Derivation, view: View, ket: Expr, name: int) -> dict[in
     span = state.spans.setdefault(view, Span(state.tolerance))
     terms: dict[Expr, Expr] = {}
     for atom, c in state.engine.terms(ket).items():
+        # relu(x) − relu(−x) is x: dependences show once kinks are written through steps
         factors = [f if holds(f, *OPEN_HEADS) else step_products(elementary(f)) for f in sympy.Mul.make_args(atom)]
         for inner, d in state.engine.terms(sympy.Mul(*factors)).items():
             terms[inner] = terms.get(inner, S.Zero) + c * d
@@ -113,6 +115,7 @@ def _dot_terms(state: Derivation, view: View, x: Ket) -> tuple[DotTerm, ...]:
     free = state.gaussians.of(x.expr)
     terms = []
     for use in partners:
+        # x does not see this use of the transpose: its coefficient E[∂x/∂ŷ] is zero
         if use.hat not in free:
             continue
         derivative = state.engine.derivative(x.expr, use.hat)

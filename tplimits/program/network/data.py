@@ -46,6 +46,7 @@ def inputs_of(network: Program, X: Any, name: str) -> dict[str, Array]:
             if size is not None and size != length:
                 known = f"`{network.name}`" if network.size(axis) is not None else "another input"
                 raise EvaluationError(f"{name} has {length} entries along `{axis}`; {known} has {size}.")
+            # an axis that several inputs share has one length, the first one's
             lengths[axis] = sympy.Integer(length)
         if isinstance(s, InitialScalar) and s.of is not None:
             index_array(name if len(names) == 1 else f"{name}[{s.name}]", array, s.of, network.size(s.of))

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import networkx
 import sympy
 from sympy import Expr, Integer, Symbol
 
@@ -48,6 +49,17 @@ class Tangent:
     def is_tangent(self, position: int) -> bool:
         """Whether an instruction belongs to the tangents."""
         return position >= self.size
+
+    def behind(self, outputs: Iterable[int] | None) -> list[int]:
+        """The instructions behind outputs and their tangents, in order; all of them where no output is named.
+
+        Of the others no hypothesis is asked: networks run them, and nothing that is claimed depends on them.
+        """
+        if outputs is None:
+            return list(range(len(self.program)))
+        outputs = tuple(outputs)
+        ends = {*outputs, *(self.of[p] for p in outputs if p in self.of)}
+        return sorted(ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends)))
 
 
 class _Writer:

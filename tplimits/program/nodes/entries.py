@@ -246,7 +246,9 @@ def free_indices(expr: Expr) -> set[Symbol]:
         return free_indices(expr.summand) - {expr.bound}
     if is_index(expr):
         return {expr}
-    return set().union(*map(free_indices, expr.args)) if expr.args else set()
+    # what stands as an index is one, whatever it is assumed to be: compiled loops have running indices of their own
+    found = {i for i in getattr(expr, "indices", ()) if isinstance(i, Symbol)}
+    return found.union(*map(free_indices, expr.args))
 
 
 def free_axes(expr: Expr) -> tuple[Symbol, ...]:
@@ -271,6 +273,7 @@ def canonical_bound_axes(expr: Expr) -> Expr:
     def walk(node: Expr) -> tuple[Expr, int]:
         if not node.args or not node.has(AxisSum):
             return node, 0
+        # inside out: a bound index takes its number from the sums below it, whatever stands around
         parts = [walk(a) for a in node.args]
         depth = max(d for _, d in parts)
         rebuilt = node.func(*(a for a, _ in parts))

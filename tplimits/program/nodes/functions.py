@@ -48,6 +48,12 @@ def _sign_of(x: Expr) -> int | None:
     return None
 
 
+def _switched(x: Expr, above: Expr, below: Expr) -> Expr | None:
+    """`above` where the sign of x is known to be positive, `below` where it is known not to be, else None."""
+    sign = _sign_of(x)
+    return None if sign is None else above if sign > 0 else below
+
+
 def _strip_positive_factor(x: Expr) -> Expr:
     """x without its positive numeric factor: step(3 h) and step(h) are the same function."""
     factor, rest = x.as_coeff_Mul()
@@ -101,10 +107,7 @@ class relu(Real):
 
     @classmethod
     def eval(cls, x: Expr) -> Expr | None:
-        sign = _sign_of(x)
-        if sign is not None:
-            return x if sign > 0 else S.Zero
-        return None
+        return _switched(x, x, S.Zero)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         return step(self.args[0])
@@ -120,10 +123,7 @@ class leaky_relu(Real):
 
     @classmethod
     def eval(cls, x: Expr, slope: Expr) -> Expr | None:
-        sign = _sign_of(x)
-        if sign is not None:
-            return x if sign > 0 else slope * x
-        return None
+        return _switched(x, x, slope * x)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         x, slope = self.args
@@ -136,54 +136,45 @@ class leaky_relu(Real):
         return slope * x + (1 - slope) * x * step(x)
 
 
-class maximum(Real):
+class _Extreme(Real):
+    """One of two arguments: the first where `ahead` times their difference is positive, else the second."""
+
+    nargs = 2
+    ahead: int
+
+    @classmethod
+    def eval(cls, x: Expr, y: Expr) -> Expr | None:
+        if x == y:
+            return x
+        found = _switched(cls._lead(x, y), x, y)
+        # one order of arguments, so that equal functions are equal expressions
+        if found is None and sympy.default_sort_key(x) > sympy.default_sort_key(y):
+            return cls(y, x)
+        return found
+
+    @classmethod
+    def _lead(cls, x: Expr, y: Expr) -> Expr:
+        return x - y if cls.ahead > 0 else y - x
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        first = step(self._lead(*self.args))
+        return first if argindex == 1 else 1 - first
+
+    def definition(self) -> Expr:
+        lead = self._lead(*self.args)
+        return self.args[1] + self.ahead * lead * step(lead)
+
+
+class maximum(_Extreme):
     """The larger of two arguments."""
 
-    nargs = 2
-
-    @classmethod
-    def eval(cls, x: Expr, y: Expr) -> Expr | None:
-        if x == y:
-            return x
-        sign = _sign_of(x - y)
-        if sign is not None:
-            return x if sign > 0 else y
-        if sympy.default_sort_key(x) > sympy.default_sort_key(y):
-            return cls(y, x)
-        return None
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        x, y = self.args
-        return step(x - y) if argindex == 1 else 1 - step(x - y)
-
-    def definition(self) -> Expr:
-        x, y = self.args
-        return y + (x - y) * step(x - y)
+    ahead = 1
 
 
-class minimum(Real):
+class minimum(_Extreme):
     """The smaller of two arguments."""
 
-    nargs = 2
-
-    @classmethod
-    def eval(cls, x: Expr, y: Expr) -> Expr | None:
-        if x == y:
-            return x
-        sign = _sign_of(x - y)
-        if sign is not None:
-            return y if sign > 0 else x
-        if sympy.default_sort_key(x) > sympy.default_sort_key(y):
-            return cls(y, x)
-        return None
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        x, y = self.args
-        return step(y - x) if argindex == 1 else 1 - step(y - x)
-
-    def definition(self) -> Expr:
-        x, y = self.args
-        return y - (y - x) * step(y - x)
+    ahead = -1
 
 
 class where(Real):
@@ -193,12 +184,7 @@ class where(Real):
 
     @classmethod
     def eval(cls, c: Expr, x: Expr, y: Expr) -> Expr | None:
-        if x == y:
-            return x
-        sign = _sign_of(c)
-        if sign is not None:
-            return x if sign > 0 else y
-        return None
+        return x if x == y else _switched(c, x, y)
 
     def fdiff(self, argindex: int = 1) -> Expr:
         c, x, y = self.args

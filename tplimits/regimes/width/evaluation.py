@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,10 @@ from tplimits.law.observables import Observable, keys
 from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
-from tplimits.numbers import particles as particle_method
 from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.number import Number
+from tplimits.numbers.particles import Particles
+from tplimits.numbers.particles import evaluate as by_draws
 from tplimits.numbers.passes import exact, quadrature
 from tplimits.numbers.plan import Plan, plan
 from tplimits.numbers.precision import Unsettled
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tplimits.law.kets import Key
     from tplimits.law.targets import Target
     from tplimits.program.nodes.program import Program
-    from tplimits.progress import Progress
 
 #: a quadrature with a larger relative error is weighed against particles
 _COARSE = 1e-3
@@ -85,22 +84,17 @@ def evaluate(
     program: Program,
     state: Derivation,
     observables: Sequence[Observable],
-    method: str = "auto",
-    particles: int = 4096,
-    replicates: int = 8,
-    seed: int = 0,
-    conditioning: str = "white",
+    method: str,
+    asked: Particles,
     ratios: Mapping[str, float] | None = None,
     constants: Mapping[str, Any] | None = None,
-    executor: Executor | None = None,
-    progress: Progress = None,
     only: Sequence[str] | None = None,
 ) -> dict[str, Number]:
     """A Number for every observable; see `WidthLimit.evaluate`."""
     if method not in METHODS:
         raise EvaluationError(f"method={method!r}: the methods are {', '.join(METHODS)}.")
     constants, ratios = by_name(constants, "constants", EvaluationError), by_name(ratios, "ratios", EvaluationError)
-    particle_method.settings(particles, replicates, seed, conditioning, executor)
+    asked.checked()
     values = constants_of(program, constants, ratios)
 
     def by_particles(chosen: Sequence[Observable]) -> dict[str, Number]:
@@ -109,18 +103,7 @@ def evaluate(
                 f"`{program.name}` contains fluctuation scalars √n·Avg, whose variance particles do not give: use "
                 "method='exact' or 'quadrature'."
             )
-        return particle_method.evaluate(
-            program,
-            chosen,
-            particles,
-            replicates,
-            seed,
-            conditioning,
-            ratios,
-            constants,
-            executor,
-            progress,
-        )
+        return by_draws(program, chosen, asked, ratios, constants)
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     return _Evaluation(program, state, values, method, by_particles, refused).numbers(_chosen(observables, only))

@@ -188,21 +188,9 @@ class WidthLimit(Written):
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
         with deep(self.program.name, EvaluationError):
-            return width.evaluation.evaluate(
-                self.program,
-                self.state,
-                self.observables,
-                method,
-                particles,
-                replicates,
-                seed,
-                conditioning,
-                ratios,
-                given,
-                executor,
-                progress,
-                only,
-            )
+            stage = width.evaluation
+            asked = stage.Particles(particles, replicates, seed, conditioning, executor, progress)
+            return stage.evaluate(self.program, self.state, self.observables, method, asked, ratios, given, only)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _derived_again, (

@@ -16,7 +16,9 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.numbers.threads import one_thread
+from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.kinds import InitialVector
+from tplimits.sampling.corners import has_kink
 from tplimits.watch.making.sharpness import sharpness
 
 if TYPE_CHECKING:
@@ -92,9 +94,12 @@ class Neurons:
             self.run.restore({**here, **{f"parameter {name}": w for name, w in parameters.items()}})
             return self.run.gradients()
 
+        jumps = has_kink(self.asked.net) or not isinstance(
+            self.asked.error, Loss
+        )  # error signals of users may have any
         try:
             held = {name: here[f"parameter {name}"] for name in self._speeds}
-            return sharpness(gradients, held, self._speeds, f"at step {self.run.step}")
+            return sharpness(gradients, held, self._speeds, f"at step {self.run.step}", jumps)
         finally:
             self.run.restore(here)
 

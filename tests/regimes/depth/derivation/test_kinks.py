@@ -11,9 +11,11 @@ import pytest
 import sympy
 from bent import V
 from scipy.stats import chi2, norm
+from sympy import Symbol
 
 import tplimits as tp
 from tplimits.regimes.depth.derivation.powers import normal_moment
+from tplimits.regimes.depth.derivation.sides import at_number
 
 GIVEN = {"γ": 0.7, "τ0": 0.8, "ratios": {"k": 1.0}}
 γ2, τ2 = 0.49, 0.64
@@ -232,3 +234,26 @@ def test_what_is_not_gaussian():
     assert "not Gaussian in the limit" in refusal(bent.two_logits(lambda Y, Z: tp.relu(Y * Z)))
     block = bent.attention(lambda Y: tp.abs(Y) / root())
     assert "averages over a width that stays fixed" in refusal(block, fixed=("k",))
+
+
+@pytest.mark.parametrize("f", [lambda s: tp.maximum(s, 0), lambda s: -tp.minimum(-s, 0), lambda s: tp.clip(s, 0, 9)])
+def test_maxima_of_two_scalars_are_read_by_the_one_sign_they_ask_for(f):
+    def drift(kinked):
+        @tp.block
+        def block(x: tp.State["token"], W1: tp.Matrix, W2: tp.Matrix, *, γ):
+            s = tp.avg((W2 @ x) ** 2) - tp.avg(x * x)
+            return tp.sqrt(1 - γ**2) * x + γ * (W1 @ x) * (1 + kinked(s) / tp.sqrt(tp.n))
+
+        return tp.derive(block, tp.Proportional()).drift_at(np.array([[1, 0.3], [0.3, 1.2]]), γ=0.6)
+
+    assert np.abs(drift(tp.relu)).max() > 0.1
+    np.testing.assert_allclose(drift(f), drift(tp.relu), rtol=1e-12)
+
+
+def test_a_kink_is_called_by_the_function_that_has_it():
+    y = Symbol("y", real=True)
+    curvature = (2 * tp.relu(y) * sympy.cos(y)).diff(y, 2)
+    with pytest.raises(tp.NoLimitError, match="^relu, step has a kink"):
+        at_number(curvature, y, sympy.S.Zero)
+    with pytest.raises(tp.NoLimitError, match="^maximum has a kink"):
+        at_number(curvature, y, sympy.S.Zero, "maximum")

@@ -119,6 +119,7 @@ def product(parts: list[Size]) -> Size:
 
 def _power(base: Size, e: Fraction) -> Size:
     if base.start == NOTHING and e < 0:
+        # a quotient by what is zero at the start: larger than any power of n that is asked for
         return Size(-e * 10**6)
     return Size(e * base.start, *(_power_of_change(base.start, change, e) for change in (base.move, base.loose)))
 
@@ -126,6 +127,7 @@ def _power(base: Size, e: Fraction) -> Size:
 def _power_of_change(start: Power, change: Power, e: Fraction) -> Power:
     if change == NOTHING:
         return NOTHING
+    # a small change moves x^e by e x^(e − 1) times itself; a large one is what is left of x
     if change <= start:
         return change + (e - 1) * start
     return e * change if e > 0 else e * start
@@ -133,6 +135,7 @@ def _power_of_change(start: Power, change: Power, e: Fraction) -> Power:
 
 def _function(node: Expr, parts: list[Size]) -> Size:
     """A function of one or several arguments, by what it does at zero and at infinity."""
+    # the condition chooses between values, and is none of them
     if isinstance(node, functions.where):
         parts = parts[1:]
     start = max(p.start for p in parts)

@@ -95,6 +95,7 @@ class Around:
         # where coefficients grow with n, the terms that are missing are larger than the first power left out
         cut = lowering.limit + min((lowest(c) for c in pieces.values() if c.terms), default=0)
         rest = Poly((), min(cut, lowering.limit))
+        # powers of y are products of its own terms; only what has a kink needs the law of y
         if all(is_smooth(*key) for key in pieces):
             if small.terms and lowest(small) <= 0:
                 insist_on_small(lowering, self.shown, small, self.env)
@@ -188,9 +189,11 @@ def _scalar(lowering: Lowering, small: Poly, env: Mapping[Expr, int], shown: Exp
         lowering.fail(f"not covered: a kink inside of a kink, in the argument of `{shown}`.")
     local = tuple(LOCAL + k for k in range(len(at)))
     known = lowering.arrays.values
+    # its size is the first order at which its variance does not vanish, which cancellations may put above its terms
     for order in range(lowest(small), lowering.limit + 1):
         terms = tuple(t._replace(powers=times(t.powers, 0, order), pert=max(0, t.pert - order)) for t in opened)
         candidate = Scalar(Poly(terms), tuple(i // SPAN for i in at))
+        # a model of its own: a scalar that turns out to be of another size must leave no trace
         laws = Laws(replace(lowering.model, scalars=[candidate]), lowering.arrays)
         try:
             mean, spread = laws.moment([(0, local)]), laws.covariance(0, local, 0, local)

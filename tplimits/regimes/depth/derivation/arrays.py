@@ -35,6 +35,7 @@ def exactly(number: float) -> Fraction:
     >>> exactly(1 / 3), exactly(0.1)
     (Fraction(1, 3), Fraction(1, 10))
     """
+    # masks and means hold simple fractions; as binary values they would not cancel against the program's own 1/3
     simple = Fraction(number).limit_denominator(10**4)
     return simple if abs(float(simple) - number) <= TOLERANCE * max(1.0, abs(number)) else Fraction(number)
 
@@ -61,11 +62,13 @@ class Arrays:
             and values.shape[0] == values.shape[1]
             and not (values - numpy.diag(values.diagonal())).any()
         ):
+            # a δ times what stands at one index: the δ equates the indices, and a sum over one of them is gone
             number, rest = self.factor(values.diagonal().copy(), at[:1])
             return number, (*rest, ("I", at, 0))
         if values.ndim > 2:
             scale = _scale(values)
             return exactly(scale), ((self.label(values / scale), at, 0),)
+        # what depends on one index alone is split off, so that a scaling by rows meets its inverse wherever that stands
         rows, middle, columns = _balanced(values)
         scales = [_scale(rows), _scale(middle), _scale(columns)]
         factors: Factors = ()
@@ -76,6 +79,7 @@ class Arrays:
                 factors = (*factors, (self.label(part), place, 0))
         if _constant(middle):
             return number, factors
+        # a program may hold the array or its transpose: one of the two is chosen by contents
         flipped = numpy.round(middle, 9).tobytes() > numpy.round(middle.T, 9).tobytes()
         label = self.label(middle.T.copy() if flipped else middle)
         return number, (*factors, (label, at[::-1] if flipped else at, 0))
@@ -87,6 +91,7 @@ class Arrays:
 
     def label(self, values: numpy.ndarray) -> str:
         """The label of an array; equal ones have the same."""
+        # arrays that differ by rounding are one array; + 0.0 takes −0.0, which has other bytes
         rounded = numpy.round(values, 9) + 0.0
         symmetric = values.ndim == 2 and values.shape[0] == values.shape[1] and bool((rounded == rounded.T).all())
         digest = hashlib.sha256(rounded.tobytes() + str(rounded.shape).encode() + _fine(values)).hexdigest()[:12]
@@ -97,6 +102,7 @@ class Arrays:
     def arranged(self, factors: Factors, summed: Iterable[int]) -> tuple[Fraction, Factors]:
         """A product with its arrays in normal form; sums over indices that only one array has are done."""
         number, summed = Fraction(1), set(summed)
+        # an array that is merged or summed may be constant, diagonal or alone at an index: again until nothing moves
         while any(f[0][0] in ARRAYS for f in factors):
             others = [f for f in factors if f[0][0] not in ARRAYS]
             arrays: dict[tuple[int, ...], list[numpy.ndarray]] = {}
@@ -135,6 +141,7 @@ class Arrays:
         factors = _without_diagonals(factors, inner)
         while True:
             groups = _connected(factors, inner)
+            # a table over more indices than two would be larger than the arrays that it replaces
             done = next((g for g in groups if len(_outer(g, inner)) <= _MOST_OUTER), None)
             if done is None:
                 return factors

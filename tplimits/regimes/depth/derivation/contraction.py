@@ -133,6 +133,7 @@ class Contraction:
 
     def _groupings(self, layers: list[Layer]) -> Iterator[Blocks]:
         places = tuple(range(len(layers)))
+        # of a Gaussian alone only second cumulants are left; the much longer partitions are for functions of it
         if all(layer.basis == LINEAR for layer in layers):
             yield from pairings(places)
             return
@@ -149,6 +150,7 @@ class Contraction:
         extra: list[Factor] = []
         for block in blocks:
             own = _neuron(mine[block[0]], layers[block[0]])
+            # the cumulant of one neuron makes the neurons of its block the same; their sums may then be done
             touched.update(i for i in own if i >= 0)
             for i in block[1:]:
                 for a, b in zip(own, _neuron(mine[i], layers[i]), strict=True):
@@ -163,6 +165,7 @@ class Contraction:
         for chosen in itertools.product(*values):
             term = rest._replace(factors=factors)
             for value, open_to, copy in chosen:
+                # numbers above all that stand: a clash would make two sums one, and a wrong formula
                 above = max(beyond, next_number(term.factors), _next(open_to.values()))
                 term = product(term, value._replace(factors=placed(value.factors, open_to, above, copy)))
             if term.pert > self.most:
@@ -228,6 +231,7 @@ class Contraction:
         dimension = index // SPAN
         if not holding:
             return times(powers, dimension, 2), factors
+        # a sum over neurons closes to V where the state alone is left: Σ X X is n V
         if not self.model.dimensions[dimension].width or any(f[0] != "X" for f in holding):
             return powers, factors
         tokens = tuple(f[1][0] for f in holding)

@@ -114,6 +114,7 @@ def settle(expr: Expr) -> Expr:
     together = sympy.factor_terms(sympy.cancel(sympy.together(expanded))) if _is_rational(expanded) else expanded
     if _is_rational(expanded):
         return together
+    # no normal form decides zero with roots in it: the shorter of two forms, which is 0 where either is
     simple = sympy.simplify(expanded)
     return min((expanded, simple), key=sympy.count_ops)
 
@@ -121,6 +122,7 @@ def settle(expr: Expr) -> Expr:
 def _snapped(expr: Expr) -> Expr:
     """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
     terms = [t.as_coeff_Mul() for t in sympy.Add.make_args(expr)]
+    # relative to the largest term: what cancels leaves digits of the data, not of the coefficient
     largest = max(abs(number) for number, _ in terms)
     if all(number.is_Rational and number.q < _SIMPLE for number, _ in terms):
         return expr
@@ -187,6 +189,8 @@ def by_order(found: Sum, model: Model, ring: Ring, arrays: Arrays, resolver: Res
         if order > MOST:
             continue
         target = sums.setdefault(order, {})
+        # sums over heads and the like are done where arrays alone hold them; those over tokens stay, for any number of
+        # them
         contracted = arrays.contracted(factors, lambda i: i // SPAN != model.tokens)
         scale, product = arrays.arranged(contracted, {i for f in contracted for i in f[1] if i >= 0})
         key, value = (canonical(product), powers, number), coefficient * ring.rational(scale)

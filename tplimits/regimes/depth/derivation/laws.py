@@ -74,6 +74,7 @@ class Laws(Cumulants):
             values = [(0, v) for v in (self.joint if joined is False else self.expectation)(kinks)]
             if order <= 0 and joined is None:
                 _refuse_large(values)
+            # corrections are smaller by n^(−1/2): beyond order 1 they are past ε², which nothing is kept of
             if 0 < order <= 1 and joined is None:
                 values += [(1, v) for v in self.corrections(kinks)]
             for later, (number, more) in values:
@@ -100,6 +101,7 @@ class Laws(Cumulants):
         left += [(n, at, 0) for n, at, _ in factors if n[0] != "G"] + [f for f in more if f[0] != "I"]
         ends = {i: end(change, i) for i in change}
         found = renamed(left, ends)
+        # a summed index that no factor holds any more counts its dimension
         for index in {ends.get(i, i) for i in indices(factors)} - indices(found):
             if index >= 0:
                 powers = times_size(powers, index // SPAN, 2)

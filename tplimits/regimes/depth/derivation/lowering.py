@@ -250,6 +250,7 @@ class Lowering:
             return self._sum(expr, env)
         if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 1 < expr.exp <= 4:
             found = self.lower(expr.base, env)
+            # lowered anew: each factor of a power has summed indices of its own
             for _ in range(int(expr.exp) - 1):
                 found = multiplied(found, self.lower(expr.base, env), self.limit)
             return found

@@ -43,6 +43,7 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray]) -> bool:
     symbols = sorted(inside.union(*(c.free_symbols for c in form.terms.values())), key=str)
     tokens = sorted({i for factors in form.terms for _, at, _ in factors for i in at if i < 0})
     for _ in range(_DRAWS):
+        # entries of one sign and size: no term is small by accident beside the others
         square = rng.uniform(0.5, 1.5, (m, m))
         V = square @ square.T
         values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}

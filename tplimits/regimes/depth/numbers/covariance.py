@@ -136,6 +136,7 @@ def _at_tokens(
                     known[label] = gaussian_mean(label, V, values, arrays)
                 operands += [known[label], [Ellipsis, *inside]]
         present = sorted({i for f in factors for i in (place[j] for j in f[1]) if i < free})
+        # a search for the best order costs more than two factors do
         value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2)
         shape = iter(value.shape[value.ndim - len(present) :])
         lead = value.shape[: value.ndim - len(present)]
@@ -204,5 +205,6 @@ def _kernels(V: Array) -> dict[str, Array]:
     sine = numpy.sqrt((1.0 - rho) * (1.0 + rho))
     kernel = folded.of(scale, rho, sine, numpy.arctan2(sine, rho))
     diagonal = numpy.arange(V.shape[-1])
+    # ρ = 1 there but for rounding, and N is zero
     kernel[..., diagonal, diagonal] = 0.0
     return {"N": kernel, "s": root, "I": numpy.eye(V.shape[-1])}

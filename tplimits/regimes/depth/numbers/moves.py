@@ -45,6 +45,7 @@ def symmetric_noise(normals: Any, scale: float, K: Any) -> None:
     k = 0
     for i in range(m):
         for j in range(i):
+            # G_ij + G_ji is one normal of variance 2: half of the draws are saved
             K[i, j] = K[j, i] = normals[k] * scale * 1.4142135623730951
             k += 1
         K[i, i] = 2.0 * scale * normals[k]
@@ -96,6 +97,7 @@ def add(V: Any, D: Any, K: Any, noisy: bool, B: Any, Bt: Any, spare: Any, other:
         multiply(spare, Bt, False, other)
         for i in range(m):
             for j in range(m):
+                # symmetric to the last bit, as the factor of the next step takes it to be
                 fresh[i, j] += 0.5 * (other[i, j] + other[j, i])
     positive = root(fresh, B, spare)
     transpose(B, Bt)
@@ -126,6 +128,7 @@ def multiply_and_add(
     """
     m = V.shape[0]
     clipped = 0
+    # what is added goes inside the root, so that all that multiplies acts on a positive matrix
     if added:
         for i in range(m):
             for j in range(m):

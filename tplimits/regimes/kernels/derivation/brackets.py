@@ -107,6 +107,7 @@ class Brackets(Expectations):
     ) -> Expr:
         single = len(nodes) == 1
         self.refuse_free(nodes, value, {*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right)})
+        # equal definitions share a table, whatever vectors they are of
         key = (value, left, right, single)
         if key not in self._known:
             self._known[key] = len(self.tables)
@@ -127,8 +128,10 @@ class Brackets(Expectations):
             )
 
     def inner(self, a: Of, b: Of) -> Expr:
+        # a tangent is linear in δθ, which is fresh and centred: brackets of it with what is no tangent vanish
         if (self.nodes[a.node].degree + self.nodes[b.node].degree) % 2:
             return S.Zero
+        # ⟨a|b⟩ and ⟨b|a⟩ share a table
         if (b.node, b.side) < (a.node, a.side):
             a, b = b, a
         generic = self.table(a.node, b.node)
@@ -148,6 +151,7 @@ class Brackets(Expectations):
         heads = [a for a in left if a in self.infinite and a in right]
         if not heads:
             return self._short_or_entry(p, q, left, right, self._pair(p, q))
+        # two members of an infinite family are the same or independent and alike: one table for each case
         (head,) = heads
         i, j = axis_symbol(head), second(axis_symbol(head))
         same, others = self._pair(p, q, {j: i}), different(self._pair(p, q), [i, j])

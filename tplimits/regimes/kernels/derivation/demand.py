@@ -19,7 +19,7 @@ from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Datum, DrawMean, Moment, TableEntry, second
+from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, TableEntry, second
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ class Demand:
     own: Mapping[int, Ties]
     nngp: Expr
     ntk: Expr
-
-    @property
-    def by_data(self) -> bool:
-        """Whether entries are read at places that data say, which no plan for all inputs can hold."""
-        return any(e.has(Datum) for e in (self.nngp, self.ntk, *self.definitions.values()))
 
     def of(self, table: KernelTable, leaf: TableEntry, own: bool) -> Ties:
         """The entries of a table that serve a leaf: of an input with itself equal places are kept apart."""

@@ -41,6 +41,7 @@ class Of(Leaf):
     indices: tuple[Expr, ...] = arguments(2)
 
     @property
+    # node and side are labels, no variables
     def free_symbols(self) -> set[Symbol]:
         return set().union(*(i.free_symbols for i in self.indices)) if self.indices else set()
 

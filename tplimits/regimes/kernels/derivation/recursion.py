@@ -45,7 +45,6 @@ from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Given, Of, T
 from tplimits.regimes.kernels.derivation.nodes import Node, Source, View
 from tplimits.regimes.kernels.derivation.safety import settle
 from tplimits.regimes.kernels.derivation.terms import Term, at, is_random, terms
-from tplimits.regimes.kernels.derivation.used import used
 
 if TYPE_CHECKING:
     from tplimits.program.network.tangent import Tangent
@@ -71,7 +70,7 @@ class Recursion(Brackets):
         self.judged = Judgements(self, assumed=tuple(assumed))
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
-        for position in used(tangent, outputs):
+        for position in tangent.behind(outputs):
             self._walk(position, self.program[position])
 
     @property
@@ -97,6 +96,7 @@ class Recursion(Brackets):
         elif isinstance(s, ScalarNonlin):
             whole = self._continued(s.body)
             self.judged.body(position, whole)
+            # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
             body = self._limit(position, self.translated(whole), keep=True)
             if is_random(_at_infinity(body)):
                 self._define(position, s, at_infinity(body))
@@ -118,6 +118,7 @@ class Recursion(Brackets):
         elif s.law == NORMAL:
             self.nodes[position] = Node(s.name, s.axes, self.degree_of(position), source, over=s.over, initial=True)
         else:
+            # vectors of other laws are functions of white ones, so that brackets know one kind of draw
             white = self.new_node(Node(s.name, s.axes, 0, source, over=s.over, initial=True))
             self._define(position, s, s.law.image(Of(Integer(white), ONE_SIDE, *map(axis_symbol, s.axes))))
 
@@ -139,6 +140,7 @@ class Recursion(Brackets):
         else:
             mean = logits.mean_given(self, operand)
             value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+        # no power of n stands in any body: nothing can make the fluctuation of an average visible
         if not self._scaled:
             self.scalars[position] = value
             return

@@ -167,6 +167,7 @@ def check_kernels(
     found = _claims(sampler, stated)
     some = sampler.at(WIDTHS[0])
     form = layer_series(some.gradients.network, given.constants)
+    # a series in half powers has twice the terms to tell apart, and needs more widths
     asked = sampling.widths if sampling.widths is not None else WIDTHS if form.step == 1 else MORE_WIDTHS
     taken, remarks = sampled_widths(some.program, asked, form, given.ratios)
     inquiry = Inquiry(sampler, taken, found, (form,) * len(found), sampling.level, remarks)

@@ -102,4 +102,5 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 
 def plain(value: Labelled | Blocks) -> Labelled:
+    """A labelled array in any case."""
     return value.plain if isinstance(value, Blocks) else value

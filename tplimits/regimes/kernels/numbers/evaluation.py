@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.blocks import Own
 
 Array = NDArray[numpy.float64]
+#: pairs of a perceptron from which on its plan is compiled
+_MANY = 1 << 16
 #: pairs from which on single precision is worth while, and inputs of either side that it is tried at
 _SINGLE, _SAMPLE = 1024, (4, 8)
 #: entries of the largest table of one tile
@@ -110,17 +112,17 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     `settled`: what is compiled depends on the request alone, not on calls before it, so that a tile has the same bits
     in every process.
     """
+    planned = _many_pairs(asked, kernels)
+    if planned is not None:
+        return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
     if not asked.is_drawn and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
             part = _part(asked, rows, columns)
-            pair = _fused(part)
+            pair = _fused(part, settled)
             return _extended(part, kernels) if pair is None else ([getattr(pair, kernel) for kernel in kernels], 0.0)
 
         return Pieces(_WHOLE, fused, 1e-7)
-    if asked.derivation.demand.by_data:
-        step = _step(asked, _LEAST)
-        return Pieces(step, lambda rows, columns: _extended(_part(asked, rows, columns), kernels), 1e-4)
     planned = Planned(asked, kernels, settled)
     return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
 
@@ -151,12 +153,14 @@ def _part(asked: GramRequest, rows: slice, columns: slice) -> GramRequest:
 class Planned:
     """Kernels by the plan of a recursion: rows of each input once, then tiles of pairs."""
 
-    def __init__(self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False) -> None:
+    def __init__(
+        self, asked: GramRequest, kernels: tuple[str, ...], settled: bool = False, compiled: bool = False
+    ) -> None:
         self.asked, self.kernels = asked, kernels
         plan = plan_for(asked.derivation, asked.one, asked.other, asked.constants, kernels)
         pairs = asked.one.many * asked.other.many
-        self.plan = plan.settled(pairs) if settled else plan
-        if not settled:
+        self.plan = replace(plan, is_compiled=True) if compiled else plan.settled(pairs) if settled else plan
+        if not (settled or compiled):
             self.plan.expect(pairs)
         self.step = step_of(self.plan, _TILE)
         self.single = asked.single and pairs >= _SINGLE and self.plan.is_nested
@@ -200,8 +204,10 @@ class Planned:
         if near.any():
             values = [numpy.array(v) for v in values]
             for i, j in blocks(near):
-                some = replace(part, one=part.one.some(i), other=part.other.some(j))
-                for value, better in zip(values, wide(some, kernels)[0], strict=True):
+                some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
+                careful = _fused(some)  # determinants along the recursion, where it has no finite axes
+                again = wide(some, kernels)[0] if careful is None else [getattr(careful, k) for k in kernels]
+                for value, better in zip(values, again, strict=True):
                     value[numpy.ix_(i, j)] = better
         if part.symmetric:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
@@ -258,12 +264,12 @@ def wide(part: GramRequest, kernels: Sequence[str]) -> tuple[list[Array], float]
 
 
 def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
-    if max(asked.one.many, asked.other.many) <= _WHOLE:
+    kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
+    if max(asked.one.many, asked.other.many) <= _WHOLE and _many_pairs(asked, kernels) is None:
         fused = _fused(asked)
         if fused is not None:
             refuse_infinite(asked, KERNELS, list(fused))
             return fused
-    kernels: tuple[str, ...] = ("nngp",) if asked.derivation.no_ntk else KERNELS
     found, error = [numpy.empty(shape_of(asked), asked.dtype) for _ in kernels], 0.0
     for tile in tiles(asked, kernels, progress):
         for array, value in zip(found, tile.values, strict=True):
@@ -274,13 +280,27 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
     return KernelPair(found[0], found[-1], error, error)
 
 
-def _fused(asked: GramRequest) -> KernelPair | None:
+def _many_pairs(asked: GramRequest, kernels: tuple[str, ...]) -> Planned | None:
+    """The plan of a recursion without finite axes, compiled, where pairs are so many that it beats `_fused`."""
+    if asked.is_drawn or asked.one.many * asked.other.many < _MANY or not _is_plain(asked):
+        return None
+    planned = Planned(asked, kernels, compiled=True)
+    return planned if planned.plan.is_nested else None
+
+
+def _is_plain(asked: GramRequest) -> bool:
+    """Whether a recursion has no finite axes."""
+    derivation = asked.derivation
+    return not derivation.axes and not any(t.left or t.right for t in derivation.needed)
+
+
+def _fused(asked: GramRequest, settled: bool = False) -> KernelPair | None:
     """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
-    if asked.derivation.axes or any(t.left or t.right for t in asked.derivation.needed):
+    if not _is_plain(asked):
         return None
     try:
         with numpy.errstate(all="ignore"):
-            nngp, ntk = pairs(asked.derivation, asked.one, asked.other, asked.constants, asked.symmetric, asked.dtype)
-        return KernelPair(nngp, ntk)
+            options = asked.symmetric, asked.dtype, settled
+            return KernelPair(*pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, free_indices
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup, free_indices
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import (
@@ -28,7 +28,16 @@ from tplimits.regimes.kernels.derivation.leaves import (
     plain_axis,
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
-from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced, averaged, contracted, mapped, renamed, step
+from tplimits.regimes.kernels.numbers.labelled import (
+    Labelled,
+    Traced,
+    averaged,
+    contracted,
+    mapped,
+    renamed,
+    step,
+    union,
+)
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
@@ -144,18 +153,30 @@ class Frame:
         front = value.labels[:batch]
         if len(names) == len(indices) and len(set(names)) == len(names):
             return renamed([value], (*front, *names))
-        if any(i.has(Datum) for i in indices):  # never on a tape: its places hold for one set of inputs alone
+        if any(i.has(Datum) for i in indices):  # places that hold for one set of inputs alone
+            if self.tables.tape is not None:
+                return looked_up([value, *map(self._place, indices)], front)
             return gathered(self, Labelled(value.array, front), indices, absent=0.0)
         found = [positions(self, i) for i in indices]
         labels = tuple(dict.fromkeys(x for _, own in found for x in own))
         places = tuple(Labelled(numpy.asarray(p), own).at(labels) for p, own in found)
         return indexed([value], places, (*front, *labels), tuple(self.size(x) for x in labels))
 
-    def _kron(self, kron: Kron) -> Labelled:
-        (a, mine), (b, theirs) = (positions(self, i) for i in kron.args)
-        one, other = Labelled(numpy.asarray(a), mine), Labelled(numpy.asarray(b), theirs)
-        found: Labelled = mapped(lambda x, y: ((x == y) & (x >= 0)).astype(numpy.float64), [one, other])
-        return found
+    def _kron(self, kron: Kron) -> Any:
+        return mapped(same, list(map(self._place, kron.args)))
+
+    def _place(self, index: Expr) -> Any:
+        """An index expression as an array of whole numbers, −1 where there is no entry."""
+        if not index.has(Datum) or self.tables.tape is None:
+            place, labels = positions(self, index)
+            return Labelled(numpy.asarray(place, dtype=numpy.float64), labels)
+        if not isinstance(index, Datum):  # a table of indices at a place that data say
+            values = Labelled(self.program.tables[index.table].values + 1.0)
+            return mapped(one_less, [looked_up([values, *map(self._place, index.indices)], ())])
+        data = self.tables.data(index.source, self.input[index.side])
+        if not any(i.has(Lookup, Datum) for i in index.indices):
+            return self.read(data, index.indices, batch=1)
+        return mapped(one_less, [self.read(mapped(one_more, [data]), index.indices, batch=1)])
 
     # -- moments ------------------------------------------------------------------------------
 
@@ -221,7 +242,8 @@ class Frame:
         return Law(False), [first, third, cross]
 
     def _part(self, law: Law, values: list[Any], part: Any) -> Any:
-        return part_of([self._laid_out(law, values)], law.place(part))
+        place = law.place(part)  # before what has no steps is laid out
+        return part_of([self._laid_out(law, values)], place)
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
         """All parts of a law; on a tape one step, however many parts it gets."""
@@ -235,9 +257,7 @@ class Frame:
     def gap_of_law(self, moment: Moment, slopes: tuple[float, float]) -> Any:
         """The gap of a piecewise linear function, where the gap of its law is known."""
         law, values = self.law(moment)
-        if not law.gapped:
-            return None
-        return part_of([self._laid_out(law, values)], law.place(slopes))
+        return self._part(law, values, slopes) if law.gapped else None
 
     def _note(self, moment: Moment, flags: Callable[[], Any]) -> None:
         """Where the law of a kinked function is nearly singular."""
@@ -274,6 +294,38 @@ def indexed(
         present = numpy.logical_and.reduce(numpy.broadcast_arrays(*(p >= 0 for p in places)))
         picked = numpy.where(present, picked, array.dtype.type(0))
     return Labelled(numpy.broadcast_to(picked, (*picked.shape[:front], *sizes)), labels)
+
+
+@step(lambda values, front: _of_lookup(values, front))
+def looked_up(values: Sequence[Labelled], front: tuple[str, ...]) -> Labelled:
+    """Entries of an array at arrays of places, one for each of its dimensions behind those of `front`; −1 reads 0."""
+    array, places = values[0].array, values[1:]
+    labels = _of_lookup(values, front)
+    run = [Labelled(numpy.arange(size), (x,)) for x, size in zip(front, array.shape, strict=False)]
+    found = [p.at(labels).astype(numpy.intp) for p in (*run, *places)]
+    picked = array[tuple(found)]
+    for place in (p for p in found if p.size and p.min() < 0):
+        picked = numpy.where(place < 0, array.dtype.type(0), picked)
+    return Labelled(picked, labels)
+
+
+def _of_lookup(values: Sequence[Any], front: tuple[str, ...]) -> tuple[str, ...]:
+    return union([Labelled(numpy.empty(()), front), *values[1:]])
+
+
+def same(one: Array, other: Array) -> Array:
+    """1 where two places agree."""
+    return ((one == other) & (one >= 0)).astype(numpy.float64)
+
+
+def one_more(place: Array) -> Array:
+    """Places counted from 1, so that 0 stands for none."""
+    return place + 1.0
+
+
+def one_less(place: Array) -> Array:
+    """Places counted from 0 again, −1 for none."""
+    return place - 1.0
 
 
 @lru_cache(maxsize=1 << 14)

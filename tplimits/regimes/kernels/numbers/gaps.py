@@ -25,7 +25,7 @@ from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.regimes.kernels.derivation.brackets import sided
-from tplimits.regimes.kernels.derivation.leaves import Data, Moment, Of, TableEntry, on_second, second, side_of
+from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry, on_second, second, side_of
 from tplimits.regimes.kernels.numbers import sums
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped, renamed, step
 from tplimits.regimes.kernels.numbers.laws import half_squared_distance
@@ -68,7 +68,7 @@ def _gap(frame: Frame, expr: Expr) -> Any:
         same = expr.sides[0] == expr.sides[1] and frame.input[1] != frame.input[2]
         return None if same or expr.has(sums.Lookup) else frame.entry(expr, gap=True)[1]
     if isinstance(expr, Kron):
-        return mapped(complement, [frame.value(expr)]) if len(free_indices(expr)) == 2 else None
+        return mapped(complement, [frame.value(expr)]) if len(free_indices(expr)) == 2 or _by_data(expr) else None
     if isinstance(expr, Moment):
         found = slopes(expr)
         if found is None or (found[0] + found[1]) ** 2 > found[0] ** 2 + found[1] ** 2:  # opposites that become equal
@@ -81,6 +81,13 @@ def _gap(frame: Frame, expr: Expr) -> Any:
     if isinstance(expr, sympy.Add):
         return _added(frame, expr)
     return None
+
+
+def _by_data(kron: Kron) -> bool:
+    """Whether two inputs are asked for the same token: each has its own."""
+    one, other = kron.args
+    alone = isinstance(one, Datum) and isinstance(other, Datum) and one.side != other.side
+    return alone and one.source == other.source and not kron.has(sums.Lookup)
 
 
 def complement(same: Array) -> Array:

@@ -17,20 +17,18 @@ import numpy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from tplimits.program.nodes.entries import free_indices
-from tplimits.regimes.kernels.derivation.leaves import on_first
 from tplimits.regimes.kernels.numbers.alone import data_of
 from tplimits.regimes.kernels.numbers.blocks import Blocks, Own
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
 from tplimits.regimes.kernels.numbers.forms import NotNested
 from tplimits.regimes.kernels.numbers.frames import suspicious
-from tplimits.regimes.kernels.numbers.gaps import spread
 from tplimits.regimes.kernels.numbers.inputs import keyed
-from tplimits.regimes.kernels.numbers.labelled import Labelled, Traced
+from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.nested import Nested, nested
 from tplimits.regimes.kernels.numbers.passes import Passes
 from tplimits.regimes.kernels.numbers.places import batch
+from tplimits.regimes.kernels.numbers.rows import Rows
 from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects
 from tplimits.regimes.kernels.numbers.tables import Tables
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
@@ -46,42 +44,11 @@ _BLOCK = 1 << 17
 _SECONDS = 2e-9
 #: work in seconds above which loops are compiled; entries below which a loop costs more than it saves
 _WORTHWHILE, _FEW = 0.5, 1 << 14
+#: how much more it takes where loops are compiled one by one
+_BY_LOOPS = 40
 #: of a compiled tile: inputs a side, and entries of all steps
 _WIDEST, _LONGEST = 1024, 1 << 33
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
-
-
-@dataclass(eq=False)
-class Rows:
-    """Quantities of one input that pairs read, each with its place among the results of the tape of its side."""
-
-    tables: dict[int, Tables]
-    tape: Tape
-    outputs: dict[int, list[Any]] = field(default_factory=lambda: {1: [], 2: []})
-    places: dict[tuple[int, Any], int] = field(default_factory=dict)
-
-    def row(self, expr: Expr, side: int) -> Any:
-        """A quantity of one input, as a leaf of the tape of pairs."""
-        first = on_first(expr)
-        names = {on_first(i).name: i.name for i in free_indices(expr)} | {batch(1): batch(side)}
-        value = self.tables[side].frame(1, 1).value(first)
-        order = sorted(value.labels, key=lambda x: x != batch(1))  # inputs first, as rows are kept
-        labels = tuple(names.get(x, x) for x in (order if isinstance(value, Traced) else value.labels))
-        if isinstance(value, Labelled):
-            return Labelled(value.array, labels)
-        return self._leaf(first, side, value, labels)
-
-    def spread(self, expr: Expr, side: int, axes: tuple[str, ...]) -> Any:
-        """What the places differ that a sum over one input reads (see `gaps`)."""
-        value = spread(self.tables[side].frame(1, 1), expr)
-        return None if value is None else self._leaf(("spread", expr), side, value, (batch(side), *axes))
-
-    def _leaf(self, key: Any, side: int, value: Any, labels: tuple[str, ...]) -> Any:
-        mine = side if self.tables[1] is not self.tables[2] else 1
-        if (mine, key) not in self.places:
-            self.places[mine, key] = len(self.outputs[mine])
-            self.outputs[mine].append(value)
-        return self.tape.leaf(("row", side, self.places[mine, key], labels), labels)
 
 
 @dataclass(eq=False)
@@ -97,7 +64,6 @@ class Plan:
     tables: tuple[Tables, ...]
     watched: list[Mapping[int, int]]
     watched_rows: dict[int, int]
-
     labels: Sequence[tuple[str, ...]]
     sizes: Mapping[str, int]
     #: entries of all steps for one pair
@@ -106,6 +72,7 @@ class Plan:
     worth: float = 0.0
     is_compiled: bool = False
     _nested: dict[tuple[bool, bool], Nested | None] = field(default_factory=dict)
+    _own_nested: dict[int, Nested | None] = field(default_factory=dict)
 
     @cached_property
     def loops(self) -> CompiledSchedule:
@@ -145,29 +112,33 @@ class Plan:
         assert nest is not None
         return nest.lanes.count, nest.dtype
 
-    @cached_property
-    def own_nested(self) -> dict[int, Nested | None]:
-        """The same of the tapes of inputs."""
-        found: dict[int, Nested | None] = {}
-        for side, tables in ((1, self.tables[1]), (2, self.tables[2])):
+    def own_nested(self, side: int) -> Nested | None:
+        """The same of the tape of the inputs of a side."""
+        side = 1 if self.rows[side] is self.rows[1] else side
+        if side not in self._own_nested:
+            tables, schedule = self.tables[side], self.rows[side]
             assert tables.tape is not None
-            if self.rows[side] is self.rows[1] and 1 in found:
-                found[side] = found[1]
-                continue
-            schedule, labels = self.rows[side], tables.tape.labels
-            sizes, many = sizes_of(schedule, tables.tape, tables), len(schedule.wanted) - self.watched_rows[side]
-            found[side] = _nested(partial(Passes, schedule, labels, sizes, (batch(1),), many, True), False, 8)
-        return found
+            labels, sizes = tables.tape.labels, sizes_of(schedule, tables.tape, tables)
+            many = len(schedule.wanted) - self.watched_rows[side]
+            made = partial(Passes, schedule, labels, sizes, (batch(1),), many, True)
+            self._own_nested[side] = _nested(made, False, 8)
+        return self._own_nested[side]
 
     def expect(self, pairs: int) -> None:
-        """Compile the loops where the work of all calls so far passes what compiling costs, or where they are known."""
+        """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
         self.worth += pairs * self.seconds
-        if not self.is_compiled and pairs * self.entries > _FEW:
-            self.is_compiled = self.worth > _WORTHWHILE or self._are_kept
+        if not self.is_compiled and pairs * self.entries > _FEW and self.worth > _WORTHWHILE:
+            self.is_compiled = self._is_worth(self.worth) or self._are_kept
 
     def settled(self, pairs: int) -> Plan:
         """This plan with loops compiled where so many pairs are worth it, whatever was asked before."""
-        return replace(self, is_compiled=pairs * self.seconds > _WORTHWHILE)
+        return replace(self, is_compiled=self._is_worth(pairs * self.seconds))
+
+    def _is_worth(self, seconds: float) -> bool:
+        """Whether so much work is worth compiling: it costs more where it is done loop by loop."""
+        if seconds <= _WORTHWHILE:
+            return False
+        return self.nested(False, 8) is not None or seconds > _BY_LOOPS * _WORTHWHILE
 
     @property
     def seconds(self) -> float:
@@ -185,7 +156,7 @@ class Plan:
 
     def own(self, side: int, inputs: Inputs) -> Own:
         """What is done once for each input of a side."""
-        nest = self.own_nested[side] if self.is_compiled else None
+        nest = self.own_nested(side) if self.is_compiled else None
         if nest is not None:
             rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,), False)
             if not flagged.any():
@@ -209,7 +180,6 @@ class Plan:
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
     ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
         """Kernels of all pairs, or of those `above` the diagonal, and which of them rest on a nearly singular law."""
-
         if self.is_compiled and (nest := self.nested(single, other.many)) is not None:
             with numpy.errstate(all="ignore"):
                 values, flagged = nest.run(self._given(one, other, owns, True), (one.many, other.many), above)
@@ -217,10 +187,30 @@ class Plan:
             if flagged.any():
                 near |= self._met(numpy.triu(flagged, 1) if above else flagged, one, other, owns)
             return values, near
-        given = self._given(one, other, owns)
-        found = self._interpreted(given)
+        if above and one.many > 1 and self.largest >= _FEW:
+            return self._row_by_row(one, other, owns)
+        found = self._interpreted(self._given(one, other, owns))
         near = self._near(found[self.kernels :], one, other)
         return found[: self.kernels], near | owns[1].near[:, None] | owns[2].near[None, :]
+
+    def _row_by_row(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own]
+    ) -> tuple[list[Labelled], NDArray[numpy.bool_]]:
+        """Pairs above the diagonal alone."""
+        arrays: list[Array] = []
+        labels: list[tuple[str, ...]] = []
+        near = numpy.zeros((one.many, other.many), dtype=bool)
+        for k in range(one.many - 1):
+            row, rest = slice(k, k + 1), slice(k + 1, None)
+            mine = {1: owns[1].some(row), 2: owns[2].some(rest)}
+            values, near[row, rest] = self.run(one.some(row), other.some(rest), mine)
+            if not arrays:
+                labels = [(batch(1), batch(2), *(x for x in v.labels if x not in (batch(1), batch(2)))) for v in values]
+                shapes = [v.at(names).shape[2:] for v, names in zip(values, labels, strict=True)]
+                arrays = [numpy.zeros((one.many, other.many, *shape)) for shape in shapes]
+            for array, value, names in zip(arrays, values, labels, strict=True):
+                array[row, rest] = value.at(names)
+        return [Labelled(a, names) for a, names in zip(arrays, labels, strict=True)], near
 
     def _met(
         self, flagged: NDArray[numpy.bool_], one: Inputs, other: Inputs, owns: Mapping[int, Own]
@@ -335,8 +325,5 @@ def _made(
 def step_of(plan: Plan, block: int = _BLOCK) -> int:
     """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
     if plan.is_nested:
-        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // plan.entries)) // 16)
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // max(1, plan.entries))) // 16)
     return max(1, math.isqrt(block // min(block, plan.largest)))
-
-
-__all__ = ["Plan", "Rows", "Traced", "plan_for", "step_of"]

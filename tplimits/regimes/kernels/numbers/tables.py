@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
     from tplimits.regimes.kernels.numbers.inseparable import MeanPoints
     from tplimits.regimes.kernels.numbers.laws import Law
-    from tplimits.regimes.kernels.numbers.plan import Rows
+    from tplimits.regimes.kernels.numbers.rows import Rows
     from tplimits.regimes.kernels.numbers.tape import Tape
 
 Array = NDArray[numpy.float64]

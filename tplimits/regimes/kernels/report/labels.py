@@ -192,9 +192,11 @@ class Titles:
         same = [s for s in split if len(s) == len(last)]
         kept = []
         for i, part in enumerate(last):
+            # re.split with a group puts the numbers at odd places
             if i % 2 == 0:
                 kept.append(part)
             elif part.startswith("_"):
+                # anonymous vectors are numbered through the program: those of a layer go by the names of the first
                 first = self._first.get(part, same[0][i])
                 self._first |= {s[i]: first for s in same}
                 kept.append(first)

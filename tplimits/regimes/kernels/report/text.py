@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.language.render import superscript
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
-from tplimits.report.text import as_written, positive_first
+from tplimits.report.text import AsWritten, as_written
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Kron, Lookup
@@ -49,7 +48,7 @@ def demand(outline: Outline, derivation: KernelTables) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Printer(StrPrinter):
+class Printer(AsWritten, StrPrinter):
     """Entries of tables, of data and of logits in the names of the program."""
 
     def __init__(self, outline: Outline) -> None:
@@ -57,19 +56,6 @@ class Printer(StrPrinter):
         self._outline = outline
         self._inputs = {1: outline.input, 2: outline.input + "′"}
         self.pair = f"{outline.input},{outline.input}′"
-
-    def doprint(self, expr: Expr) -> str:
-        return str(super().doprint(as_written(expr)))
-
-    def terms(self, expr: Expr) -> list[str]:
-        """The terms of a sum with their signs."""
-        if not isinstance(expr, sympy.Add):
-            return [self.doprint(expr)]
-        parts = [self.doprint(t) for t in self._as_ordered_terms(as_written(expr))]
-        return [parts[0], *(f"- {p[1:].strip()}" if p.startswith("-") else f"+ {p}" for p in parts[1:])]
-
-    def _as_ordered_terms(self, expr: Expr, order: str | None = None) -> list[Expr]:
-        return positive_first(super()._as_ordered_terms(expr, order))
 
     def _at(self, name: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
         inside = f"[{','.join(map(self._print, indices))}]" if indices else ""
@@ -116,7 +102,7 @@ class Printer(StrPrinter):
     def equation(self, equation: Equation) -> Iterator[str]:
         """Lines of an equation."""
         lines = [f"{self.left(equation)} ="]
-        for term in self.terms(equation.right):
+        for term in self.addends(equation.right):
             if len(lines[-1]) + len(term) > _LINE and not lines[-1].endswith(" ="):
                 lines.append(_BELOW)
             lines[-1] += f" {term}"

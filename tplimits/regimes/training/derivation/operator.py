@@ -176,6 +176,7 @@ def derive_tangent(
             "every step, as scalar parameters do (hypothesis: no fluctuation inside the forward pass): no operator "
             "describes the training. Divide logits by n, or send the heads to infinity: infinite=(…)."
         )
+    # what is added to the output without vectors has gradients of its own, and no part in the kernel of the readout
     bare = network.replace(returns=network.returns[:1])
     if len(network.returns) > 1:
         _same_axes(network)

@@ -151,6 +151,7 @@ def _operations(optimizer: Optimizer) -> int:
 def _squares(f: Array) -> Array:
     """The mean square, over draws, of the largest change since the start up to each time."""
     flat = f.reshape(*f.shape[:2], -1)
+    # what a claim is wrong by is relative to what training did, not to outputs that it left alone
     moved = numpy.abs(flat - flat[:, :1]).max(axis=2)
     found: Array = (numpy.maximum.accumulate(moved, axis=1) ** 2).mean(axis=0)
     return found
@@ -228,6 +229,7 @@ def check_outputs(
         raise CheckError('there is no claim to judge; claim "f" or single entries.')
     sent_to(sampling.executor, {"error": sampler.error, "lr": sampler.recipe.rates}, CheckError)
     some = sampler.at(WIDTHS[0])
+    # at a kink a change of order 1/n moves a share of the neurons of that order: the series is in n^(−1/2)
     form = HALVES if _crosses_kinks(some.recipe) else layer_series(some.recipe.net, sampler.given)
     taken, remarks = sampled_widths(
         some.program, MORE_WIDTHS if sampling.widths is None else sampling.widths, form, sampler.ratios

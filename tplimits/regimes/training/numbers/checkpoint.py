@@ -142,6 +142,7 @@ class _File:
         save(self.path, state)
         self._unwritten = False
         ended = time.monotonic()
+        # the next file waits in proportion to what this one took: large states do not slow a run down
         self._due = ended + _SHARE * (ended - begun)
 
 

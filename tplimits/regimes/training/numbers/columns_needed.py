@@ -24,6 +24,8 @@ from tplimits.regimes.training.numbers.parameters import MatrixParameter
 if TYPE_CHECKING:
     from tplimits.regimes.training.numbers.request import TrainingRequest
 
+#: numbers that may be held only to count columns
+_LARGEST = 1 << 28
 #: a side of a matrix: its name and whether it is transposed
 Side = tuple[str, bool]
 
@@ -35,7 +37,11 @@ def refuse_too_few(asked: TrainingRequest) -> None:
     _, size = particles_by_width({"n": 1.0, **asked.ratios}, asked.particles, asked.block)
     if all(PER_COLUMN * count <= size[_width(asked, side)] for side, count in most.items()):
         return
-    for (name, transposed), count in sorted(_counted(asked, moving).items(), key=lambda item: -item[1]):
+    try:
+        counted = _counted(asked, moving) if _fits(asked, len(moving)) else most
+    except MemoryError:
+        counted = most
+    for (name, transposed), count in sorted(counted.items(), key=lambda item: -item[1]):
         width = _width(asked, (name, transposed))
         if PER_COLUMN * count > size[width]:
             shown = f"{name}ᵀ" if transposed else name
@@ -68,8 +74,15 @@ def _at_most(asked: TrainingRequest, moves: int) -> dict[Side, int]:
     return found
 
 
+def _fits(asked: TrainingRequest, moves: int) -> bool:
+    """Whether the first two steps are few enough to be taken only to look at them."""
+    few = max(_at_most(asked, min(moves, 2)).values(), default=0)
+    return PER_COLUMN * few * few <= _LARGEST
+
+
 def _counted(asked: TrainingRequest, moving: list[int]) -> dict[Side, int]:
     """Columns of each side at the end, of members of a family that with the most."""
+    # two steps tell whether the columns that a step brings repeat earlier ones, at a price known before
     first = moving[:2]
     few = _at_most(asked, len(first))
     ratios = {side: asked.ratios.get(_width(asked, side), 1.0) for side in few}

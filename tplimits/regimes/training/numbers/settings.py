@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
 
 
-def need_numbers(optimizers: Mapping[str, Optimizer]) -> None:
-    """Refuse optimizers with symbols among their hyperparameters, and those whose moments may not exist."""
-    for name, optimizer in optimizers.items():
-        if optimizer.open_symbols:
-            raise EvaluationError(
-                f"{optimizer} for `{name}`: {min(map(str, optimizer.open_symbols))} has no value; give numbers."
-            )
-        entries = optimizer.entry_by_entry("vector")
-        if entries is not None and entries.has_pole:
-            raise EvaluationError(
-                f"moment not established: {optimizer} for `{name}` is not bounded where gradients vanish; give an "
-                "update function that is, such as g/(g**2 + eps) in place of 1/g."
-            )
-
-
 Array = NDArray[numpy.float64]
 
 
@@ -86,3 +71,18 @@ def checked(network: Program, parameters: Iterable[str], asked: RunAsked) -> dic
         "given": dict(asked.given),
         "checkpoint": None if asked.checkpoint is None else Path(asked.checkpoint),
     }
+
+
+def need_numbers(optimizers: Mapping[str, Optimizer]) -> None:
+    """Refuse optimizers with symbols among their hyperparameters, and those whose moments may not exist."""
+    for name, optimizer in optimizers.items():
+        if optimizer.open_symbols:
+            raise EvaluationError(
+                f"{optimizer} for `{name}`: {min(map(str, optimizer.open_symbols))} has no value; give numbers."
+            )
+        entries = optimizer.entry_by_entry("vector")
+        if entries is not None and entries.has_pole:
+            raise EvaluationError(
+                f"moment not established: {optimizer} for `{name}` is not bounded where gradients vanish; give an "
+                "update function that is, such as g/(g**2 + eps) in place of 1/g."
+            )

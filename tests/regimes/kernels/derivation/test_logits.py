@@ -1,0 +1,81 @@
+"""Means of neurons given logits that stay random, and what they move by when parameters do."""
+
+import numpy as np
+import pytest
+import sympy
+
+import tplimits as tp
+from tplimits.regimes.kernels.derivation.forms import scales_outside
+
+X = np.array([[0.6, 0.5]])
+C = float((X**2).sum())
+
+
+@tp.network
+def centred(P: tp.Matrix, ξ: tp.Input["d"], v: tp.Vector, U: tp.Vector["d"], Q: tp.Matrix):
+    x = tp.sum(U * ξ, over="d")
+    s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
+    y = tp.abs(x) * tp.sin(s)
+    return v * (y - tp.avg(y))
+
+
+@tp.network
+def centred_by_a_box(P: tp.Matrix, ξ: tp.Input["d"], v: tp.Vector, U: tp.Vector["d"], Q: tp.Matrix):
+    β = tp.neuron("β")
+    x = tp.sum(U * ξ, over="d")
+    s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
+    y = tp.abs(x) * tp.sin(s)
+    z = tp.avg(y - y[β], over=β)
+    return v * z
+
+
+def tangent_kernel(moved: bool) -> float:
+    """E Θ of `centred`: s ~ N(0, C²), |x| has the variance C (1 − 2/π), and Θ_s = 4 C² moves y by |x| cos s.
+
+    What is centred moves by |x| − E|x|; without the tangent of the mean it would move by |x|.
+    """
+    sine = (1 - np.exp(-2 * C**2)) / 2
+    variance = C * (1 - 2 / np.pi)
+    return sine * variance + (1 - sine) * 4 * C**2 * (variance if moved else C) + sine * C
+
+
+@pytest.mark.parametrize("network", [centred, centred_by_a_box])
+def test_a_mean_moves_with_the_logits_it_depends_on(network):
+    draws = tp.derive(network, tp.Kernels()).sample(X, draws=40_000, seed=1).ntk[:, 0, 0]
+    error = draws.std() / np.sqrt(draws.size)
+    assert abs(draws.mean() - tangent_kernel(moved=True)) < 4 * error
+    assert abs(draws.mean() - tangent_kernel(moved=False)) > 40 * error
+
+
+@pytest.mark.sampling
+def test_networks_have_means_that_move():
+    limit = tp.derive(centred, tp.Kernels())
+    given = {"X1": X, "widths": (32, 64, 128), "draws": (2000, 1200, 600), "progress": False}
+    right, wrong = ({"ntk": np.array([[tangent_kernel(moved)]])} for moved in (True, False))
+    assert tp.check(limit, claims=right, **given).accepted
+    assert not tp.check(limit, claims=wrong, **given).accepted
+
+
+@tp.network
+def gated(a: tp.Vector, v: tp.Vector, ξ: tp.Input["d"], U: tp.Vector["d"]):
+    x = tp.sum(U * ξ, over="d")
+    s = tp.sqrt(tp.n) * tp.avg(a * x)
+    return v * tp.relu(x * s)
+
+
+def test_random_scales_stand_in_front_of_homogeneous_functions():
+    """K = C s²/2 for s ~ N(0, C); Θ adds as much for x, and E[x² step(x s)] · 2C = C² for s."""
+    limit = tp.derive(gated, tp.Kernels())
+    assert not any(m.values for t in limit.derivation.tables for m in t.definition.atoms() if hasattr(m, "values"))
+    sample = limit.sample(X, draws=40_000, seed=2)
+    for found, expected in ((sample.nngp, C**2 / 2), (sample.ntk, 2 * C**2)):
+        assert abs(found.mean() - expected) < 4 * found.std() / np.sqrt(found.size)
+
+
+@pytest.mark.parametrize("p", [-1.5, 0.7])
+def test_homogeneous_functions_are_what_they_were(p):
+    scale, z = sympy.symbols("p z", real=True)
+    for f in (tp.relu, tp.step, tp.abs, tp.sign):
+        written = f(scale * z)
+        for at in (-0.4, 1.1):
+            assert scales_outside(written, [scale]).subs({scale: p, z: at}) == written.subs({scale: p, z: at})
