@@ -67,9 +67,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
     pairs, cores = asked.inputs * (asked.inputs + 1) / 2, asked.machines * asked.cores
-    print(
-        f"| network | data | a pair on one core | core hours, {asked.inputs} inputs | {asked.machines} × {asked.cores} cores |"
-    )
+    whole = f"core hours, {asked.inputs} inputs | {asked.machines} × {asked.cores} cores"
+    print(f"| network | data | a pair on one core | {whole} |")
     print("|---|---|---|---|---|")
     for name, (network, many) in NETWORKS.items():
         for dtype in (np.float64, np.float32):
