@@ -28,6 +28,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     plain_axis,
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
+from tplimits.regimes.kernels.numbers.entrywise import added, indexed, looked_up, one_less, one_more, power, same
 from tplimits.regimes.kernels.numbers.labelled import (
     Labelled,
     Traced,
@@ -35,8 +36,6 @@ from tplimits.regimes.kernels.numbers.labelled import (
     contracted,
     mapped,
     renamed,
-    step,
-    union,
 )
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
@@ -111,7 +110,7 @@ class Frame:
         if isinstance(expr, sympy.Add):
             return mapped(added, [self.value(a) for a in expr.args])
         if isinstance(expr, sympy.Pow):
-            return mapped(_power(expr.exp), [self.value(expr.base)])
+            return mapped(power(expr.exp), [self.value(expr.base)])
         if type(expr) in ARRAY_FUNCTIONS:
             return mapped(ARRAY_FUNCTIONS[type(expr)], [self.value(a) for a in expr.args])
         raise EvaluationError(f"`{expr}` has no value; give {expr}=….")
@@ -281,53 +280,6 @@ def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int],
     return [found] if found.array.any() else []
 
 
-@step(lambda values, places, labels, sizes: labels)
-def indexed(
-    values: Sequence[Labelled], places: tuple[Any, ...], labels: tuple[str, ...], sizes: tuple[int, ...]
-) -> Labelled:
-    """Entries at places; −1 reads zero."""
-    array = values[0].array
-    front = len(labels) - len(sizes)
-    where: tuple[Any, ...] = (*(slice(None),) * front, *places)
-    picked = array[where]
-    if any(numpy.min(p) < 0 for p in places):
-        present = numpy.logical_and.reduce(numpy.broadcast_arrays(*(p >= 0 for p in places)))
-        picked = numpy.where(present, picked, array.dtype.type(0))
-    return Labelled(numpy.broadcast_to(picked, (*picked.shape[:front], *sizes)), labels)
-
-
-@step(lambda values, front: _of_lookup(values, front))
-def looked_up(values: Sequence[Labelled], front: tuple[str, ...]) -> Labelled:
-    """Entries of an array at arrays of places, one for each of its dimensions behind those of `front`; −1 reads 0."""
-    array, places = values[0].array, values[1:]
-    labels = _of_lookup(values, front)
-    run = [Labelled(numpy.arange(size), (x,)) for x, size in zip(front, array.shape, strict=False)]
-    found = [p.at(labels).astype(numpy.intp) for p in (*run, *places)]
-    picked = array[tuple(found)]
-    for place in (p for p in found if p.size and p.min() < 0):
-        picked = numpy.where(place < 0, array.dtype.type(0), picked)
-    return Labelled(picked, labels)
-
-
-def _of_lookup(values: Sequence[Any], front: tuple[str, ...]) -> tuple[str, ...]:
-    return union([Labelled(numpy.empty(()), front), *values[1:]])
-
-
-def same(one: Array, other: Array) -> Array:
-    """1 where two places agree."""
-    return ((one == other) & (one >= 0)).astype(numpy.float64)
-
-
-def one_more(place: Array) -> Array:
-    """Places counted from 1, so that 0 stands for none."""
-    return place + 1.0
-
-
-def one_less(place: Array) -> Array:
-    """Places counted from 0 again, −1 for none."""
-    return place - 1.0
-
-
 @lru_cache(maxsize=1 << 14)
 def sides_of(expr: Expr) -> frozenset[int]:
     """The sides of the leaves of an expression."""
@@ -342,11 +294,6 @@ def outer_names(expr: Expr) -> dict[str, str]:
     return {on_first(i).name: i.name for i in free_indices(expr)}
 
 
-def added(*arrays: Array) -> Array:
-    """The sum."""
-    return sum(arrays[1:], arrays[0])
-
-
 def _linear_in_draws(expr: Expr) -> bool:
     """Whether means over draws stand in an expression linearly, one in a term."""
     if isinstance(expr, DrawMean) or not expr.has(DrawMean):
@@ -356,27 +303,3 @@ def _linear_in_draws(expr: Expr) -> bool:
     if not isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
         return False
     return all(_linear_in_draws(a) for a in expr.args if isinstance(a, Expr))
-
-
-def reciprocal(x: Array) -> Array:
-    """1/x."""
-    return 1.0 / x
-
-
-def reciprocal_root(x: Array) -> Array:
-    """1/√x."""
-    return 1.0 / numpy.sqrt(x)
-
-
-@lru_cache(maxsize=256)
-def _power(exponent: Expr) -> Any:
-    if exponent == 2:
-        return numpy.square
-    if exponent == -1:
-        return reciprocal
-    if exponent == sympy.S.Half:
-        return numpy.sqrt
-    if exponent == -sympy.S.Half:
-        return reciprocal_root
-    number = float(exponent)
-    return lambda x: numpy.power(x, number)
