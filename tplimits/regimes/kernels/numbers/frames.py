@@ -35,12 +35,18 @@ from tplimits.regimes.kernels.numbers.labelled import (
     contracted,
     mapped,
     renamed,
-    step,
-    union,
 )
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
-from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
+from tplimits.regimes.kernels.numbers.places import (
+    batch,
+    gathered,
+    looked_up,
+    one_less,
+    one_more,
+    positions,
+    same,
+)
 from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
 
 if TYPE_CHECKING:
@@ -279,53 +285,6 @@ def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int],
     if same is not None:
         found = Labelled(found.array & ~same.at(found.labels), found.labels)
     return [found] if found.array.any() else []
-
-
-@step(lambda values, places, labels, sizes: labels)
-def indexed(
-    values: Sequence[Labelled], places: tuple[Any, ...], labels: tuple[str, ...], sizes: tuple[int, ...]
-) -> Labelled:
-    """Entries at places; −1 reads zero."""
-    array = values[0].array
-    front = len(labels) - len(sizes)
-    where: tuple[Any, ...] = (*(slice(None),) * front, *places)
-    picked = array[where]
-    if any(numpy.min(p) < 0 for p in places):
-        present = numpy.logical_and.reduce(numpy.broadcast_arrays(*(p >= 0 for p in places)))
-        picked = numpy.where(present, picked, array.dtype.type(0))
-    return Labelled(numpy.broadcast_to(picked, (*picked.shape[:front], *sizes)), labels)
-
-
-@step(lambda values, front: _of_lookup(values, front))
-def looked_up(values: Sequence[Labelled], front: tuple[str, ...]) -> Labelled:
-    """Entries of an array at arrays of places, one for each of its dimensions behind those of `front`; −1 reads 0."""
-    array, places = values[0].array, values[1:]
-    labels = _of_lookup(values, front)
-    run = [Labelled(numpy.arange(size), (x,)) for x, size in zip(front, array.shape, strict=False)]
-    found = [p.at(labels).astype(numpy.intp) for p in (*run, *places)]
-    picked = array[tuple(found)]
-    for place in (p for p in found if p.size and p.min() < 0):
-        picked = numpy.where(place < 0, array.dtype.type(0), picked)
-    return Labelled(picked, labels)
-
-
-def _of_lookup(values: Sequence[Any], front: tuple[str, ...]) -> tuple[str, ...]:
-    return union([Labelled(numpy.empty(()), front), *values[1:]])
-
-
-def same(one: Array, other: Array) -> Array:
-    """1 where two places agree."""
-    return ((one == other) & (one >= 0)).astype(numpy.float64)
-
-
-def one_more(place: Array) -> Array:
-    """Places counted from 1, so that 0 stands for none."""
-    return place + 1.0
-
-
-def one_less(place: Array) -> Array:
-    """Places counted from 0 again, −1 for none."""
-    return place - 1.0
 
 
 @lru_cache(maxsize=1 << 14)
