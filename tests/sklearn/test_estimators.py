@@ -56,7 +56,11 @@ def random_heads(
     return tp.sum(v * values, over="head") / tp.sqrt(tp.size("head"))
 
 
-@pytest.mark.parametrize("make", ESTIMATORS)
+def by_cross_entropy():
+    return tp.sklearn.NTKClassifier(loss="cross_entropy", steps=200)
+
+
+@pytest.mark.parametrize("make", (*ESTIMATORS, by_cross_entropy))
 def test_checks_of_scikit_learn(make):
     found = check_estimator(make(), on_skip=None, on_fail=None)
     assert [(c["check_name"], c["exception"]) for c in found if c["status"] == "failed"] == []
@@ -99,6 +103,41 @@ def test_two_classes_are_the_sign_of_a_regression_on_plus_and_minus_one():
     regression = tp.sklearn.NTKRegressor(noise=0.1).fit(X, np.where(Y > 0, 1.0, -1.0))
     assert model.decision_function(X_TEST) == pytest.approx(regression.predict(X_TEST), rel=1e-10)
     assert model.predict(X_TEST).tolist() == np.where(regression.predict(X_TEST) > 0, "up", "down").tolist()
+
+
+@pytest.mark.parametrize("many", [2, 3])
+def test_classes_by_cross_entropy_are_those_of_descent(many):
+    labels = np.digitize(Y, np.quantile(Y, np.linspace(0, 1, many + 1)[1:-1]))
+    model = tp.sklearn.NTKClassifier(gelu_net, loss="cross_entropy", steps=60, momentum=0.8, noise=0.1).fit(X, labels)
+    limit = tp.derive(gelu_net, tp.Kernels())
+    bound = limit.max_learning_rate(X, momentum=0.8, noise=0.1, curvature=0.5)
+    assert model.lr_ == pytest.approx(bound / 2, rel=1e-12)
+    run = limit.descend(X, tp.cross_entropy(labels), outputs=many, steps=60, lr=bound / 2, momentum=0.8, noise=0.1).at(
+        X_TEST
+    )
+    p = np.exp(run) / np.exp(run).sum(axis=1, keepdims=True)
+    assert model.predict_proba(X_TEST) == pytest.approx(p, rel=1e-10)
+    assert model.predict(X_TEST).tolist() == run.argmax(axis=1).tolist()
+    decided = model.decision_function(X_TEST)
+    assert decided == pytest.approx(run[:, 1] - run[:, 0] if many == 2 else run, rel=1e-10)
+    assert pickle.loads(pickle.dumps(model)).predict_proba(X_TEST).tolist() == model.predict_proba(X_TEST).tolist()
+    assert model.score(X, labels) > 0.9 > 0.8 > model.score(X, np.roll(labels, 1))
+    other = tp.sklearn.NTKClassifier(gelu_net, loss="cross_entropy", steps=60, lr=bound / 9, noise=0.1).fit(X, labels)
+    assert abs(other.predict_proba(X_TEST) - p).max() > 1e-3
+
+
+def test_options_of_descent_are_checked():
+    labels = (Y > 0).astype(int)
+    assert not hasattr(tp.sklearn.NTKClassifier(), "predict_proba")
+    for options, message in (
+        ({"loss": "hinge"}, 'there is "squared_error" and "cross_entropy"'),
+        ({"loss": "cross_entropy", "steps": -1}, "a number of steps is a whole number"),
+        ({"loss": "cross_entropy", "lr": 0}, "a learning rate is a positive number"),
+        ({"loss": "cross_entropy", "momentum": 1.5}, "a momentum is a number from 0 to below 1"),
+        ({"loss": "cross_entropy", "noise": -1}, "finite number, 0 or more"),
+    ):
+        with pytest.raises(tp.EvaluationError, match=message):
+            tp.sklearn.NTKClassifier(**options).fit(X, labels)
 
 
 def test_digits_are_told_apart_as_well_as_by_a_support_vector_machine():

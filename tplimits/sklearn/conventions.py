@@ -10,6 +10,7 @@ try:
     from sklearn.base import RegressorMixin as RegressorMixin
     from sklearn.gaussian_process.kernels import Hyperparameter as Hyperparameter
     from sklearn.gaussian_process.kernels import Kernel as Kernel
+    from sklearn.utils.metaestimators import available_if as available_if
     from sklearn.utils.multiclass import check_classification_targets as check_classification_targets
     from sklearn.utils.validation import check_is_fitted as check_is_fitted
     from sklearn.utils.validation import validate_data as validate_data

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
+import scipy.special
 from numpy.typing import NDArray
 
+from tplimits.errors import EvaluationError
+from tplimits.program.network.losses import cross_entropy
 from tplimits.sklearn.conventions import (
     BaseEstimator,
     ClassifierMixin,
     RegressorMixin,
+    available_if,
     check_classification_targets,
     check_is_fitted,
     validate_data,
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: test inputs that are predicted together where no covariance between them is asked for
 _BATCH = 512
+#: a bound of the second derivatives of −log softmax
+_CURVATURE = 0.5
 
 
 class _Conditioned(BaseEstimator):
@@ -60,9 +67,11 @@ class _Conditioned(BaseEstimator):
 
     def _predictions(self, inputs: Array, covariance: bool) -> list[Prediction]:
         """Predictions batch by batch; of drawn logits all at once, from the same draws."""
+        return [self.posterior_.at(part, covariance=covariance) for part in self._parts(inputs)]
+
+    def _parts(self, inputs: Array) -> list[Array]:
         step = len(inputs) if self.limit_.is_drawn else _BATCH
-        parts = [inputs[i : i + step] for i in range(0, len(inputs), step)]
-        return [self.posterior_.at(part, covariance=covariance) for part in parts]
+        return [inputs[i : i + step] for i in range(0, len(inputs), step)]
 
 
 class _Regressor(RegressorMixin, _Conditioned):
@@ -125,37 +134,92 @@ class NTKRegressor(_Regressor):
         return self._mean(X)
 
 
-class NTKClassifier(ClassifierMixin, _Conditioned):
-    """Classification by regression with the NTK: targets ±1 of two classes, 1 and 0 of several, less their mean 1/C.
+def _has_probabilities(estimator: Any) -> bool:
+    return bool(estimator.loss == "cross_entropy")
 
-    The class with the largest output is predicted.  The arguments are those of `NNGPRegressor`.
+
+class NTKClassifier(ClassifierMixin, _Conditioned):
+    """Classification by an infinitely wide network: the class with the largest output is predicted.
+
+    loss="squared_error" is regression with Θ on targets ±1 of two classes, 1 and 0 of several, less their mean 1/C.
+    loss="cross_entropy" is `steps` of gradient descent on the cross-entropy, from outputs 0, with learning rate `lr`
+    (None: half of `max_learning_rate`) and `momentum`; then there is predict_proba.  The other arguments are those of
+    `NNGPRegressor`; noise pulls the parameters to where they started.
 
     >>> import tplimits as tp
     >>> model = tp.sklearn.NTKClassifier().fit([[0.0], [1.0], [2.0]], ["a", "b", "b"])
     >>> print(model.predict([[0.1], [1.9]]))
     ['a' 'b']
+    >>> model = tp.sklearn.NTKClassifier(loss="cross_entropy").fit([[0.0], [1.0], [2.0]], ["a", "b", "b"])
+    >>> print(model.predict([[0.1], [1.9]]), model.predict_proba([[1.9]]).shape)
+    ['a' 'b'] (1, 2)
 
-    Raises ValueError for targets that are no classes, or of one class alone.
+    Raises ValueError for targets that are no classes, or of one class alone, EvaluationError for another loss.
     """
 
     _kernel = "ntk"
 
+    def __init__(
+        self,
+        network: Any = None,
+        *,
+        noise: float = 1e-2,
+        constants: Mapping[str, Any] | None = None,
+        shape: tuple[int, ...] | None = None,
+        loss: str = "squared_error",
+        steps: int = 1000,
+        lr: float | None = None,
+        momentum: float = 0.9,
+    ) -> None:
+        super().__init__(network, noise=noise, constants=constants, shape=shape)
+        self.loss = loss
+        self.steps = steps
+        self.lr = lr
+        self.momentum = momentum
+
     def fit(self, X: Any, y: Any) -> Any:
-        """Condition the network on the classes y of inputs X; returns the estimator."""
+        """Condition the network on the classes y of inputs X, or train it on them; returns the estimator."""
         X, y = validate_data(self, X, y, dtype=numpy.float64)
         check_classification_targets(y)
         self.classes_, index = numpy.unique(y, return_inverse=True)
         many = len(self.classes_)
         if many < 2:
             raise ValueError(f"y holds one class, {self.classes_[0]!r}: a classifier needs two classes or more.")
-        self._condition(X, 2.0 * index - 1 if many == 2 else numpy.eye(many)[index] - 1 / many)
+        if self.loss == "squared_error":
+            self._condition(X, 2.0 * index - 1 if many == 2 else numpy.eye(many)[index] - 1 / many)
+        elif self.loss == "cross_entropy":
+            self._descend(as_inputs(X, self.shape), index, many)
+        else:
+            raise EvaluationError(f'loss={self.loss!r}: there is "squared_error" and "cross_entropy".')
         return self
+
+    def _descend(self, inputs: Array, index: NDArray[numpy.intp], many: int) -> None:
+        self.limit_ = kernels_of(self.network)
+        asked: dict[str, Any] = {"momentum": self.momentum, "noise": self.noise, "constants": self.constants}
+        bound = self.limit_.max_learning_rate(inputs, curvature=_CURVATURE, **asked) if self.lr is None else 0.0
+        self.lr_ = (bound / 2 if math.isfinite(bound) else 1.0) if self.lr is None else self.lr
+        self.descent_ = self.limit_.descend(
+            inputs, cross_entropy(index), outputs=many, steps=self.steps, lr=self.lr_, **asked
+        )
 
     def decision_function(self, X: Any) -> Array:
         """The outputs: (N,), positive for the second class, of two classes; (N, classes) of several."""
-        return self._mean(X)
+        if self.loss != "cross_entropy":
+            return self._mean(X)
+        found = self._outputs(X)
+        return found[:, 1] - found[:, 0] if found.shape[1] == 2 else found
+
+    def _outputs(self, X: Any) -> Array:
+        parts = self._parts(self._checked(X))
+        return numpy.concatenate([self.descent_.at(part) for part in parts])
 
     def predict(self, X: Any) -> Any:
         """The classes with the largest outputs."""
         outputs = self.decision_function(X)
         return self.classes_[(outputs > 0).astype(int) if outputs.ndim == 1 else outputs.argmax(axis=1)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """The softmax of the outputs, (N, classes); with loss="cross_entropy"."""
+        found: Array = scipy.special.softmax(self._outputs(X), axis=1)
+        return found

@@ -15,7 +15,8 @@ from tplimits.regimes.kernels import regression as inference
 if TYPE_CHECKING:
     from tplimits.progress import Progress
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.regression.blocks import Blocks
+    from tplimits.regimes.kernels.regression.blocks import Array, Blocks
+    from tplimits.regimes.kernels.regression.descent import Descended
     from tplimits.regimes.kernels.regression.regression import Conditioned, Prediction
 
 
@@ -35,6 +36,30 @@ class Posterior:
             return self.limit.posterior(self.X_train, self.y, X_test, covariance=covariance, **self.asked)
         blocks = self.limit._blocks(self.X_train, X_test, self.asked["constants"], {}, None, None, "at()")
         return self.given.at(blocks, covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Outputs of a network in training on any loss: `.train` at the training inputs, `.at(X_test)` elsewhere."""
+
+    _limit: Inference = field(repr=False)
+    _X_train: Any = field(repr=False)
+    _asked: Mapping[str, Any] = field(repr=False)
+    _constants: Mapping[str, Any] | None
+    _given: Descended = field(repr=False)
+    _redrawn: bool = field(repr=False)
+
+    @property
+    def train(self) -> Array:
+        """Outputs at the training inputs, (N, *axes) or (N, *axes, outputs); several moments as the first axis."""
+        return self._given.train
+
+    def at(self, X_test: Any, f0: Any = 0.0) -> Array:
+        """Outputs at test inputs, where they were f0 at the start."""
+        blocks = self._limit._blocks(self._X_train, X_test, self._constants, {}, None, None, "at()")
+        given = inference.descent.descended(blocks, **self._asked) if self._redrawn else self._given
+        found: Array = given.at(blocks, f0)
+        return found
 
 
 class Inference(ABC):
@@ -116,6 +141,7 @@ class Inference(ABC):
         time: Any = None,
         steps: Any = None,
         lr: float | None = None,
+        momentum: float = 0.0,
         noise: float = 0.0,
         covariance: bool = True,
         ratios: Mapping[str, float] | None = None,
@@ -129,13 +155,78 @@ class Inference(ABC):
         units of the NTK: df/dt = −Θ(f − y)/N.  The mean is over initialisations, Θ*ᵀ g(Θ) y with
         g(λ) = (1 − e^(−λt/N))/λ or (1 − (1 − lr λ/N)^steps)/λ; the covariance is that of the initial outputs, of law
         N(0, K), carried along: K** − G K* − K*ᵀGᵀ + G K Gᵀ, G = Θ*ᵀ g(Θ).  `noise` adds noise/(2N) ‖θ − θ₀‖² to the
-        loss: Θ + noise in the place of Θ inside g.  Several times or steps in a list become the first axis.
+        loss: Θ + noise in the place of Θ inside g.  Several times or steps in a list become the first axis.  With
+        `momentum` μ a step is lr·m, m ← μ m + gradient.
 
-        Raises EvaluationError as `posterior` does, and for a learning rate above 2N/λ, λ the largest eigenvalue of Θ.
+        Raises EvaluationError as `posterior` does, and for a learning rate above `max_learning_rate`.
         """
         blocks = self._blocks(X_train, X_test, constants, named, ratios, progress, "train()")
-        found: Prediction = inference.training.trained(blocks, y, time, steps, lr, noise, covariance)
+        found: Prediction = inference.training.trained(blocks, y, time, steps, lr, noise, momentum, covariance)
         return found
+
+    def descend(
+        self,
+        X_train: Any,
+        error: Any,
+        *,
+        outputs: int | None = None,
+        time: Any = None,
+        steps: Any = None,
+        lr: float | None = None,
+        momentum: float = 0.0,
+        f0: Any = 0.0,
+        noise: float = 0.0,
+        constants: Mapping[str, Any] | None = None,
+    ) -> Descent:
+        """Training on any loss with the kernel held fixed: steps of gradient descent, or gradient flow until `time`.
+
+        `error` gives the derivatives of the loss in the outputs, such as tp.cross_entropy(labels), and takes them in
+        the shape (N, *axes), with `outputs` (N, *axes, outputs) of independent outputs.  df/dt = −Θ error(f), or
+        m ← momentum·m + error(f), f ← f − lr Θ m, from f0 at the training inputs (0, or an array).  `.train` holds the
+        outputs there, `.at(X_test)` those at other inputs.  Several times or steps in a list become the first axis.
+        `noise` adds noise/(2N) ‖θ − θ₀‖² to the loss, as in `train`.
+
+        Raises EvaluationError for an error that is no function or has another shape, for an infinite time, and where
+        outputs do not stay finite.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> run = tp.derive(linear, tp.Kernels()).descend([[1.0]], lambda f: f - 3, lr=0.5, steps=[1, 2])
+        >>> run.train.tolist(), run.at([[2.0]]).tolist()  # Θ = 1, Θ* = 2
+        ([[1.5], [2.25]], [[3.0], [4.5]])
+        """
+        blocks = self._blocks(X_train, None, constants, {}, None, None, "descend()")
+        asked = {"error": error, "f0": f0, "outputs": outputs, "momentum": momentum, "noise": noise}
+        asked["schedule"] = inference.targets.read_schedule(time, steps, lr)
+        given = inference.descent.descended(blocks, **asked)
+        return Descent(self, X_train, asked, constants, given, blocks.redrawn)
+
+    def max_learning_rate(
+        self,
+        X_train: Any,
+        *,
+        momentum: float = 0.0,
+        noise: float = 0.0,
+        curvature: float = 1.0,
+        constants: Mapping[str, Any] | None = None,
+    ) -> float:
+        """The learning rate above which gradient descent diverges: 2(1 + momentum)N/(curvature·(λ + noise)).
+
+        λ is the largest eigenvalue of Θ on the N training inputs.  The loss is a mean over inputs; `curvature` bounds
+        the second derivative of one term: 1 for (f − y)²/2, 1/4 for −log σ(±f), 1/2 for the cross-entropy of several
+        classes.  With a bound that is not reached, larger rates may do.
+
+        >>> import tplimits as tp
+        >>> @tp.network
+        ... def linear(ξ: tp.Input["d"], U: tp.Vector["d"]):
+        ...     return tp.sum(U * ξ, over="d")
+        >>> tp.derive(linear, tp.Kernels()).max_learning_rate([[1.0], [2.0]])  # Θ = ξ ξ′: λ = 5, 2·2/5
+        0.8
+        """
+        blocks = self._blocks(X_train, None, constants, {}, None, None, "max_learning_rate()")
+        return float(inference.descent.max_learning_rate(blocks, momentum, noise, curvature))
 
     def log_marginal_likelihood(
         self,

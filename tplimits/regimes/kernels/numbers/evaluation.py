@@ -207,7 +207,7 @@ class Planned:
             values = [numpy.array(v) for v in values]
             for i, j in blocks(near):
                 some = replace(part, one=part.one.some(i), other=part.other.some(j), symmetric=False)
-                careful = _fused(some) if _is_plain(some) else None  # determinants along the recursion
+                careful = _fused(some)  # determinants along the recursion, where it has no finite axes
                 again = wide(some, kernels)[0] if careful is None else [getattr(careful, k) for k in kernels]
                 for value, better in zip(values, again, strict=True):
                     value[numpy.ix_(i, j)] = better
@@ -300,10 +300,9 @@ def _fused(asked: GramRequest, settled: bool = False) -> KernelPair | None:
     """Both kernels by one compiled loop, where the recursion has no finite axes and closed forms alone."""
     if not _is_plain(asked):
         return None
-    one, other, constants = asked.one, asked.other, asked.constants
     try:
         with numpy.errstate(all="ignore"):
-            found = pairs(asked.derivation, one, other, constants, asked.symmetric, asked.dtype, settled)
-        return KernelPair(*found)
+            options = asked.symmetric, asked.dtype, settled
+            return KernelPair(*pairs(asked.derivation, asked.one, asked.other, asked.constants, *options))
     except (NotFused, OverflowError):  # what leaves the range of doubles is told by the arrays
         return None

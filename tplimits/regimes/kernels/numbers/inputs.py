@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -117,13 +117,20 @@ def _array(label: str, value: Any, axes: tuple[str, ...]) -> Array:
         array = real_array(label, value)
     except EvaluationError as error:
         ragged = isinstance(value, (list, tuple)) and len({numpy.shape(v) if _regular(v) else None for v in value}) > 1
-        hint = f" Rows of different lengths: pad them and give a mask as data, shape {expected}." if ragged else ""
+        hint = f" {_ragged(value)}: pad them and give a mask as data, shape {expected}." if ragged else ""
         raise EvaluationError(f"{error}{hint}") from None
     if array.ndim != 1 + len(axes):
         raise EvaluationError(f"{label} has shape {array.shape}; it needs {expected}.")
     if not array.size:
         raise EvaluationError(f"{label} is empty, shape {array.shape}; it needs {expected} with at least one input.")
     return array
+
+
+def _ragged(value: Sequence[Any]) -> str:
+    shapes = list(dict.fromkeys(numpy.shape(v) for v in value if _regular(v)))
+    if len(shapes) < 2 or all(len(s) < 2 for s in shapes):
+        return "Rows of different lengths"
+    return f"Inputs of different sizes, {shapes[0]} and {shapes[1]}"
 
 
 def _regular(value: Any) -> bool:

@@ -50,6 +50,14 @@ def read_noise(noise: Any) -> float:
     raise EvaluationError(f"noise={noise!r}: the variance of the noise is a finite number, 0 or more.")
 
 
+def read_momentum(momentum: Any) -> float:
+    """A number from 0 to below 1."""
+    found = _real(momentum)
+    if found is None or not 0 <= found < 1:
+        raise EvaluationError(f"momentum={momentum!r}: a momentum is a number from 0 to below 1.")
+    return found
+
+
 @dataclass(frozen=True)
 class Schedule:
     """When training is looked at: `moments` of gradient flow, or numbers of steps with learning rate `lr`."""

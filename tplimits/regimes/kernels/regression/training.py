@@ -18,19 +18,30 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks
+from tplimits.regimes.kernels.regression.descent import rate_bound
 from tplimits.regimes.kernels.regression.factor import eigen, refuse_singular
 from tplimits.regimes.kernels.regression.regression import Prediction, predicted
-from tplimits.regimes.kernels.regression.targets import Schedule, read_noise, read_schedule, read_targets
+from tplimits.regimes.kernels.regression.targets import (
+    Schedule,
+    read_momentum,
+    read_noise,
+    read_schedule,
+    read_targets,
+)
 
 Array = NDArray[numpy.float64]
 
 
-def trained(blocks: Blocks, y: Any, time: Any, steps: Any, lr: Any, noise: Any, covariance: bool) -> Prediction:
+def trained(
+    blocks: Blocks, y: Any, time: Any, steps: Any, lr: Any, noise: Any, momentum: Any, covariance: bool
+) -> Prediction:
     """The mean of f* over initialisations and its covariance, at each moment asked for."""
-    schedule, variance = read_schedule(time, steps, lr), read_noise(noise)
+    schedule, variance, μ = read_schedule(time, steps, lr), read_noise(noise), read_momentum(momentum)
+    if μ and schedule.lr is None:
+        raise EvaluationError(f"momentum={momentum!r}: give steps=… with lr=…; gradient flow has no momentum.")
     targets = read_targets(y, blocks.many(TRAIN), blocks.outputs(TRAIN))
     values, vectors = eigen(blocks.gram("ntk", TRAIN, TRAIN), variance, "ntk")
-    reached = _reached(values, schedule, blocks.many(TRAIN), variance)
+    reached = _reached(values, schedule, blocks.many(TRAIN), variance, μ)
     projected = blocks.gram("ntk", TRAIN, TEST).T @ vectors
     means = numpy.stack([(projected * g) @ (vectors.T @ targets.matrix) for g in reached])
     mean = targets.folded(means[0] if schedule.single else means, blocks.outputs(TEST))
@@ -49,21 +60,34 @@ def trained(blocks: Blocks, y: Any, time: Any, steps: Any, lr: Any, noise: Any, 
     return predicted(blocks, mean, spread[0] if schedule.single else spread)
 
 
-def _reached(values: Array, schedule: Schedule, many: int, noise: float) -> list[Array]:
+def _reached(values: Array, schedule: Schedule, many: int, noise: float, momentum: float) -> list[Array]:
     """g(λ) at each moment."""
     rates = values / many
     if schedule.lr is not None:
-        bound = 2 / rates[-1] if rates[-1] > 0 else math.inf
+        bound = rate_bound(values[-1], many, momentum)
         if schedule.lr > bound * (1 + 1e-12):
             raise EvaluationError(
-                f"lr={schedule.lr:g}: gradient descent diverges above 2N/λ = {bound:.6g}, where λ = {values[-1]:.6g} "
-                f"is the largest eigenvalue of the NTK{' with the noise' if noise else ''} on the N = {many} inputs."
+                f"lr={schedule.lr:g}: gradient descent diverges above {'2(1 + momentum)N' if momentum else '2N'}/λ = "
+                f"{bound:.6g}, where λ = {values[-1]:.6g} is the largest eigenvalue of the NTK "
+                f"{'with the noise ' if noise else ''}on the N = {many} inputs."
             )
+        if momentum:
+            return [_with_momentum(values, schedule.lr / many, momentum, int(k)) for k in schedule.moments]
         return [_divided(_descended(schedule.lr * rates, k), values, schedule.lr * k / many) for k in schedule.moments]
     if math.inf in schedule.moments:
         refuse_singular(values, noise, "ntk")
     with numpy.errstate(over="ignore"):
         return [_divided(-numpy.expm1(-rates * t), values, t / many) for t in schedule.moments]
+
+
+def _with_momentum(values: Array, step: float, μ: float, k: int) -> Array:
+    """g(λ) after k steps: g ← g + step·m, m ← μ m + 1 − λ g, as a power of one matrix for each eigenvalue."""
+    matrix = numpy.zeros((len(values), 3, 3))
+    matrix[:, 0] = numpy.stack([1 - step * values, numpy.full_like(values, step * μ), numpy.full_like(values, step)], 1)
+    matrix[:, 1] = numpy.stack([-values, numpy.full_like(values, μ), numpy.ones_like(values)], 1)
+    matrix[:, 2, 2] = 1
+    found: Array = numpy.linalg.matrix_power(matrix, k)[:, 0, 2]
+    return found
 
 
 def _descended(step: Array, k: float) -> Array:
