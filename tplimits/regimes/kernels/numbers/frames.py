@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,14 @@ from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_o
 from tplimits.regimes.kernels.numbers.places import (
     batch,
     gathered,
+    indexed,
     looked_up,
     one_less,
     one_more,
     positions,
     same,
 )
-from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
+from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, suspicious
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
@@ -274,17 +275,6 @@ class Frame:
             tables.tape.watched.append((flags(), dict(self.input)))
         elif tables.suspects is not None:
             tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
-
-
-def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int], found: Labelled) -> list[Labelled]:
-    """Where a moment has a nearly singular law, but not at the same data; `found` are its flags."""
-    if not found.labels or not found.array.any():  # constants are exactly what they are
-        return []
-    left, right = places[1], places[2]
-    same = same_data(program, (sides[left - 1], sides[right - 1]), (batch(left), batch(right)), found.labels)
-    if same is not None:
-        found = Labelled(found.array & ~same.at(found.labels), found.labels)
-    return [found] if found.array.any() else []
 
 
 @lru_cache(maxsize=1 << 14)
