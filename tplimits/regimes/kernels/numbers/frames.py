@@ -175,15 +175,14 @@ class Frame:
     def _place(self, index: Expr) -> Any:
         """An index expression as an array of whole numbers, −1 where there is no entry."""
         if not index.has(Datum) or self.tables.tape is None:
-            place, labels = positions(self, index)
-            return Labelled(numpy.asarray(place, dtype=numpy.float64), labels)
+            return Labelled(numpy.asarray((found := positions(self, index))[0], dtype=numpy.float64), found[1])
         if not isinstance(index, Datum):  # a table of indices at a place that data say
             values = Labelled(self.program.tables[index.table].values + 1.0)
             return mapped(one_less, [looked_up([values, *map(self._place, index.indices)], ())])
         data = self.tables.data(index.source, self.input[index.side])
-        if not any(i.has(Lookup, Datum) for i in index.indices):
-            return self.read(data, index.indices, batch=1)
-        return mapped(one_less, [self.read(mapped(one_more, [data]), index.indices, batch=1)])
+        plain = not any(i.has(Lookup, Datum) for i in index.indices)
+        read = self.read(data if plain else mapped(one_more, [data]), index.indices, batch=1)
+        return read if plain else mapped(one_less, [read])
 
     # -- moments ------------------------------------------------------------------------------
 
@@ -249,8 +248,8 @@ class Frame:
         return Law(False), [first, third, cross]
 
     def _part(self, law: Law, values: list[Any], part: Any) -> Any:
-        place = law.place(part)  # before what has no steps is laid out
-        return part_of([self._laid_out(law, values)], place)
+        law.place(part)  # before what has no steps is laid out
+        return part_of([self._laid_out(law, values)], law.place(part))
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
         """All parts of a law; on a tape one step, however many parts it gets."""
