@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ from tplimits.regimes.kernels.numbers.labelled import (
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
-from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
+from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, suspicious
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
@@ -167,15 +167,14 @@ class Frame:
     def _place(self, index: Expr) -> Any:
         """An index expression as an array of whole numbers, −1 where there is no entry."""
         if not index.has(Datum) or self.tables.tape is None:
-            place, labels = positions(self, index)
-            return Labelled(numpy.asarray(place, dtype=numpy.float64), labels)
+            return Labelled(numpy.asarray((found := positions(self, index))[0], dtype=numpy.float64), found[1])
         if not isinstance(index, Datum):  # a table of indices at a place that data say
             values = Labelled(self.program.tables[index.table].values + 1.0)
             return mapped(one_less, [looked_up([values, *map(self._place, index.indices)], ())])
         data = self.tables.data(index.source, self.input[index.side])
-        if not any(i.has(Lookup, Datum) for i in index.indices):
-            return self.read(data, index.indices, batch=1)
-        return mapped(one_less, [self.read(mapped(one_more, [data]), index.indices, batch=1)])
+        plain = not any(i.has(Lookup, Datum) for i in index.indices)
+        read = self.read(data if plain else mapped(one_more, [data]), index.indices, batch=1)
+        return read if plain else mapped(one_less, [read])
 
     # -- moments ------------------------------------------------------------------------------
 
@@ -241,8 +240,8 @@ class Frame:
         return Law(False), [first, third, cross]
 
     def _part(self, law: Law, values: list[Any], part: Any) -> Any:
-        place = law.place(part)  # before what has no steps is laid out
-        return part_of([self._laid_out(law, values)], place)
+        law.place(part)  # before what has no steps is laid out
+        return part_of([self._laid_out(law, values)], law.place(part))
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
         """All parts of a law; on a tape one step, however many parts it gets."""
@@ -267,17 +266,6 @@ class Frame:
             tables.tape.watched.append((flags(), dict(self.input)))
         elif tables.suspects is not None:
             tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
-
-
-def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int], found: Labelled) -> list[Labelled]:
-    """Where a moment has a nearly singular law, but not at the same data; `found` are its flags."""
-    if not found.labels or not found.array.any():  # constants are exactly what they are
-        return []
-    left, right = places[1], places[2]
-    same = same_data(program, (sides[left - 1], sides[right - 1]), (batch(left), batch(right)), found.labels)
-    if same is not None:
-        found = Labelled(found.array & ~same.at(found.labels), found.labels)
-    return [found] if found.array.any() else []
 
 
 @lru_cache(maxsize=1 << 14)
