@@ -253,7 +253,7 @@ def test_maxima_of_two_scalars_are_read_by_the_one_sign_they_ask_for(f):
 def test_a_kink_is_called_by_the_function_that_has_it():
     y = Symbol("y", real=True)
     curvature = (2 * tp.relu(y) * sympy.cos(y)).diff(y, 2)
-    with pytest.raises(tp.NoLimitError, match="^relu, step has a kink"):
+    with pytest.raises(tp.NoLimitError, match=r"^relu, step has a kink"):
         at_number(curvature, y, sympy.S.Zero)
-    with pytest.raises(tp.NoLimitError, match="^maximum has a kink"):
+    with pytest.raises(tp.NoLimitError, match=r"^maximum has a kink"):
         at_number(curvature, y, sympy.S.Zero, "maximum")
