@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.regimes.kernels.numbers import evaluation
 from tplimits import zoo
+from tplimits.regimes.kernels.numbers import evaluation
 
 L = tp.layers
 LINE = np.array([[-1, 0, 1, 2, 3], [0, 1, 2, 3, 4], [1, 2, 3, 4, -1]])
