@@ -10,8 +10,9 @@ from the same bases, in μP with base width 32, on the same batches.  Asked is
     how often two networks of one base fare differently, and how often one fares as the limit;
     how long a network stays near the limit, and whether the distance is that of fluctuations, 1/√h.
 
-Twenty bases, 400 epochs, widths 32 to 2048: what is measured is kept in `results/through_the_transition.jsonl`, which
---full makes.  Networks of one base are no independent trials: intervals are those of runs, and too narrow for bases.
+Twenty bases, 400 epochs, widths 32 to 2048 (2048 from the first bases as far as there are rows): what is measured is
+kept in `results/through_the_transition.jsonl`, and --full makes what is missing, the cheapest first.  Networks of one
+base are no independent trials: intervals are those of runs, and too narrow for bases.
 """
 
 import functools

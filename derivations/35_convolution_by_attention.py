@@ -188,7 +188,7 @@ for each, limit in ((False, taken(READS)), (True, apart)):
     work.holds(f"a tap drawn {which}: C of H heads comes to its limit as H^{slope:.2f}", abs(slope + 0.5) < 0.1)
     last = off["the convolution"][-1]
     work.holds(f"and is {last:.3f} from the convolution with {COUNTS[-1]} heads", (last > 0.2) == each)
-FEW = {"widths": (16, 32, 64), "draws": (1500, 1000, 600)}
+FEW = {"widths": (16, 32, 64), "draws": (900, 600, 400)}
 work.networks(by_taps, "Heads of the taps are a convolution.", X, {"nngp": target.nngp}, **FEW)
 wrong = {"nngp": by_coefficients(apart)}
 work.networks(by_taps, "The wrong twin: taps drawn for each place.", X, wrong, accepted=False, **FEW)

@@ -19,7 +19,7 @@ from tplimits.regimes.classification.finite.coordinates import Coordinate, Coord
 from tplimits.regimes.depth.derivation.responses import Response
 from tplimits.regimes.depth.derivation.roots import Root
 from tplimits.regimes.depth.numbers.paths import Paths
-from tplimits.regimes.kernels.inference import Inference
+from tplimits.regimes.kernels.inference import Descent, Inference
 from tplimits.regimes.kernels.mixture import Mixture
 from tplimits.regimes.kernels.numbers.mixture import KernelSample, Kurtosis
 from tplimits.regimes.kernels.numbers.request import KernelPair
@@ -35,7 +35,7 @@ LISTED = set(re.findall(r"^\| `tp\.(\w+)", TEXT, re.MULTILINE))
 #: fields of programs and limits that users have no need of
 INNER = {"returns_tuple", "size_of", "root_axis", "known", "arrays", "tables", "replace"}
 #: what kernels of a network predict, and how far they are random
-PREDICTED = (Prediction, KernelSample, Kurtosis)
+PREDICTED = (Prediction, KernelSample, Kurtosis, Descent, tp.StoredKernels)
 INNER |= {"array_names", "values"}  # of CovarianceSDE: what the views are made of
 INNER |= {
     "check_keywords",

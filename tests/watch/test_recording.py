@@ -7,6 +7,7 @@ import pytest
 from watched import HOW, LOSS, X, deep, inputs, watched
 
 import tplimits as tp
+from tplimits.regimes.training.trainer import engine
 
 
 @pytest.fixture(scope="module")
@@ -286,3 +287,21 @@ def test_widths_seeds_frames_and_names_are_what_they_are(odd):
         with pytest.raises(tp.EvaluationError, match=said):
             call()
     assert rec.value("h", 0, np.int64(8), np.int64(0)).shape == rec.value("h", 0, 8.0, 0).shape == (8, 8)
+
+
+def test_a_network_is_lowered_once_for_all_recordings(monkeypatch):
+    """Seeds, widths, data, rates and starts of their own do not make it another one."""
+
+    @tp.network
+    def fresh(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, c: tp.Scalar):
+        return tp.readout(v * tp.sin(tp.sum(U * ξ, over="d"))) + c
+
+    lowered, whole = [], engine.training
+    monkeypatch.setattr(engine, "training", lambda *asked: lowered.append(asked) or whole(*asked))
+    for seed in range(3):
+        for width in (4, 8):
+            how = {**HOW, "lr": 0.01 * (1 + seed), "error": tp.squared_error(np.cos(X[:, seed]))}
+            tp.watch(fresh, X + seed, **how, widths=width, seeds=(seed,), c=1.0 * seed)
+    assert len(lowered) == 1
+    tp.watch(fresh, X, **{**HOW, "optimizer": tp.SGD()}, widths=4)
+    assert len(lowered) == 2

@@ -5,6 +5,7 @@ import pytest
 
 import tplimits as tp
 from tplimits import zoo
+from tplimits.regimes.kernels.numbers import evaluation
 
 L = tp.layers
 LINE = np.array([[-1, 0, 1, 2, 3], [0, 1, 2, 3, 4], [1, 2, 3, 4, -1]])
@@ -65,6 +66,13 @@ def test_images_on_two_axes_have_the_kernels_of_images_on_one():
     got, wanted = kernels(two_axes, X), kernels(conv2d_flatten, X.reshape(3, 2, 9))
     np.testing.assert_allclose(got.nngp, wanted.nngp, rtol=1e-12)
     np.testing.assert_allclose(got.ntk, wanted.ntk, rtol=1e-12)
+
+
+def test_images_on_two_axes_need_no_extended_precision(monkeypatch):
+    """Every axis is read through one lookup by both inputs: gaps are kept, and nothing is done twice."""
+    monkeypatch.setattr(evaluation, "wide", None)
+    X = data(3, 3)
+    assert np.isfinite(kernels(two_axes, X).ntk).all()
 
 
 def strided(padding, dilation):

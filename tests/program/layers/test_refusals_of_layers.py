@@ -110,3 +110,30 @@ def test_data_with_other_channels_or_another_size_are_refused():
         limit.evaluate(np.ones((2, 4, 8)))
     with pytest.raises(tp.EvaluationError, match="9 entries along `at`"):
         limit.evaluate(np.ones((2, 3, 9)))
+
+
+@tp.network
+def image(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], v: tp.Vector["at"]):
+    x = tp.relu(L.conv2d(ξ, U, over={"at": (2, 2)}, taps={"tap": (3, 3)}))
+    return tp.sum(v * x, over="at")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (np.array([[[1, 2, np.nan, 4]]]), "`X1` has NaN or infinite entries"),
+        ([np.ones((1, 4)), np.ones((1, 9))], r"Rows of different lengths: pad them.*\(N, d, at\)"),
+        (np.ones((2, 4)), r"shape \(2, 4\); it needs \(N, d, at\)"),
+        (np.ones((1, 1, 2, 2)), r"shape \(1, 1, 2, 2\); it needs \(N, d, at\)"),
+        (np.full((1, 1, 4), "1"), "takes an array of numbers"),
+    ],
+)
+def test_images_that_are_none(data, message):
+    with pytest.raises(tp.EvaluationError, match=message):
+        tp.derive(image, tp.Kernels()).evaluate(data)
+
+
+def test_pixels_that_are_whole_numbers_are_numbers():
+    limit, pixels = tp.derive(image, tp.Kernels()), np.random.default_rng(0).integers(0, 255, (3, 2, 4), dtype=np.uint8)
+    found, known = limit.evaluate(pixels), limit.evaluate(pixels.astype(float))
+    assert (found.ntk == known.ntk).all() and found.ntk.dtype == np.float64

@@ -41,3 +41,9 @@ def test_draws_are_with_replacement_and_uniform():
 def test_what_makes_no_sense_is_refused(make, what):
     with pytest.raises(tp.EvaluationError, match=what):
         make()
+
+
+@pytest.mark.parametrize("found", [tp.batches(5, seed=2), tp.batches(3, seed=1, sampler="draws"), tp.batches(12)])
+@pytest.mark.parametrize(("t", "steps"), [(0, 1), (0, 7), (3, 4), (1, 11)])
+def test_many_steps_at_once_are_those_one_by_one(found, t, steps):
+    assert np.array_equal(found.of_steps(t, steps, 12), [found.indices(s, 12) for s in range(t, t + steps)])

@@ -54,6 +54,7 @@ def test_scalars_that_are_drawn_are_averaged_over():
     few = {"particles": 512, "replicates": 2, "E": START["E"], "P": START["P"]}
     run = limit.evaluate(TOKENS, **asked, **few, draws=3)
     assert run.drawn == ("q",) and len(run.replicates) == 3 and "3 draws of q" in repr(run)
+    assert run.shown.texts == ("means over 3 draws of q, each with the limit that belongs to it",)
     assert np.ptp(run.replicates[:, 1], axis=0).max() > 0
     with pytest.raises(tp.EvaluationError, match=r"`q` \(drawn, uniform in \[-0\.7, 0\.7\]\) has no initial value"):
         tp.check(limit, X=TOKENS, **asked, E=START["E"], P=START["P"])  # of one start

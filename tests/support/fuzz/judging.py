@@ -149,6 +149,17 @@ def looked(case: Case, limit: Any, effort: Effort, level: float, seed: int) -> V
     return tp.check(limit, progress=False, **given)
 
 
+def looked_wide(case: Case, limit: Any, particles: int) -> tuple[Effort, Verdict]:
+    """A look at wide networks: √(½ + s) with s → 0 is no number in a few of those of middling width."""
+    for widths, draws in (((256, 384, 512), (300, 200, 150)), ((1024, 1536, 2048), (60, 40, 30))):
+        effort = Effort(widths, draws, particles)
+        try:
+            return effort, looked(case, limit, effort, SCREEN, case.seed)
+        except tp.CheckError as error:
+            last = error
+    raise last
+
+
 def looked_at_means(case: Case, limit: Any, given: dict[str, Any], effort: Effort) -> Verdict:
     """A check of the means of random kernels, whose own noise counts as well."""
     count = MIXTURE * effort.draws[0]
@@ -194,8 +205,8 @@ def compared(case: Case, limit: Any, level: float) -> tuple[str, str, float]:
     try:
         verdict = looked(case, limit, first, SCREEN, case.seed)
     except tp.CheckError:  # small networks are not all finite
-        first = second = Effort((256, 384, 512), (300, 200, 150), second.particles)
-        verdict = looked(case, limit, first, SCREEN, case.seed)
+        first, verdict = looked_wide(case, limit, second.particles)
+        second = first
     if not doubts(case, verdict, SCREEN):
         return "agreed", "", verdict.worst.p
     verdict = looked(case, limit, second, level, case.seed + 1)

@@ -42,22 +42,22 @@ class Posterior:
 class Descent:
     """Outputs of a network in training on any loss: `.train` at the training inputs, `.at(X_test)` elsewhere."""
 
-    limit: Inference = field(repr=False)
-    X_train: Any = field(repr=False)
-    asked: Mapping[str, Any] = field(repr=False)
-    constants: Mapping[str, Any] | None
-    given: Descended = field(repr=False)
-    redrawn: bool = field(repr=False)
+    _limit: Inference = field(repr=False)
+    _X_train: Any = field(repr=False)
+    _asked: Mapping[str, Any] = field(repr=False)
+    _constants: Mapping[str, Any] | None
+    _given: Descended = field(repr=False)
+    _redrawn: bool = field(repr=False)
 
     @property
     def train(self) -> Array:
         """Outputs at the training inputs, (N, *axes) or (N, *axes, outputs); several moments as the first axis."""
-        return self.given.train
+        return self._given.train
 
     def at(self, X_test: Any, f0: Any = 0.0) -> Array:
         """Outputs at test inputs, where they were f0 at the start."""
-        blocks = self.limit._blocks(self.X_train, X_test, self.constants, {}, None, None, "at()")
-        given = inference.descent.descended(blocks, **self.asked) if self.redrawn else self.given
+        blocks = self._limit._blocks(self._X_train, X_test, self._constants, {}, None, None, "at()")
+        given = inference.descent.descended(blocks, **self._asked) if self._redrawn else self._given
         found: Array = given.at(blocks, f0)
         return found
 

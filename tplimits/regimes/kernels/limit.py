@@ -228,7 +228,9 @@ class KernelLimit(OfData, Mixture, Written):
         """Gram matrices of two batches of inputs: (N1, N2, *axes, *axes), without axes of independent outputs.
 
         `X2=None` means X1.  Data is an array (N, *axes), or a dictionary of them where the network takes several;
-        constants go by name.  `draws`, `replicates` and `seed` matter where logits are random.
+        constants go by name.  `draws`, `replicates` and `seed` matter where logits are random, and
+        where a mean over four and more correlated variables does not separate (a gate that shares its variables with
+        what it multiplies) and quadrature would take long: errors are standard errors there, arrays.
         `executor` is any executor of `concurrent.futures`: its workers compute tiles of pairs.  `out="gram"` keeps them
         in the folder gram as they are finished, and goes on where an earlier call was interrupted, bit for bit as if it
         had not been; the arrays, float32 where the data is, are mapped to memory (`StoredKernels`).

@@ -35,55 +35,55 @@ class StoredKernels(Inference):
     given again, and what predictions from data raise.
     """
 
-    found: Stored
+    _found: Stored
 
     def __repr__(self) -> str:
-        about = self.found.manifest
+        about = self._found.manifest
         kernels_of = " and ".join(name.upper() for name in ("nngp", "ntk") if name in about.names)
         return f"{kernels_of} of `{about.network}` in {str(self.path)!r}: {about.dtype} of shape {about.shape}"
 
     def __iter__(self) -> Iterator[Array]:
-        return iter(self.found.pair)
+        return iter(self._found.pair)
 
     @property
     def nngp(self) -> Array:
         """K, read-only."""
-        return self.found.pair.nngp
+        return self._found.pair.nngp
 
     @property
     def ntk(self) -> Array:
         """Θ, read-only; NoLimitError where it has no limit."""
-        return self.found.pair.ntk
+        return self._found.pair.ntk
 
     @property
     def nngp_error(self) -> Array | float:
         """Standard errors where logits are drawn, else an error bound."""
-        return self.found.pair.nngp_error
+        return self._found.pair.nngp_error
 
     @property
     def ntk_error(self) -> Array | float:
         """The same of Θ."""
-        return getattr(self.found.pair, "ntk_error", self.nngp_error)
+        return getattr(self._found.pair, "ntk_error", self.nngp_error)
 
     @property
     def path(self) -> Path:
         """The folder."""
-        return self.found.path
+        return self._found.path
 
     @property
     def program(self) -> Program:
         """The network."""
-        return from_json(self.found.manifest.program)
+        return from_json(self._found.manifest.program)
 
     @property
     def trained(self) -> tuple[str, ...]:
         """The parameters whose training Θ describes."""
-        return self.found.manifest.trained
+        return self._found.manifest.trained
 
     def _blocks(
         self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, progress: Progress, call: str
     ) -> Blocks:
-        about = self.found.manifest
+        about = self._found.manifest
         for option in ("constants", "ratios", *named):
             if named.get(option, {"constants": constants, "ratios": ratios}.get(option)) is not None:
                 raise EvaluationError(
@@ -101,12 +101,12 @@ class StoredKernels(Inference):
             inference.blocks.TRAIN: one,
             inference.blocks.TEST: one if X2 is None else self._numbers("the test inputs", X2),
         }
-        found: Blocks = inference.blocks.StoredBlocks(self.found.pair, sides)
+        found: Blocks = inference.blocks.StoredBlocks(self._found.pair, sides)
         return found
 
     def _numbers(self, called: str, value: Any) -> Any:
         """Numbers of inputs, as they are given or as a mask."""
-        many = self.found.manifest.shape[0]
+        many = self._found.manifest.shape[0]
         found = numpy.asarray(value)
         if found.dtype == bool and found.shape == (many,):
             found = numpy.flatnonzero(found)

@@ -71,8 +71,8 @@ class TrainingRun:
     def __repr__(self) -> str:
         shown = [0, 1, self.steps // 2, self.steps]
         times = sorted({t for t in shown if t <= self.steps})
-        what = f"draws of {', '.join(self.drawn)}" if self.drawn else "replicates"
-        lines = [f"{self.title}: {self.steps} steps, {self.f[0].size} outputs, {len(self.replicates)} {what}"]
+        what = self._draws if self.drawn else f"{len(self.replicates)} replicates"
+        lines = [f"{self.title}: {self.steps} steps, {self.f[0].size} outputs, {what}"]
         for t in times:
             size, error = float(numpy.sqrt((self.f[t] ** 2).mean())), float(numpy.sqrt((self.stderr[t] ** 2).mean()))
             first = ", ".join(f"{x:.4g}" for x in self.f[t].ravel()[:4])
@@ -84,7 +84,12 @@ class TrainingRun:
         """A table of all outputs with their errors, for a terminal."""
         errors = [f"± {e:.1e}" if e else "" for e in self.stderr.ravel()]
         rows = zip(self.labels, (f"{x:.6g}" for x in self.f.ravel()), errors, strict=True)
-        return Shown(head=("output", "value", "error"), rows=tuple(rows))
+        texts = (f"means over {self._draws}, each with the limit that belongs to it",) if self.drawn else ()
+        return Shown(texts, ("output", "value", "error"), tuple(rows))
+
+    @property
+    def _draws(self) -> str:
+        return f"{len(self.replicates)} draws of {', '.join(self.drawn)}"
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Outputs against time with bands of twice the standard error; needs Matplotlib, returns the Figure."""

@@ -96,16 +96,16 @@ def test_a_jump_that_gradients_hold_on_fewer_axes_is_moved_alike():
     """sign(s³) stands in vectors of all inputs and in the gradient, which has none."""
 
     @tp.network
-    def network(ξ: tp.Input["d"], a: tp.Vector, U: tp.Vector["d"], Q: tp.Matrix, V: tp.Matrix):
+    def network(ξ: tp.Input["d"], a: tp.Vector, U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix):
         x = tp.sum(U * ξ, over="d")
         s = tp.avg(a * tp.tanh(V @ a))
-        return Q @ (tp.sign(s**3) * x)
+        return W @ (tp.sign(s**3) * x)
 
     @tp.network
-    def without(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix):
-        return Q @ tp.sum(U * ξ, over="d")
+    def without(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+        return W @ tp.sum(U * ξ, over="d")
 
-    # whatever the sign, it leaves with those of Q: f holds it twice
+    # whatever the sign, it leaves with those of W: f holds it twice
     given = {**ASKED, "particles": 512, "lr": 0.3, "steps": 2}
     found, expected = (tp.derive(f, tp.MaximalUpdate(tp.SGD())).evaluate(**given).f for f in (network, without))
     assert np.abs(expected[-1]).max() > 0.2

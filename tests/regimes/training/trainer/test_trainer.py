@@ -325,6 +325,18 @@ def test_values_by_name_have_inputs_first():
     np.testing.assert_allclose(run.value("return").mean(axis=-1), run.outputs(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("train", [None, range(1, 4)])
+def test_one_look_gives_outputs_and_gradients(train):
+    net = sized(shallow)
+    X, y = data_of(net), targets_of(net)
+    for loss in (tp.squared_error(y, train=train), lambda f: f - y):
+        run = Trainer(net, loss, tp.Adam(), 0.1).start(X, width=8)
+        run.advance(2)
+        f, gradients = run.outputs_and_gradients()
+        np.testing.assert_allclose(f, run.outputs(), rtol=1e-13)
+        assert all(np.array_equal(g, gradients[name]) for name, g in run.gradients().items())
+
+
 def test_what_cannot_be_trained_is_refused():
     net, X, loss = sized(shallow), data_of(sized(shallow)), tp.squared_error(targets_of(sized(shallow)))
     with pytest.raises(EvaluationError, match=r"start\(width=…\) or start\(particles=…\): give one"):

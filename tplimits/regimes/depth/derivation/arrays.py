@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy
 from sympy import Rational
@@ -190,18 +191,31 @@ class Arrays:
         """The values of a sum of products of arrays at all values of some indices; other indices are summed."""
         total = numpy.zeros(())
         for term, number in zip(terms, numbers, strict=True):
-            place: dict[int, int] = {i: k for k, i in enumerate(at)}
-            for _, held, _ in term.factors:
-                for i in held:
-                    place.setdefault(i, len(place))
-            operands: list = [numpy.float64(number), []]
-            for label, held, _ in term.factors:
-                operands += [self.values[label], [place[i] for i in held]]
-            present = [place[i] for i in at if any(i in f[1] for f in term.factors)]
-            value = numpy.einsum(*operands, present)
-            shape = iter(value.shape)
-            total = total + value.reshape([next(shape) if place[i] in present else 1 for i in at])
+            total = total + at_indices(term.factors, self.values.__getitem__, at, number)
         return total
+
+
+def at_indices(
+    factors: Factors, value: Callable[[str], Any], at: Sequence[int], number: float = 1.0, optimize: bool = False
+) -> numpy.ndarray:
+    """A number times a product of tensors at all values of the indices `at`, summed over all others.
+
+    Dimensions of a tensor before those of its indices (several covariances, draws) come first.  An index of `at` that
+    no tensor has is a dimension of size 1.
+
+    >>> V = numpy.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> at_indices((("V", (-1, 0), 0), ("V", (0, 0), 0)), {"V": V}.__getitem__, (-2, -1)).tolist()
+    [[7.0, 11.0]]
+    """
+    place = {i: k for k, i in enumerate(at)}
+    operands: list[Any] = [] if factors and number == 1 else [numpy.float64(number), []]
+    for label, held, _ in factors:
+        operands += [value(label), [Ellipsis, *(place.setdefault(i, len(place)) for i in held)]]
+    present = sorted({place[i] for _, held, _ in factors for i in held if place[i] < len(at)})
+    found = numpy.einsum(*operands, [Ellipsis, *present], optimize=optimize)
+    sizes = iter(found.shape[found.ndim - len(present) :])
+    lead = found.shape[: found.ndim - len(present)]
+    return found.reshape((*lead, *(next(sizes) if k in present else 1 for k in range(len(at)))))
 
 
 def _absorbed(arrays: dict[tuple[int, ...], list[numpy.ndarray]]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy
 from sympy import Symbol
 
-from tplimits.regimes.depth.derivation.arrays import ARRAYS
+from tplimits.regimes.depth.derivation.arrays import ARRAYS, at_indices
 from tplimits.regimes.depth.derivation.means import LOCAL, definition_of, held_labels, held_symbols
 from tplimits.regimes.depth.derivation.numbers import valued
 
@@ -81,15 +81,11 @@ def _product(
     """One product of a form at V, over its free tokens; kernels are replaced by generic functions of V."""
     root = numpy.sqrt(numpy.diag(V))
     known = {"V": V, "N": numpy.sin(V) + 2, "s": root, "I": numpy.eye(len(V)), **arrays}
-    place = {token: k for k, token in enumerate(tokens)}
-    operands: list = [] if factors else [numpy.ones(()), []]
-    for label, at, _ in factors:
-        value = known[label] if definition_of(label) is None else _generic(label, V, arrays, values)
-        operands += [value, [place.setdefault(i, len(place)) for i in at]]
-    free = sorted({place[i] for _, at, _ in factors for i in at if i < 0})
-    value = numpy.einsum(*operands, free)
-    shape = iter(value.shape)
-    return value.reshape([next(shape) if k in free else 1 for k in range(len(tokens))])
+
+    def value(label: str) -> numpy.ndarray:
+        return known[label] if definition_of(label) is None else _generic(label, V, arrays, values)
+
+    return at_indices(factors, value, tokens)
 
 
 def _generic(

@@ -14,7 +14,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import MomentFunction, moment, with_constants
 from tplimits.regimes.depth.derivation import folded
 from tplimits.regimes.depth.derivation.algebra import OPEN, SPAN, Factors
-from tplimits.regimes.depth.derivation.arrays import ARRAYS
+from tplimits.regimes.depth.derivation.arrays import ARRAYS, at_indices
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, GaussianMean, U, definition_of, held_symbols
 from tplimits.regimes.depth.derivation.numbers import valued
@@ -119,28 +119,17 @@ def _at_tokens(
     """A form with some indices left as dimensions, of size 1 where nothing depends on them."""
     m, free = V.shape[-1], len(tokens)
     total = numpy.zeros((*V.shape[:-2], *(1,) * free))
-    known = {"V": V, **_kernels(V)}
+    known = {"V": V, **_kernels(V), **arrays}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
-        place = {token: i for i, token in enumerate(tokens)}
-        operands: list[Any] = [] if factors else [numpy.ones(()), [Ellipsis]]
         for label, held, _ in factors:
-            inside = [place.setdefault(i, len(place)) for i in held]
             if label[0] in ARRAYS:
                 sizes = zip(arrays[label].shape, held, strict=True)
                 other = next((s for s, i in sizes if _is_token(i, factors) and s != m), None)
                 if other is not None:
                     raise EvaluationError(f"V is for {m} tokens, the constant arrays for {other}.")
-                operands += [arrays[label], inside]
-            else:
-                if label not in known:
-                    known[label] = gaussian_mean(label, V, values, arrays)
-                operands += [known[label], [Ellipsis, *inside]]
-        present = sorted({i for f in factors for i in (place[j] for j in f[1]) if i < free})
-        # a search for the best order costs more than two factors do
-        value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2)
-        shape = iter(value.shape[value.ndim - len(present) :])
-        lead = value.shape[: value.ndim - len(present)]
-        total = total + number * value.reshape((*lead, *(next(shape) if i in present else 1 for i in range(free))))
+            elif label not in known:
+                known[label] = gaussian_mean(label, V, values, arrays)
+        total = total + number * at_indices(factors, known.__getitem__, tokens, optimize=len(factors) > 2)
     return total
 
 
@@ -180,19 +169,13 @@ def means(form: Form, V: Array, values: Mapping[Expr, float], known: Mapping[str
     """A form with random factors "Y|…" at one V, averaged over their draws (points, …)."""
     m = V.shape[-1]
     total = numpy.zeros((m, m))
-    fixed = {"V": V, **_kernels(V)}
+    fixed = {"V": V, **_kernels(V), **known}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
-        place = {-4: 0, -3: 1}
-        operands: list[Any] = []
-        for label, held, _ in factors:
-            inside = [place.setdefault(i, len(place)) for i in held]
-            draws = [Ellipsis] if label[0] == "Y" else []
-            if label not in known and label not in fixed:
+        for label, _, _ in factors:
+            if label not in fixed:
                 fixed[label] = gaussian_mean(label, V, values, known)
-            operands += [known[label] if label in known else fixed[label], [*draws, *inside]]
-        present = sorted({place[i] for f in factors for i in f[1] if i < 0})
-        value = numpy.einsum(*operands, [Ellipsis, *present], optimize=len(factors) > 2).mean(axis=0)
-        total += number * value.reshape([m if k in present else 1 for k in range(2)])
+        found = at_indices(factors, fixed.__getitem__, (-4, -3), optimize=len(factors) > 2)
+        total += number * found.mean(axis=0)
     return total
 
 

@@ -22,6 +22,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, size_symbol
 from tplimits.program.nodes.evaluate import evaluate, with_differences
 from tplimits.regimes.depth.derivation.algebra import free_index
+from tplimits.regimes.depth.derivation.arrays import at_indices
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.paths import Estimate
@@ -104,22 +105,15 @@ class Drift:
         return {p: x.reshape(-1, *shape) for p, x, shape in zip(positions, parts, shapes, strict=True)}
 
     def _covariance(self, form: Form, V: Array, shape: tuple[int, ...]) -> Array:
-        total = numpy.zeros(shape)
+        total, free = numpy.zeros(shape), tuple(map(free_index, range(len(shape))))
+        known = {"V": V, **self.limit.arrays}
         for factors, number in zip(form.terms, covariance.numbers(form, self.values), strict=True):
-            place = {free_index(k): k for k in range(len(shape))}
-            operands: list[Any] = [numpy.float64(number), []]
-            for label, at, _ in factors:
-                inside = [place.setdefault(i, len(place)) for i in at]
-                own = (
-                    numpy.eye(shape[inside[0]]) if label == "I" else V if label == "V" else self.limit.arrays.get(label)
-                )
-                if own is None:
-                    raise EvaluationError("the law of the scalars of order 1 has a kernel that is not evaluated here.")
-                operands += [own, inside]
-            held = sorted({k for at in operands[3::2] for k in at if k < len(shape)})
-            value = numpy.einsum(*operands, held)
-            sizes = iter(value.shape)
-            total += value.reshape([next(sizes) if k in held else 1 for k in range(len(shape))])
+            # what is 1 where two indices are the same has the size of these: tokens, heads
+            sized = [(f"I{shape[free.index(at[0])]}" if n == "I" else n, at, copy) for n, at, copy in factors]
+            known |= {n: numpy.eye(int(n[1:])) for n, _, _ in sized if n[0] == "I"}
+            if any(n not in known for n, _, _ in sized):
+                raise EvaluationError("the law of the scalars of order 1 has a kernel that is not evaluated here.")
+            total += at_indices(tuple(sized), known.__getitem__, free, number)
         return total
 
     def _normals(self, dimension: int, replicate: int) -> Array:

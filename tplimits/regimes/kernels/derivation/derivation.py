@@ -53,7 +53,7 @@ class KernelTables:
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_kernels, self.made_from  # tables hold functions: made again
 
-    @property
+    @cached_property
     def needed(self) -> tuple[KernelTable, ...]:
         """The tables that the two kernels rest on, in order."""
         wanted, stack = set(), [self.nngp, self.ntk]

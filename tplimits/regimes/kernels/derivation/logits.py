@@ -45,9 +45,10 @@ def mean_given(state: Recursion, operand: Expr) -> Expr:
 
 def moved_mean(state: Recursion, operand: Expr) -> Expr:
     """The tangent of a mean of neurons, `operand` that of a neuron; each of infinitely many logits moves it by 0."""
-    found = mean_given(state, operand)
-    many = [x for x in state.leaves(found) if any(a in state.infinite for a in state.nodes[x.node].axes)]
-    return found.xreplace(dict.fromkeys(many, S.Zero))
+    outside = _outside(state, operand)
+    logits = [x for x in state.leaves(outside) if state.nodes[x.node].degree and is_made_of(state, x)]
+    many = [x for x in logits if any(a in state.infinite for a in state.nodes[x.node].axes)]
+    return mean_given(state, outside.xreplace(dict.fromkeys(many, S.Zero)))
 
 
 def _outside(state: Recursion, expr: Expr) -> Expr:

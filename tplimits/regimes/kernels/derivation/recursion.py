@@ -254,8 +254,8 @@ class Recursion(Brackets):
                 )
             for side in sorted({s for found in sides for s in found} - {1}):
                 mine = [_at_side(f, ONE_SIDE) for f, found in zip(term.factors, sides, strict=True) if found == {side}]
-                given = any(logits.is_given(self, x) for f in mine for x in self.leaves(f))
-                value *= logits.mean_given(self, sympy.Mul(*mine)) if given else self.expect(mine)
+                moved = any(logits.is_given(self, x) and self.degree(x) for f in mine for x in self.leaves(f))
+                value *= logits.moved_mean(self, sympy.Mul(*mine)) if moved else self.expect(mine)
             own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
             part = value * sympy.Mul(*own)
             for index, axis in reversed(term.bounds):

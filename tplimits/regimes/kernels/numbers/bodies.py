@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.numbers.moments.writing import Writer, number
-from tplimits.regimes.kernels.numbers import frames, gaps, laws, singular
+from tplimits.regimes.kernels.numbers import entrywise, gaps, laws, singular
 from tplimits.regimes.kernels.numbers.forms import Dims, Gather, Pass, Picks, Reduction
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed, repeated
 from tplimits.regimes.kernels.numbers.moment import SMALLEST
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: what a function of arrays is as text
 TEXTS: dict[Any, Callable[..., str]] = {
     gaps.from_gap: lambda a, b, g: f"0.5*({a} + {b}) - {g}",
-    frames.added: lambda *terms: " + ".join(terms),
+    entrywise.added: lambda *terms: " + ".join(terms),
     gaps.total: lambda *terms: " + ".join(terms),
     gaps.factors: lambda n, inner, f, g, c, d: f"{n}*({f}*{g}*{inner} + 0.5*({f} - {g})*({f}*{c} - {g}*{d}))",
     gaps.half_distance: lambda *v: (
@@ -31,8 +31,8 @@ TEXTS: dict[Any, Callable[..., str]] = {
     gaps.without_spread: lambda inner, a, b: f"math.fmax({inner} - 0.5*{a} - 0.5*{b}, 0.0)",
     gaps.complement: lambda same: f"1.0 - {same}",
     singular.nearly_singular: lambda a, c, b: f"{a}*{b} - {c}*{c} < {singular.NEARLY}*{a}*{b}",
-    frames.reciprocal: lambda a: f"1.0/{a}",
-    frames.reciprocal_root: lambda a: f"1.0/math.sqrt({a})",
+    entrywise.reciprocal: lambda a: f"1.0/{a}",
+    entrywise.reciprocal_root: lambda a: f"1.0/math.sqrt({a})",
     numpy.multiply: lambda a, b: f"{a}*{b}",
     numpy.square: lambda a: f"{a}*{a}",
     numpy.sqrt: lambda a: f"math.sqrt({a})",

@@ -201,6 +201,8 @@ class Planned:
             self.rounding = max(self.rounding, self._rounding(part, values))
         if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
             return _extended(part, kernels)
+        if part.symmetric:  # what is below the diagonal is a copy, and on it are kernels of inputs with themselves
+            near &= numpy.triu(numpy.ones_like(near), 1) | numpy.diag(owns[1].near)
         if near.any():
             values = [numpy.array(v) for v in values]
             for i, j in blocks(near):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     plain_axis,
 )
 from tplimits.regimes.kernels.numbers import gaps, sums
+from tplimits.regimes.kernels.numbers.entrywise import added, indexed, looked_up, one_less, one_more, power, same
 from tplimits.regimes.kernels.numbers.labelled import (
     Labelled,
     Traced,
@@ -35,13 +36,11 @@ from tplimits.regimes.kernels.numbers.labelled import (
     contracted,
     mapped,
     renamed,
-    step,
-    union,
 )
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
-from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, same_data
+from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, suspicious
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
@@ -111,7 +110,7 @@ class Frame:
         if isinstance(expr, sympy.Add):
             return mapped(added, [self.value(a) for a in expr.args])
         if isinstance(expr, sympy.Pow):
-            return mapped(_power(expr.exp), [self.value(expr.base)])
+            return mapped(power(expr.exp), [self.value(expr.base)])
         if type(expr) in ARRAY_FUNCTIONS:
             return mapped(ARRAY_FUNCTIONS[type(expr)], [self.value(a) for a in expr.args])
         raise EvaluationError(f"`{expr}` has no value; give {expr}=….")
@@ -168,15 +167,14 @@ class Frame:
     def _place(self, index: Expr) -> Any:
         """An index expression as an array of whole numbers, −1 where there is no entry."""
         if not index.has(Datum) or self.tables.tape is None:
-            place, labels = positions(self, index)
-            return Labelled(numpy.asarray(place, dtype=numpy.float64), labels)
+            return Labelled(numpy.asarray((found := positions(self, index))[0], dtype=numpy.float64), found[1])
         if not isinstance(index, Datum):  # a table of indices at a place that data say
             values = Labelled(self.program.tables[index.table].values + 1.0)
             return mapped(one_less, [looked_up([values, *map(self._place, index.indices)], ())])
         data = self.tables.data(index.source, self.input[index.side])
-        if not any(i.has(Lookup, Datum) for i in index.indices):
-            return self.read(data, index.indices, batch=1)
-        return mapped(one_less, [self.read(mapped(one_more, [data]), index.indices, batch=1)])
+        plain = not any(i.has(Lookup, Datum) for i in index.indices)
+        read = self.read(data if plain else mapped(one_more, [data]), index.indices, batch=1)
+        return read if plain else mapped(one_less, [read])
 
     # -- moments ------------------------------------------------------------------------------
 
@@ -242,8 +240,8 @@ class Frame:
         return Law(False), [first, third, cross]
 
     def _part(self, law: Law, values: list[Any], part: Any) -> Any:
-        place = law.place(part)  # before what has no steps is laid out
-        return part_of([self._laid_out(law, values)], place)
+        law.place(part)  # before what has no steps is laid out
+        return part_of([self._laid_out(law, values)], law.place(part))
 
     def _laid_out(self, law: Law, values: list[Any]) -> Any:
         """All parts of a law; on a tape one step, however many parts it gets."""
@@ -270,64 +268,6 @@ class Frame:
             tables.suspects += suspicious(self.program, tables.sides, self.input, flags())
 
 
-def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int], found: Labelled) -> list[Labelled]:
-    """Where a moment has a nearly singular law, but not at the same data; `found` are its flags."""
-    if not found.labels or not found.array.any():  # constants are exactly what they are
-        return []
-    left, right = places[1], places[2]
-    same = same_data(program, (sides[left - 1], sides[right - 1]), (batch(left), batch(right)), found.labels)
-    if same is not None:
-        found = Labelled(found.array & ~same.at(found.labels), found.labels)
-    return [found] if found.array.any() else []
-
-
-@step(lambda values, places, labels, sizes: labels)
-def indexed(
-    values: Sequence[Labelled], places: tuple[Any, ...], labels: tuple[str, ...], sizes: tuple[int, ...]
-) -> Labelled:
-    """Entries at places; −1 reads zero."""
-    array = values[0].array
-    front = len(labels) - len(sizes)
-    where: tuple[Any, ...] = (*(slice(None),) * front, *places)
-    picked = array[where]
-    if any(numpy.min(p) < 0 for p in places):
-        present = numpy.logical_and.reduce(numpy.broadcast_arrays(*(p >= 0 for p in places)))
-        picked = numpy.where(present, picked, array.dtype.type(0))
-    return Labelled(numpy.broadcast_to(picked, (*picked.shape[:front], *sizes)), labels)
-
-
-@step(lambda values, front: _of_lookup(values, front))
-def looked_up(values: Sequence[Labelled], front: tuple[str, ...]) -> Labelled:
-    """Entries of an array at arrays of places, one for each of its dimensions behind those of `front`; −1 reads 0."""
-    array, places = values[0].array, values[1:]
-    labels = _of_lookup(values, front)
-    run = [Labelled(numpy.arange(size), (x,)) for x, size in zip(front, array.shape, strict=False)]
-    found = [p.at(labels).astype(numpy.intp) for p in (*run, *places)]
-    picked = array[tuple(found)]
-    for place in (p for p in found if p.size and p.min() < 0):
-        picked = numpy.where(place < 0, array.dtype.type(0), picked)
-    return Labelled(picked, labels)
-
-
-def _of_lookup(values: Sequence[Any], front: tuple[str, ...]) -> tuple[str, ...]:
-    return union([Labelled(numpy.empty(()), front), *values[1:]])
-
-
-def same(one: Array, other: Array) -> Array:
-    """1 where two places agree."""
-    return ((one == other) & (one >= 0)).astype(numpy.float64)
-
-
-def one_more(place: Array) -> Array:
-    """Places counted from 1, so that 0 stands for none."""
-    return place + 1.0
-
-
-def one_less(place: Array) -> Array:
-    """Places counted from 0 again, −1 for none."""
-    return place - 1.0
-
-
 @lru_cache(maxsize=1 << 14)
 def sides_of(expr: Expr) -> frozenset[int]:
     """The sides of the leaves of an expression."""
@@ -342,11 +282,6 @@ def outer_names(expr: Expr) -> dict[str, str]:
     return {on_first(i).name: i.name for i in free_indices(expr)}
 
 
-def added(*arrays: Array) -> Array:
-    """The sum."""
-    return sum(arrays[1:], arrays[0])
-
-
 def _linear_in_draws(expr: Expr) -> bool:
     """Whether means over draws stand in an expression linearly, one in a term."""
     if isinstance(expr, DrawMean) or not expr.has(DrawMean):
@@ -356,27 +291,3 @@ def _linear_in_draws(expr: Expr) -> bool:
     if not isinstance(expr, (sympy.Add, sympy.Mul, AxisSum)):
         return False
     return all(_linear_in_draws(a) for a in expr.args if isinstance(a, Expr))
-
-
-def reciprocal(x: Array) -> Array:
-    """1/x."""
-    return 1.0 / x
-
-
-def reciprocal_root(x: Array) -> Array:
-    """1/√x."""
-    return 1.0 / numpy.sqrt(x)
-
-
-@lru_cache(maxsize=256)
-def _power(exponent: Expr) -> Any:
-    if exponent == 2:
-        return numpy.square
-    if exponent == -1:
-        return reciprocal
-    if exponent == sympy.S.Half:
-        return numpy.sqrt
-    if exponent == -sympy.S.Half:
-        return reciprocal_root
-    number = float(exponent)
-    return lambda x: numpy.power(x, number)

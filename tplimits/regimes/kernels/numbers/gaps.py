@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.regimes.kernels.derivation.brackets import sided
@@ -218,17 +218,17 @@ def half_distance(*pairs: Array) -> Array:
 
 def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
     """Shared taps: the sum of gaps, where a place outside counts as the variable 0."""
-    if len(picking.reads) > 2:
-        return None
     inner = gap(frame, picking.inner)
     if inner is None:
         return None
+    if all(_both(picking, symbol) for symbol, _ in picking.reads):  # one lookup an axis: outside both are 0 together
+        return sums.taken(frame, picking, inner)
+    if len(picking.reads) != 2:
+        return None
     shared = [{i.name for i in lookup.free_symbols} & set(picking.bounds) for _, lookup in picking.reads]
-    if len(picking.reads) == 2 and shared[0] != shared[1]:
+    if shared[0] != shared[1]:
         return None if shared[0] & shared[1] else _pooled(frame, expr, picking, inner)
     found = sums.taken(frame, picking, inner)
-    if len(picking.reads) == 1:
-        return found if _both(picking) else None
     (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
     if side_of(a.name) == side_of(b.name):
         return None
@@ -299,9 +299,8 @@ def relabelled(value: Any, axes: tuple[str, ...]) -> Any:
     return None if value is None else renamed([value], (*front, *axes))
 
 
-def _both(picking: sums.Picking) -> bool:
-    """Whether both inputs are read through the one lookup: outside both are 0 together."""
-    ((symbol, _),) = picking.reads
+def _both(picking: sums.Picking, symbol: Symbol) -> bool:
+    """Whether both inputs are read through one lookup."""
     return all(
         set(leaf.indices[: len(leaf.indices) // 2]) & {symbol}
         and set(leaf.indices[len(leaf.indices) // 2 :]) & {symbol}

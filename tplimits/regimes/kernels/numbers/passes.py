@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from tplimits.regimes.kernels.numbers import frames
+from tplimits.regimes.kernels.numbers import entrywise
 from tplimits.regimes.kernels.numbers.bodies import Body, is_own_law, is_pointwise
 from tplimits.regimes.kernels.numbers.forms import Dims, NotNested, Pass
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, renamed
@@ -105,7 +105,7 @@ class Passes:
     def is_gather(self, n: int) -> bool:
         """Whether a step reads entries at other places than its own."""
         step = self.steps[n]
-        return step is not None and step.function in (bare(summed_entries), bare(frames.indexed))
+        return step is not None and step.function in (bare(summed_entries), bare(entrywise.indexed))
 
     def labels_of(self, value: int | Labelled) -> tuple[str, ...]:
         """The names of the dimensions of a value."""

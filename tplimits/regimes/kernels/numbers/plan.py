@@ -22,14 +22,13 @@ from tplimits.regimes.kernels.numbers.blocks import Blocks, Own
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
 from tplimits.regimes.kernels.numbers.forms import NotNested
-from tplimits.regimes.kernels.numbers.frames import suspicious
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.nested import Nested, nested
 from tplimits.regimes.kernels.numbers.passes import Passes
 from tplimits.regimes.kernels.numbers.places import batch
 from tplimits.regimes.kernels.numbers.rows import Rows
-from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects
+from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects, suspicious
 from tplimits.regimes.kernels.numbers.tables import Tables
 from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 

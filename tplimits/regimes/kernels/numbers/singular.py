@@ -6,7 +6,7 @@ are rounding and count as zero.  On machines whose `numpy.longdouble` is a doubl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tplimits.program.nodes.functions import leaky_relu, maximum, minimum, relu, step, where
 from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
 from tplimits.regimes.kernels.numbers.labelled import Labelled, mapped
+from tplimits.regimes.kernels.numbers.places import batch
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -74,6 +75,17 @@ def _places(program: Program, inputs: Inputs, roots: Sequence[str]) -> NDArray[n
         placed = array.transpose((0, *front, *rest)).reshape((*shape, -1))
         columns.append(numpy.broadcast_to(placed, (inputs.many, *sizes, placed.shape[-1])))
     return numpy.concatenate(columns, axis=-1).reshape((-1, sum(c.shape[-1] for c in columns)))
+
+
+def suspicious(program: Any, sides: Sequence[Inputs], places: Mapping[int, int], found: Labelled) -> list[Labelled]:
+    """Where a moment has a nearly singular law, but not at the same data; `found` are its flags."""
+    if not found.labels or not found.array.any():  # constants are exactly what they are
+        return []
+    left, right = places[1], places[2]
+    same = same_data(program, (sides[left - 1], sides[right - 1]), (batch(left), batch(right)), found.labels)
+    if same is not None:
+        found = Labelled(found.array & ~same.at(found.labels), found.labels)
+    return [found] if found.array.any() else []
 
 
 def suspects(found: Sequence[Labelled], many: tuple[int, int]) -> Flags:

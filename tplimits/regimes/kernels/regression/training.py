@@ -68,8 +68,8 @@ def _reached(values: Array, schedule: Schedule, many: int, noise: float, momentu
         if schedule.lr > bound * (1 + 1e-12):
             raise EvaluationError(
                 f"lr={schedule.lr:g}: gradient descent diverges above {'2(1 + momentum)N' if momentum else '2N'}/λ = "
-                f"{bound:.6g}, where λ = {values[-1]:.6g} is the largest eigenvalue of the NTK"
-                f"{' with the noise' if noise else ''} on the N = {many} inputs."
+                f"{bound:.6g}, where λ = {values[-1]:.6g} is the largest eigenvalue of the NTK "
+                f"{'with the noise ' if noise else ''}on the N = {many} inputs."
             )
         if momentum:
             return [_with_momentum(values, schedule.lr / many, momentum, int(k)) for k in schedule.moments]
