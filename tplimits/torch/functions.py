@@ -14,6 +14,7 @@ ROOT_HALF = 1 / sympy.sqrt(2)
 
 
 def hyperbolic(sign: int) -> Callable[[Any], Any]:
+    """(exp(x) ± exp(−x))/2: cosh, or sinh with the sign −1."""
     return lambda x: (heads.exp(x) + sign * heads.exp(-1 * x)) / 2
 
 
@@ -36,23 +37,29 @@ def softplus(x: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
 
 
 def hardtanh(x: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
+    """x, cut off at two bounds."""
     return heads.clip(x, min_val, max_val)
 
 
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+    """x, cut off at those bounds that are given."""
     x = x if min is None else heads.maximum(x, min)
     return x if max is None else heads.minimum(x, max)
 
 
 def hardsigmoid(x: Any) -> Any:
+    """(x + 3)/6, cut off at 0 and 1."""
     return heads.clip(x + 3, 0, 6) / 6
 
 
 def threshold(x: Any, threshold: Any, value: Any) -> Any:
+    """x where it is above a threshold, a number elsewhere."""
     return heads.where(x - threshold, x, value)
 
 
 def shrink(hard: bool) -> Callable[..., Any]:
+    """x with an interval around 0 set to 0; the soft form moves the rest towards 0."""
+
     def function(x: Any, lambd: Any = 0.5) -> Any:
         if hard:
             return x * (heads.step(x - lambd) + heads.step(-1 * x - lambd))

@@ -33,6 +33,7 @@ def with_bias(low: Lowering, node: Node, product: Tensor, bias: Tensor | None, a
 
 @operation("linear")
 def linear(low: Lowering, node: Node) -> Tensor:
+    """x Wᵀ + b."""
     x, weight = low.operand(node, "input"), low.operand(node, "weight")
     bias = low.operand(node, "bias") if node.ref("bias") is not None else None
     lead = letters(len(x.dims) - 1)
@@ -44,6 +45,7 @@ def linear(low: Lowering, node: Node) -> Tensor:
 
 @operation("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv")
 def matmul(low: Lowering, node: Node) -> Tensor:
+    """Products of matrices and vectors, with numbers in front and something added: β C + α A B."""
     a, b = (low.operand(node, k) for k in FACTORS[node.op])
     dims = low.dims(node.number)
     found = product(low, a, b)
@@ -66,6 +68,7 @@ def product(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
 
 @operation("einsum")
 def einsum(low: Lowering, node: Node) -> Tensor:
+    """Sums of products by letters."""
     operands, out = einsum_letters(low.found.axes, node)
     found = [(low.tensor(r), mine) for r, mine in operands]
     result = low.contract(found, out)
@@ -74,6 +77,7 @@ def einsum(low: Lowering, node: Node) -> Tensor:
 
 @operation("embedding")
 def embedding(low: Lowering, node: Node) -> Tensor:
+    """Rows of a table: by an input of the program, or by numbers that are known."""
     weight = low.operand(node, "weight")
     indices = low.index(node)
     dims = low.dims(node.number)

@@ -16,6 +16,7 @@ from tplimits.torch.tensors import ONE, Dim, Tensor, spread
 
 @operation(*UNARY)
 def unary(low: Lowering, node: Node) -> Tensor:
+    """A function of one value; its other arguments are numbers."""
     name, *others = node.arguments[0]
     options = {k: low.literal(node, k) for k in others if isinstance(node.arguments[0][k], (int, float, str))}
     if any(isinstance(node.arguments[0][k], Ref) for k in others):
@@ -28,22 +29,26 @@ def unary(low: Lowering, node: Node) -> Tensor:
 @operation("contiguous", "clone", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as", "float", "double", "dropout",
            "feature_dropout", "alpha_dropout")  # fmt: skip
 def identity(low: Lowering, node: Node) -> Tensor:
+    """What changes memory, precision or training alone: the values stay."""
     return low.operand(node, next(iter(node.arguments[0])))
 
 
 @operation("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
 def filled(low: Lowering, node: Node) -> Tensor:
+    """The same number everywhere."""
     value = 0.0 if "zeros" in node.op else 1.0 if "ones" in node.op else low.literal(node, "fill_value")
     return Tensor(value, low.dims(node.number), {})
 
 
 @operation("expand", "expand_as", "broadcast_to")
 def expand(low: Lowering, node: Node) -> Tensor:
+    """The same entries along more dimensions."""
     return low.broadcast(low.operand(node, "self"), low.dims(node.number))
 
 
 @operation("add", "sub", "rsub", "subtract")
 def add(low: Lowering, node: Node) -> Tensor:
+    """a + α b, a − α b, and b − α a."""
     a, b = (low.operand(node, k) for k in ("self", "other"))
     alpha = node.arguments[0].get("alpha", 1)
     signs = {"add": (1, alpha), "sub": (1, -alpha), "subtract": (1, -alpha), "rsub": (-alpha, 1)}[node.op]
@@ -103,6 +108,7 @@ def _sum_of_totals(low: Lowering, terms: list[tuple[Any, Tensor]], dims: tuple[D
 
 @operation("mul", "div", "true_divide", "multiply", "divide")
 def multiply(low: Lowering, node: Node) -> Tensor:
+    """Products and quotients; sums over neurons times a number stay sums over neurons."""
     a, b = (low.operand(node, k) for k in ("self", "other"))
     dims = low.dims(node.number)
     down = "div" in node.op
@@ -122,6 +128,7 @@ def multiply(low: Lowering, node: Node) -> Tensor:
 
 @operation("pow")
 def pow_(low: Lowering, node: Node) -> Tensor:
+    """Powers."""
     return low.entrywise(
         lambda p, q: p**q, [low.operand(node, "self"), low.operand(node, "exponent")], low.dims(node.number)
     )
@@ -129,12 +136,14 @@ def pow_(low: Lowering, node: Node) -> Tensor:
 
 @operation("maximum", "minimum")
 def larger(low: Lowering, node: Node) -> Tensor:
+    """The larger or the smaller of two values."""
     head = heads.maximum if node.op == "maximum" else heads.minimum
     return low.entrywise(head, [low.operand(node, "self"), low.operand(node, "other")], low.dims(node.number))
 
 
 @operation("addcmul", "addcdiv", "lerp")
 def fused(low: Lowering, node: Node) -> Tensor:
+    """Several operations that PyTorch has in one."""
     if node.op == "lerp":
         parts, body = ("self", "end", "weight"), lambda a, b, w: a + w * (b - a)
     else:
@@ -146,6 +155,7 @@ def fused(low: Lowering, node: Node) -> Tensor:
 
 @operation("prelu")
 def prelu(low: Lowering, node: Node) -> Tensor:
+    """relu(x) − w relu(−x), with a number w for each channel."""
     x, w = low.operand(node, "self"), low.operand(node, "weight")
     dims = low.dims(node.number)
     w = spread(w, dims, [1]) if w.dims and w.dims[0] != ONE else Tensor(w.value, dims, {

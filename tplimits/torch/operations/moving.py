@@ -21,6 +21,7 @@ if TYPE_CHECKING:
            "select", "slice", "narrow", "flip", "roll", "unfold", "diagonal", "repeat", "tile", "repeat_interleave",
            "index_select", "pixel_shuffle", "pixel_unshuffle", "index", "gather")  # fmt: skip
 def move(low: Lowering, node: Node) -> Tensor:
+    """Reshapes, transposes, parts and repetitions."""
     dims = low.dims(node.number)
     tensor = low.operand(node, "self")
 
@@ -52,6 +53,7 @@ def _known(low: Lowering, value: Any) -> Any:
 @operation("constant_pad_nd", "pad", "tril", "triu", "reflection_pad1d", "reflection_pad2d", "replication_pad1d",
            "replication_pad2d")  # fmt: skip
 def pad(low: Lowering, node: Node) -> Tensor:
+    """Entries that become 0, by padding or by masks of triangles; reflected borders are moved ones."""
     tensor = low.operand(node, "self")
     dims = low.dims(node.number)
     if node.arguments[0].get("value"):
@@ -69,6 +71,7 @@ def pad(low: Lowering, node: Node) -> Tensor:
 
 @operation("split", "split_with_sizes", "chunk", "unsafe_split", "unsafe_chunk", "tensor_split", "unbind")
 def split(low: Lowering, node: Node) -> list[Tensor]:
+    """Parts of a tensor, each by itself."""
     tensor = low.operand(node, "self")
     found = []
     for result in range(len(node.shapes[0])):

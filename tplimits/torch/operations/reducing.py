@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @operation("sum", "mean", "var", "std", "linalg_vector_norm", "norm", "amax", "amin", "max", "min", "logsumexp", "prod",
            "var_mean", "std_mean")  # fmt: skip
 def reduction(low: Lowering, node: Node) -> Any:
+    """Sums, means, variances and norms over some dimensions; the largest and products over finite ones."""
     if node.ref("other") is not None:
         head = heads.maximum if node.op == "max" else heads.minimum
         return low.entrywise(head, [low.operand(node, "self"), low.operand(node, "other")], low.dims(node.number))
@@ -102,6 +103,7 @@ def folded(low: Lowering, node: Node, x: Tensor, taken: set[int], keep: bool) ->
 
 @operation("softmax", "_softmax", "log_softmax", "_log_softmax")
 def softmax_(low: Lowering, node: Node) -> Tensor:
+    """softmax and its logarithm along one dimension."""
     x = low.operand(node, "self")
     dim = dimension(node["dim"], len(x.dims))
     if "log" not in node.op:
@@ -121,6 +123,7 @@ def softmax(low: Lowering, x: Tensor, dim: int) -> Tensor:
 
 @operation("scaled_dot_product_attention")
 def attention(low: Lowering, node: Node) -> Tensor:
+    """softmax(Q Kᵀ/√d + mask) V."""
     q, k, v = (low.operand(node, name) for name in ("query", "key", "value"))
     if node.arguments[0].get("dropout_p"):
         refuse(node, "it drops weights", "call .eval() on the module")
@@ -189,6 +192,7 @@ def scaled(low: Lowering, node: Node, x: Tensor, at: int | None = None) -> Tenso
 
 @operation("layer_norm", "rms_norm", "native_layer_norm", "_fused_rms_norm")
 def layer_norm(low: Lowering, node: Node) -> Any:
+    """Norms over the last dimensions, with gain and bias."""
     x = low.operand(node, "input")
     rank = len(node.arguments[0]["normalized_shape"])
     eps = node.arguments[0].get("eps")
@@ -201,6 +205,7 @@ def layer_norm(low: Lowering, node: Node) -> Any:
 
 @operation("group_norm", "native_group_norm", "instance_norm")
 def group_norm(low: Lowering, node: Node) -> Any:
+    """Norms over groups of channels and all positions, with gain and bias by channel."""
     x = low.operand(node, "input")
     if node.op == "instance_norm":
         if node.ref("running_mean") is not None and not node.arguments[0].get("use_input_stats"):
@@ -226,6 +231,7 @@ def group_norm(low: Lowering, node: Node) -> Any:
 
 @operation("batch_norm", "_native_batch_norm_legit_no_training", "_batch_norm_no_update", "native_batch_norm")
 def batch_norm(low: Lowering, node: Node) -> Any:
+    """(x − m)/√(v + ε) with the running mean and variance, with gain and bias by channel."""
     if node.arguments[0].get("training"):
         refuse(node, "it is a batch norm in training mode, which mixes inputs", "call .eval() on the module")
     x = low.operand(node, "input")

@@ -63,6 +63,7 @@ def _letters(rank: int, start: str) -> str:
 
 @operation("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def convolution(low: Lowering, node: Node) -> Tensor:
+    """Σ over channels and taps of what each window reads, times the kernel."""
     x, weight = low.operand(node, "input"), low.operand(node, "weight")
     rank = len(weight.dims) - 2
     bare = len(x.dims) == rank + 1
@@ -182,6 +183,7 @@ def resampled(low: Lowering, node: Node) -> Tensor:
     "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "max_pool2d_with_indices"
 )
 def max_pool(low: Lowering, node: Node) -> Any:
+    """The largest entry of each window."""
     x = low.operand(node, "self")
     rank = 1 if "1d" in node.op else 3 if "3d" in node.op else 2
     dims = low.dims(node.number)

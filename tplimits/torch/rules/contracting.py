@@ -12,6 +12,7 @@ from tplimits.torch.sizes import Wide
 
 @rule("linear")
 def linear(axes: Axes, node: Node) -> None:
+    """The last dimension is contracted with the columns of the weight."""
     x, weight, bias = node.needed("input"), node.needed("weight"), node.ref("bias")
     last = len(axes.of(node.number)) - 1
     for d in range(last):
@@ -33,6 +34,7 @@ FACTORS = {
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv")
 def matmul(axes: Axes, node: Node) -> None:
+    """Inner dimensions are one axis; those before the last two are matched from the right."""
     a, b = (node.needed(k) for k in FACTORS[node.op])
     left, right, out = axes.of(a), axes.of(b), axes.of(node.number)
     axes.same(node, (a, 0, len(left) - 1), (b, 0, max(len(right) - 2, 0)))
@@ -52,6 +54,7 @@ def matmul(axes: Axes, node: Node) -> None:
 
 @rule("einsum")
 def einsum(axes: Axes, node: Node) -> None:
+    """Dimensions of one letter are one axis."""
     letters, out = einsum_letters(axes, node)
     where: dict[str, tuple[int, int, int]] = {}
     for r, mine in (*letters, (node.number, out)):
@@ -80,6 +83,7 @@ def einsum_letters(axes: Axes, node: Node) -> tuple[list[tuple[int, str]], str]:
 
 @rule("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def convolution(axes: Axes, node: Node) -> None:
+    """Channels are contracted with the kernel; positions are finite."""
     x, weight, bias = node.needed("input"), node.needed("weight"), node.ref("bias")
     turned = "transpose" in node.op or bool(node.arguments[0].get("transposed"))
     dims, kernel, _out = axes.of(x), axes.of(weight), axes.of(node.number)
@@ -129,6 +133,7 @@ def _of(place: tuple[int, int, int]) -> tuple[int, int, int]:
 
 @rule("scaled_dot_product_attention")
 def attention(axes: Axes, node: Node) -> None:
+    """Queries and keys share the dimension that is contracted, keys and values the positions."""
     q, k, v = (node.needed(name) for name in ("query", "key", "value"))
     out = axes.of(node.number)
     axes.same(node, (q, 0, len(axes.of(q)) - 1), (k, 0, len(axes.of(k)) - 1))

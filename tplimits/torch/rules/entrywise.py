@@ -22,6 +22,7 @@ ENTRYWISE = (
 
 @rule(*UNARY, *ENTRYWISE)
 def entrywise(axes: Axes, node: Node) -> None:
+    """Dimensions are those of the operands, matched from the right."""
     if "dropout" in node.op and node.arguments[0].get("train"):
         refuse(node, "it is dropout in training mode", "call .eval() on the module")
     for r in node.refs:
@@ -41,6 +42,7 @@ def nothing(axes: Axes, node: Node) -> None:
     "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "empty_like"
 )
 def filled(axes: Axes, node: Node) -> None:
+    """What is filled like another tensor has its axes."""
     r = node.ref("self")
     if r is not None and len(axes.of(r)) == len(axes.of(node.number)):
         axes.broadcast(node, r)

@@ -13,11 +13,13 @@ from tplimits.torch.sizes import Wide
 
 @rule("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze", "unsqueeze")
 def view(axes: Axes, node: Node) -> None:
+    """Groups of dimensions hold the same entries in the same order."""
     axes.view(node, node.needed("self"))
 
 
 @rule("permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT", "adjoint")
 def permute(axes: Axes, node: Node) -> None:
+    """Dimensions change places."""
     operand = node.needed("self")
     for out, dim in enumerate(order(node, len(axes.of(operand)))):
         axes.same(node, (node.number, 0, out), (operand, 0, dim))
@@ -48,6 +50,7 @@ def order(node: Node, rank: int) -> list[int]:
 
 @rule("select")
 def select(axes: Axes, node: Node) -> None:
+    """One entry of a finite dimension."""
     operand = node.needed("self")
     dim = dimension(node["dim"], len(axes.of(operand)))
     refuse_wide(axes, node, operand, dim, "it takes one neuron")
@@ -56,6 +59,7 @@ def select(axes: Axes, node: Node) -> None:
 
 @rule("slice", "narrow")
 def slice_(axes: Axes, node: Node) -> None:
+    """A part of a finite dimension, or of a width between two multiples of n."""
     operand = node.needed("self")
     dims = axes.of(operand)
     dim = dimension(node["dim"] or 0, len(dims))
@@ -72,6 +76,7 @@ def slice_(axes: Axes, node: Node) -> None:
 
 @rule("split", "split_with_sizes", "chunk", "unsafe_split", "unsafe_chunk", "tensor_split", "unbind")
 def split(axes: Axes, node: Node) -> None:
+    """Parts of a dimension one after another; those of a width are multiples of n."""
     operand = node.needed("self")
     dims = axes.of(operand)
     dim = dimension(node["dim"] or 0, len(dims))
@@ -92,6 +97,7 @@ def split(axes: Axes, node: Node) -> None:
 
 @rule("getitem")
 def item(axes: Axes, node: Node) -> None:
+    """One of several results."""
     source, result = node.arguments[0]["0"].node, node.arguments[0]["1"]
     if axes.graph[source].many:
         for dim in range(len(axes.of(node.number))):
@@ -100,6 +106,7 @@ def item(axes: Axes, node: Node) -> None:
 
 @rule("cat", "concat", "concatenate", "hstack", "vstack")
 def cat(axes: Axes, node: Node) -> None:
+    """Parts side by side; widths are joined with widths."""
     many = [r for r in places(node, node.arguments[0]["tensors"]) if axes.of(r) != (0,)]
     dims = axes.of(node.number)
     dim = dimension(node.arguments[0].get("dim") or 0, len(dims))
@@ -117,6 +124,7 @@ def cat(axes: Axes, node: Node) -> None:
 
 @rule("stack")
 def stack(axes: Axes, node: Node) -> None:
+    """Tensors along a new dimension."""
     new = dimension(node["dim"] or 0, len(axes.of(node.number)))
     for r in places(node, node.arguments[0]["tensors"]):
         for d in range(len(axes.of(r))):
@@ -125,6 +133,7 @@ def stack(axes: Axes, node: Node) -> None:
 
 @rule("repeat", "tile")
 def repeat(axes: Axes, node: Node) -> None:
+    """Copies one after another, along finite dimensions."""
     operand = node.needed("self")
     dims, out = axes.of(operand), axes.of(node.number)
     times = node["repeats" if node.op == "repeat" else "dims"]
@@ -139,6 +148,7 @@ def repeat(axes: Axes, node: Node) -> None:
 
 @rule("repeat_interleave")
 def repeat_interleave(axes: Axes, node: Node) -> None:
+    """Copies of each entry beside it: along a width, entries that stay together."""
     operand = node.needed("self")
     dims = axes.of(operand)
     times = node.arguments[0].get("repeats")

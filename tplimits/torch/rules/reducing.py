@@ -14,6 +14,7 @@ from tplimits.torch.sizes import Wide
 @rule("sum", "mean", "var", "std", "amax", "amin", "max", "min", "logsumexp", "linalg_vector_norm", "norm", "prod",
       "var_mean", "std_mean", "nansum", "median", "argmax", "argmin", "any", "all")  # fmt: skip
 def reduction(axes: Axes, node: Node) -> None:
+    """Dimensions that are left stay what they are; only sums run over neurons, orders do not."""
     operand = node.needed("self")
     other = node.ref("other")
     if other is not None:
@@ -41,11 +42,13 @@ def reduced(node: Node, rank: int) -> set[int]:
 
 @rule("softmax", "log_softmax", "_softmax", "_log_softmax", "softmin")
 def softmax(axes: Axes, node: Node) -> None:
+    """Entries are divided by a sum: dimensions stay."""
     axes.broadcast(node, node.needed("self"))
 
 
 @rule("layer_norm", "rms_norm", "native_layer_norm", "_fused_rms_norm")
 def layer_norm(axes: Axes, node: Node) -> None:
+    """Dimensions stay; gain and bias are matched from the right."""
     axes.broadcast(node, node.needed("input"))
     for name in ("weight", "bias"):
         if (r := node.ref(name)) is not None:
@@ -55,6 +58,7 @@ def layer_norm(axes: Axes, node: Node) -> None:
 @rule("group_norm", "native_group_norm", "instance_norm", "batch_norm", "_native_batch_norm_legit_no_training",
       "native_batch_norm", "_batch_norm_no_update")  # fmt: skip
 def channel_norm(axes: Axes, node: Node) -> None:
+    """Dimensions stay; gain, bias and statistics are along the channels."""
     x = node.needed("input")
     axes.broadcast(node, x)
     for name in ("weight", "bias", "running_mean", "running_var"):
@@ -79,6 +83,7 @@ def channel_norm(axes: Axes, node: Node) -> None:
     *("upsample_nearest1d", "upsample_nearest2d", "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d"),
 )
 def windows(axes: Axes, node: Node) -> None:
+    """Positions are finite; the other dimensions stay."""
     x = node.needed("self" if "self" in node.arguments[0] else "input")
     dims = axes.of(x)
     rank = 1 if "1d" in node.op else 3 if "3d" in node.op else 2
@@ -91,6 +96,7 @@ def windows(axes: Axes, node: Node) -> None:
 
 @rule("embedding")
 def embedding(axes: Axes, node: Node) -> None:
+    """Rows of a table of fixed length; what rows hold may be a width."""
     weight, indices = node.needed("weight"), node.needed("indices")
     refuse_wide(axes, node, weight, 0, "it looks up in a table of growing length")
     axes.same(node, (node.number, 0, len(axes.of(node.number)) - 1), (weight, 0, 1))

@@ -25,12 +25,14 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def kept(axes: Axes, node: Node, operand: int, gone: set[int]) -> None:
+    """The dimensions of an operand but some are those of the result, in order."""
     left = [d for d in range(len(axes.of(operand))) if d not in gone]
     for out, d in enumerate(left):
         axes.same(node, (node.number, 0, out), (operand, 0, d))
 
 
 def matched(axes: Axes, node: Node, operand: int, but: set[int]) -> None:
+    """The dimensions of an operand but some are those of the result at the same places."""
     for d in range(len(axes.of(operand))):
         if d not in but:
             axes.same(node, (node.number, 0, d), (operand, 0, d))
@@ -54,6 +56,7 @@ def part(axes: Axes, node: Node, whole: Any, part: Any, starts: list[int], sizes
 
 
 def refuse_wide(axes: Axes, node: Node, operand: int, dim: int, found: str) -> None:
+    """ProgramError where a dimension is a width."""
     if isinstance(axes.of(operand)[dim], Wide):
         n = axes.graph[operand].shapes[0][dim]
         refuse(
