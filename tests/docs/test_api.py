@@ -1,5 +1,6 @@
 """docs/api.md lists every public name, and no other."""
 
+import ast
 import pathlib
 import re
 import types
@@ -29,7 +30,8 @@ from tplimits.sampling.verdict import Verdict
 from tplimits.watch.run import Run
 from tplimits.zoo import ZooEntry
 
-TEXT = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 #: names in the first column of a table
 LISTED = set(re.findall(r"^\| `tp\.(\w+)", TEXT, re.MULTILINE))
 #: fields of programs and limits that users have no need of
@@ -123,4 +125,18 @@ def test_attributes_that_are_listed_exist():
         *parts,
     ):
         known |= attributes(kind)
+    known |= of_an_imported_model()
     assert set(re.findall(r"`\.(\w+)", TEXT)) - known - {"tables"} == set()
+
+
+def of_an_imported_model():
+    """What `tp.from_torch` gives beside a program, read from its source: loading it needs PyTorch."""
+    tree = ast.parse((ROOT / "tplimits" / "torch" / "importing.py").read_text(encoding="utf-8"))
+    (kind,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "TorchProgram")
+    found = {n.name for n in kind.body if isinstance(n, ast.FunctionDef)}
+    return public(found | {n.target.id for n in kind.body if isinstance(n, ast.AnnAssign)})
+
+
+def test_attributes_of_imported_models_are_listed():
+    mentioned = set(re.findall(r"`\.(\w+)", TEXT))
+    assert of_an_imported_model() - mentioned - {"built", "by_row"} == set()

@@ -20,6 +20,7 @@ NO_EXAMPLE = {
     **dict.fromkeys(ENTRYWISE, "it acts on values of a program; every program of the zoo shows one"),
     **dict.fromkeys(("avg", "mean", "sum", "softmax", "neuron", "constant"), "it has a meaning inside a program only"),
     "check": "it draws thousands of networks; README shows it",
+    "from_torch": "it needs PyTorch, an extra; tests/torch and docs/pytorch.md show it",
     "from_json": "the example of to_json shows it",
 }
 

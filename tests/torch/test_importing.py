@@ -53,6 +53,23 @@ def test_another_model_does_not_match():
     assert "NOT the model" in str(match)
 
 
+def test_rows_of_padding_are_named():
+    """PyTorch gives them no gradient; the program is differentiated everywhere."""
+
+    class Padded(torch.nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.e, self.o = torch.nn.Embedding(5, n, padding_idx=2), torch.nn.Linear(n, 1)
+
+        def forward(self, i):
+            return self.o(torch.relu(self.e(i))).mean(1)
+
+    i = torch.tensor([[0, 2, 3], [2, 2, 4]])
+    match = tp.from_torch(Padded, i, widths=(16, 32, 64)).matches(disturbed(Padded(16)), i)
+    assert match and match.padding == {"e.weight": 2}
+    assert "row 2 of e.weight is padding" in str(match)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_program_is_refused_by_name(name):
     (make, example, widths), words = REFUSED[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -32,13 +32,15 @@ class Match:
     """How far a program with a module's weights is from the module, relative to the largest entries.
 
     output: of the outputs.  gradients: of the gradient of Σ f χ for random χ, by parameter.  promised: 1e-10, or 1e-6
-    where the module casts to single precision (`casts`, the modules that do).
+    where the module casts to single precision (`casts`, the modules that do).  padding: tables of which PyTorch trains
+    all rows but one, where the program trains that one, too: it is left out.
     """
 
     output: float
     gradients: Mapping[str, float]
     promised: float
     casts: tuple[str, ...]
+    padding: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:
@@ -55,6 +57,10 @@ class Match:
             lines.append(f"gradients by {self.gradients[worst]:.1e} at most, that of {worst}")
         if self.casts:
             lines.append(f"{', '.join(self.casts)} cast to single precision: {self.promised:.0e} is what can be asked")
+        lines += [
+            f"row {row} of {name} is padding, which PyTorch does not train and the program does: it is left out"
+            for name, row in self.padding.items()
+        ]
         return "; ".join(lines) + (": the program is the model" if self else ": the program is NOT the model")
 
 
@@ -127,14 +133,18 @@ def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     trainer = Trainer(net, lambda f: χ_rows.reshape(f.shape), SGD(), 1.0, parametrization=SP)
     parameters = {**arrays, **({MACHINE: DOUBLE} if MACHINE in net.constants else {})}
     run = trainer.start(data, width=width_of(built, arrays), parameters=parameters, ratios=net.ratios)
-    f, mine = run.outputs(), run.gradients()
+    f, mine = run.outputs(), dict(run.gradients())
     expected = _in_program(net, y.detach())
     truth = arrays_of_gradients(built, names, tensors, gradients)
+    skipped = padding_of(built)
+    for name, row in skipped.items():
+        if name in truth and name in mine:
+            truth[name], mine[name] = (numpy.delete(many[name], row, axis=0) for many in (truth, mine))
     # gradients that are exactly 0, those of key biases, are rounding on either side
     least = SMALL * max((float(numpy.abs(g).max()) for g in truth.values() if g.size), default=0.0)
     apart = {n: _apart(mine[n], truth[n], least) for n in names if n in mine}
     casts = casting(built)
-    return Match(_apart(f.reshape(expected.shape), expected), apart, 1e-6 if casts else 1e-10, casts)
+    return Match(_apart(f.reshape(expected.shape), expected), apart, 1e-6 if casts else 1e-10, casts, skipped)
 
 
 def outputs_apart(net: TorchProgram, row: tuple[Any, ...]) -> float:
@@ -185,6 +195,19 @@ def _in_program(net: TorchProgram, y: Any) -> numpy.ndarray:
     kept = array.reshape([array.shape[0], *(s for s in array.shape[1:] if s > 1)])
     order = net.built.output_order
     return kept.transpose([0, *(1 + i for i in order)])
+
+
+def padding_of(built: Built) -> dict[str, int]:
+    """The row of each table that look-ups read without giving it a gradient (`padding_idx`)."""
+    names = {number: name for name, number in built.weights.items()}
+    return {
+        names[node.needed("weight")]: int(node["padding_idx"])
+        for node in built.found.graph
+        if node.op == "embedding"
+        and node.ref("weight") in names
+        and node["padding_idx"] is not None
+        and node["padding_idx"] >= 0
+    }
 
 
 def casting(built: Built) -> tuple[str, ...]:
