@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ _BLOCK = 4_000_000
 #: bytes of rows that are remembered
 _MEMORY = 1 << 26
 _REMEMBERED: OrderedDict[tuple[Kinked, bytes], HermiteRows] = OrderedDict()
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -66,18 +68,22 @@ def hermite_rows(f: Kinked, variances: Array, orders: tuple[int, ...] = ORDERS) 
 def remembered_rows(f: Kinked, variances: Array) -> HermiteRows:
     """`hermite_rows`, kept for the other side of a pair, the next tile, and the derivative's neighbours."""
     key = (f, variances.tobytes())
-    if key in _REMEMBERED:
-        _REMEMBERED.move_to_end(key)
-        return _REMEMBERED[key]
-    found = _REMEMBERED[key] = hermite_rows(f, variances)
-    while sum(r.coefficients.nbytes for r in _REMEMBERED.values()) > _MEMORY and len(_REMEMBERED) > 1:
-        _REMEMBERED.popitem(last=False)
+    with _LOCK:  # draws are evaluated in threads; a rule that is dropped between two looks at it would be a KeyError
+        if key in _REMEMBERED:
+            _REMEMBERED.move_to_end(key)
+            return _REMEMBERED[key]
+    found = hermite_rows(f, variances)  # outside: two threads may find the same rows, none waits for another
+    with _LOCK:
+        _REMEMBERED[key] = found
+        while sum(r.coefficients.nbytes for r in _REMEMBERED.values()) > _MEMORY and len(_REMEMBERED) > 1:
+            _REMEMBERED.popitem(last=False)
     return found
 
 
 def forget_rows() -> None:
     """Empty what is remembered."""
-    _REMEMBERED.clear()
+    with _LOCK:
+        _REMEMBERED.clear()
 
 
 def _rows(f: Kinked, variances: Array, order: int) -> HermiteRows:
