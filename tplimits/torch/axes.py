@@ -260,6 +260,6 @@ def dimension(dim: int, rank: int) -> int:
     return dim % max(rank, 1)
 
 
-def places(node: Node, value: Any) -> list[int]:
+def places(value: Any) -> list[int]:
     """The nodes of an argument that is a list of tensors."""
     return [v.node for v in value if isinstance(v, Ref)]

@@ -136,7 +136,9 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
         spreads = [numpy.array([p.std()]) for p in pooled]
     stds = [float(numpy.sqrt(numpy.mean(s**2))) for s in spreads]
     if min(stds) == 0:
-        raise ProgramError(f"`{name}` is constant at one width and random at another; say what it is by entries=.")
+        raise ProgramError(
+            f"`{name}` is constant at one width and random at another: no power of n makes one of the other."
+        )
     ratio = math.log(widths[1] / widths[0])
     counts = [p.size for p in pooled]
     fourth = float(numpy.mean([((p - p.mean()) ** 4).mean() / p.var() ** 2 for p in pooled]))
@@ -149,8 +151,8 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     rounded = Fraction(round(4 * power), 4)
     if abs(power - float(rounded)) > max(3 * error, 0.02):
         raise ProgramError(
-            f"the entries of `{name}` scale like n^{-power:.3f} ± {error:.3f}, which is no multiple of 1/4: it looks "
-            f"as if its law were not a power of n; say what it is by entries={{{name!r}: …}}."
+            f"the entries of `{name}` scale like n^{-power:.3f} ± {error:.3f}, which is no multiple of 1/4: its law is "
+            "not that of one power of n. Initialise it with n**p, p a multiple of 1/4, or choose widths= further apart."
         )
     if not math.isclose(means[0], means[1], abs_tol=4 * max(stds) / math.sqrt(min(counts)) + 1e-12):
         raise ProgramError(f"the mean of `{name}` depends on the width: {means[0]:.3g} and {means[1]:.3g}.")

@@ -87,7 +87,7 @@ def split(low: Lowering, node: Node) -> list[Tensor]:
 @operation("cat", "concat", "concatenate", "hstack", "vstack", "stack")
 def cat(low: Lowering, node: Node) -> Tensor:
     """Parts side by side: each is 0 where another stands."""
-    parts = [r for r in places(node, node.arguments[0]["tensors"]) if low.found.axes.of(r) != (0,)]
+    parts = [r for r in places(node.arguments[0]["tensors"]) if low.found.axes.of(r) != (0,)]
     tensors = [low.tensor(r) for r in parts]
     dims = low.dims(node.number)
     options = {k: v for k, v in node.arguments[0].items() if k != "tensors"}

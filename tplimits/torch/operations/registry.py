@@ -8,6 +8,7 @@ from typing import Any
 from tplimits.torch.graph import Node
 from tplimits.torch.lowering import Lowering
 
+#: one tensor, or a list where the operation has several results
 Written = Callable[[Lowering, Node], Any]
 OPERATIONS: dict[str, Written] = {}
 
@@ -15,8 +16,8 @@ OPERATIONS: dict[str, Written] = {}
 def operation(*names: str) -> Callable[[Written], Written]:
     """Register how operations are written."""
 
-    def kept(function: Written) -> Written:
+    def registered(function: Written) -> Written:
         OPERATIONS.update(dict.fromkeys(names, function))
         return function
 
-    return kept
+    return registered

@@ -68,7 +68,7 @@ def einsum(axes: Axes, node: Node) -> None:
 def einsum_letters(axes: Axes, node: Node) -> tuple[list[tuple[int, str]], str]:
     """The letters of each operand and of the result; those of an ellipsis are capitals from the right."""
     equation = node["equation"].replace(" ", "")
-    operands = places(node, node.arguments[0]["tensors"])
+    operands = places(node.arguments[0]["tensors"])
     left, arrow, right = equation.partition("->")
     found = []
     for r, mine in zip(operands, left.split(","), strict=True):
@@ -86,7 +86,7 @@ def convolution(axes: Axes, node: Node) -> None:
     """Channels are contracted with the kernel; positions are finite."""
     x, weight, bias = node.needed("input"), node.needed("weight"), node.ref("bias")
     turned = "transpose" in node.op or bool(node.arguments[0].get("transposed"))
-    dims, kernel, _out = axes.of(x), axes.of(weight), axes.of(node.number)
+    dims, kernel = axes.of(x), axes.of(weight)
     channel = 1 if len(dims) == len(kernel) else 0
     for d in range(channel):
         axes.same(node, (node.number, 0, d), (x, 0, d))

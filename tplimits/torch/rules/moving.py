@@ -107,7 +107,7 @@ def item(axes: Axes, node: Node) -> None:
 @rule("cat", "concat", "concatenate", "hstack", "vstack")
 def cat(axes: Axes, node: Node) -> None:
     """Parts side by side; widths are joined with widths."""
-    many = [r for r in places(node, node.arguments[0]["tensors"]) if axes.of(r) != (0,)]
+    many = [r for r in places(node.arguments[0]["tensors"]) if axes.of(r) != (0,)]
     dims = axes.of(node.number)
     dim = dimension(node.arguments[0].get("dim") or 0, len(dims))
     dim = {"hstack": min(1, len(dims) - 1), "vstack": 0}.get(node.op, dim)
@@ -126,7 +126,7 @@ def cat(axes: Axes, node: Node) -> None:
 def stack(axes: Axes, node: Node) -> None:
     """Tensors along a new dimension."""
     new = dimension(node["dim"] or 0, len(axes.of(node.number)))
-    for r in places(node, node.arguments[0]["tensors"]):
+    for r in places(node.arguments[0]["tensors"]):
         for d in range(len(axes.of(r))):
             axes.same(node, (node.number, 0, d + (d >= new)), (r, 0, d))
 
@@ -168,8 +168,8 @@ def finite_only(axes: Axes, node: Node) -> None:
     operand = node.needed("self")
     if node.op in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle"):
         return _shuffled(axes, node, operand)
-    dims, _out = axes.of(operand), axes.of(node.number)
-    touched = _touched(axes, node, dims)
+    dims = axes.of(operand)
+    touched = _touched(node, dims)
     wide = [d for d, s in enumerate(dims) if isinstance(s, Wide)]
     for d in wide:
         if d in touched:
@@ -177,7 +177,7 @@ def finite_only(axes: Axes, node: Node) -> None:
                 node, f"it works along a width of {axes.graph[operand].shapes[0][d]} neurons", "neurons have no order"
             )
     if node.op == "index":
-        ahead, _gone = _indexed(axes, node, dims)
+        ahead = _indexed(axes, node, dims)
         for d in wide:
             axes.same(node, (node.number, 0, ahead(d)), (operand, 0, d))
         return None
@@ -187,7 +187,7 @@ def finite_only(axes: Axes, node: Node) -> None:
     return None
 
 
-def _touched(axes: Axes, node: Node, dims: tuple[Any, ...]) -> set[int]:
+def _touched(node: Node, dims: tuple[Any, ...]) -> set[int]:
     rank = len(dims)
     if node.op in ("constant_pad_nd", "pad"):
         padded = node.get("pad")
@@ -206,7 +206,7 @@ def _touched(axes: Axes, node: Node, dims: tuple[Any, ...]) -> set[int]:
     return {dimension(d, rank) for d in ([named] if isinstance(named, int) else named)}
 
 
-def _indexed(axes: Axes, node: Node, dims: tuple[Any, ...]) -> tuple[Callable[[int], int], set[int]]:
+def _indexed(axes: Axes, node: Node, dims: tuple[Any, ...]) -> Callable[[int], int]:
     """Where the dimensions that an index leaves alone are in the result."""
     indices = node.arguments[0]["indices"]
     used = [d for d, i in enumerate(indices) if isinstance(i, Ref)]
@@ -219,7 +219,7 @@ def _indexed(axes: Axes, node: Node, dims: tuple[Any, ...]) -> tuple[Callable[[i
         at = left.index(d)
         return at if at < start else at + rank
 
-    return to, set(used)
+    return to
 
 
 def _shuffled(axes: Axes, node: Node, operand: int) -> None:

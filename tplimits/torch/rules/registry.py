@@ -10,6 +10,7 @@ from tplimits.torch.axes import Axes
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.sizes import Wide
 
+#: an operation speaks to the axes of its node; what it leaves unsaid are dimensions of their own
 Rule = Callable[[Axes, Node], None]
 RULES: dict[str, Rule] = {}
 
