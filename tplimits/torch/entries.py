@@ -69,7 +69,7 @@ class Entries:
 def number(value: float, error: float = EXACT) -> sympy.Expr:
     """The simplest number near a measured one: a rational or the root of one, within a relative error.
 
-    >>> number(0.5774), number(0.0201, 0.02), number(0.0)
+    >>> number(0.5774), number(0.0201, 0.01), number(0.0)
     (sqrt(3)/3, 1/50, 0)
     """
     if value == 0:
