@@ -369,6 +369,17 @@ class Positions(nn.Module):
         return self.o(F.relu(self.w(self.e(i) + self.pe))).mean(1)
 
 
+class Offset(Sets):
+    """A bias that has more dimensions than what neurons are summed to."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.offset = nn.Parameter(torch.randn(5, 2))
+
+    def forward(self, x):
+        return super().forward(x).unsqueeze(1) + self.offset
+
+
 MODELS = {
     "perceptron": Model(perceptron, (noise(3, 5),)),
     "decoder": Model(Decoder, (tokens(11, 2, 6),)),
@@ -377,6 +388,7 @@ MODELS = {
     "rotary": Model(Rotary, (noise(2, 5, 3),)),
     "mixer": Model(Mixer, (noise(2, 3, 8, 8),)),
     "sets": Model(Sets, (noise(2, 5, 3),)),
+    "offset": Model(Offset, (noise(2, 5, 3),)),
     "graph convolution": Model(GraphConvolution, (noise(5, 3), noise(5, 5).abs())),
     "graph attention": Model(GraphAttention, (noise(5, 3), (noise(5, 5) > 0).float() + torch.eye(5))),
     "experts": Model(Experts, (noise(3, 4),)),

@@ -98,6 +98,13 @@ class Linear(Base):
         return h @ (h.transpose(1, 2) @ torch.tanh(h))
 
 
+class Repeated(Base):
+    """The same output at five positions."""
+
+    def forward(self, x):
+        return self.o(self.a(x)).unsqueeze(1).expand(-1, 5, 2)
+
+
 class Complex(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -130,6 +137,7 @@ REFUSED = {
     "depth": (Model(Deep, X, (16, 32, 64)), "the graph depends on the width"),
     "rounded sizes": (Model(Rounded, X), "`a.weight`"),
     "linear attention": (Model(Linear, (noise(2, 4, 3),)), "an array of n² entries"),
+    "repeated output": (Model(Repeated, X), "the same at all 5 positions"),
     "complex": (Model(Complex, X), "`w` is complex"),
     "no width": (Model(lambda _: Sets(8), (noise(2, 5, 3),)), "make ignores its argument"),
 }

@@ -147,3 +147,9 @@ def test_a_parametrization_is_judged():
     net = tp.from_torch(make, example, widths=widths)
     verdict = tp.classify(net.gaussian(), net.parametrization, tp.SGD())
     assert not verdict.stable
+
+
+def test_without_pytorch_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("tplimits.torch.door.find_spec", lambda _: None)
+    with pytest.raises(tp.ProgramError, match=r"pip install 'tplimits\[torch\]'"):
+        tp.from_torch(MODELS["sets"].make, MODELS["sets"].example)

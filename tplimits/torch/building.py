@@ -112,7 +112,12 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
         parts, is_readout, names_ = _returned(low)
         kept = [a for a in names_ if a is not None]
         # outputs have the axes of the readout, then those that the shift alone has
-        order = dict.fromkeys((*(a for p in parts.values() for a in trace.ordered(p.axes)), *trace.ordered(kept)))
+        order = dict.fromkeys(a for p in parts.values() for a in trace.ordered(p.axes))
+        if repeated := [a for a in kept if a not in order]:
+            raise ProgramError(
+                f"the output of the model is the same at all {trace.size(repeated[0])} positions of one of its "
+                "dimensions; return it once."
+            )
         returned.append((is_readout, tuple(kept.index(a) for a in order)))
         return parts
 
