@@ -60,14 +60,26 @@ def run(folder: Path) -> int:
         status = 1
         try:
             os.close(2)  # what a broken pool says
-            with ProcessPoolExecutor(WORKERS) as executor:
-                LIMIT.evaluate(X, out=folder, executor=executor)
+            executor = ProcessPoolExecutor(WORKERS)
+            LIMIT.evaluate(X, out=folder, executor=executor)
             status = 0
         except tp.EvaluationError as error:
             status = 3 if "gave up" in str(error) else 4
         finally:
+            left(executor)
             os._exit(status)
     return child
+
+
+def left(executor: ProcessPoolExecutor) -> None:
+    """Leave a pool without waiting for it.
+
+    A worker that is killed while it takes work from the queue keeps the queue's lock for ever, and a pool that is shut
+    down then waits for the others, which wait for the lock: the standard library has no way out of this.
+    """
+    executor.shutdown(wait=False)
+    for waiting in alive(children(os.getpid())):
+        os.kill(waiting, signal.SIGKILL)
 
 
 def children(process: int) -> list[int]:
@@ -113,8 +125,8 @@ def killed(place: Path, after: float, parent: bool) -> dict[str, object]:
     victim = child if parent or not pool else pool[0]
     os.kill(victim, signal.SIGKILL)  # one that is through still waits to be asked for its status
     status, working = ended(child), set(logged())
-    left = alive(pool)
-    for idle in left:  # a worker that no tile has reached yet waits for ever: that is how process pools are
+    outlived = alive(pool)
+    for idle in outlived:  # a worker that no tile has reached yet waits for ever: that is how process pools are
         os.kill(idle, signal.SIGKILL)
     complete, computed = tiles(folder), len(logged())
     again = ended(run(folder))
@@ -127,7 +139,7 @@ def killed(place: Path, after: float, parent: bool) -> dict[str, object]:
         "in_all": len(logged()),
         "same": [np.array_equal(a, b) for a, b in zip(tp.load_kernels(folder), WHOLE, strict=True)],
         "files": sorted(p.name for p in folder.iterdir()),
-        "left": len(working.intersection(left)),
+        "left": len(working.intersection(outlived)),
     }
 
 
