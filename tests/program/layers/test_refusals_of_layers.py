@@ -122,7 +122,10 @@ def image(ξ: tp.Input["d", "at"], U: tp.Vector["d", "tap"], v: tp.Vector["at"])
     ("data", "message"),
     [
         (np.array([[[1, 2, np.nan, 4]]]), "`X1` has NaN or infinite entries"),
-        ([np.ones((1, 4)), np.ones((1, 9))], r"Rows of different lengths: pad them.*\(N, d, at\)"),
+        (
+            [np.ones((1, 4)), np.ones((1, 9))],
+            r"different sizes, \(1, 4\) and \(1, 9\): pad them.*\(N, d, at\)",
+        ),
         (np.ones((2, 4)), r"shape \(2, 4\); it needs \(N, d, at\)"),
         (np.ones((1, 1, 2, 2)), r"shape \(1, 1, 2, 2\); it needs \(N, d, at\)"),
         (np.full((1, 1, 4), "1"), "takes an array of numbers"),

@@ -198,7 +198,8 @@ def real_array(name: str, value: Any) -> NDArray[numpy.float64]:
         if numpy.iscomplexobj(found):
             raise EvaluationError(f"`{name}` is given complex numbers; programs are real: give the real part.")
         number = found.dtype.kind in "biufO" and value is not None
-        array = numpy.array(found, dtype=numpy.float64) if number else None
+        # rows in order of memory: sums over them round alike, however the caller laid them out
+        array = numpy.array(found, dtype=numpy.float64, order="C") if number else None
     except (TypeError, ValueError, OverflowError):
         array = None
     if array is None:
