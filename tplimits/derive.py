@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
@@ -10,6 +10,7 @@ from tplimits.law.effort import deep
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.linear import Frozen
 from tplimits.regimes.known import REGIMES
 from tplimits.regimes.width.limit import Width
 
@@ -73,6 +74,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
             f"`{program.name}` is no {asked.takes}: tp.{type(asked).__name__}() takes {_MADE[asked.takes]}."
         )
     _refuse_given(program)
+    _refuse_frozen(program, asked)
     with deep(program.name, NoLimitError):
         limit = asked.derive(program)
     if not assume:
@@ -96,6 +98,22 @@ def _refuse_given(program: Program) -> None:
                 f"`{s.name}` is given numbers along the width {s.over}, not drawn: how they look when {s.over} "
                 "grows is not known. Replace it by a vector with a law, or leave it out."
             )
+
+
+def _refuse_frozen(program: Program, regime: Regime) -> None:
+    """An imported model says what it does not train; a regime that trains it all the same is that of another model."""
+    frozen: tuple[str, ...] = getattr(program, "frozen", ())
+    optimizers = getattr(regime, "optimizer", None)
+    rest = optimizers if isinstance(optimizers, Mapping) else {}
+    moved = [name for name in frozen if not isinstance(rest.get(name), Frozen)]
+    chosen = getattr(regime, "train", None)
+    if hasattr(regime, "train"):
+        moved = [name for name in frozen if chosen is None or name in chosen]
+    if moved:
+        raise ProgramError(
+            f"`{program.name}` does not train {', '.join(moved)}, but tp.{type(regime).__name__}() would: say "
+            "train=(…) without them, or an optimizer for each parameter with tp.Frozen() for these."
+        )
 
 
 def _kind(program: Program) -> str:

@@ -131,6 +131,19 @@ def test_given_numbers_have_no_limit():
         net.run(n=4, constants={"i": [1, 2, 3, 4, 5]})
 
 
+def test_limits_do_not_train_what_the_model_freezes():
+    make, example, widths = EVERY["low rank"]
+    net = tp.from_torch(make, example, widths=widths)
+    for regime in (
+        tp.Kernels(),
+        tp.Kernels(train=("w.weight",)),
+        tp.MaximalUpdate(tp.SGD()),
+        tp.NeuralTangent(tp.Adam()),
+    ):
+        with pytest.raises(tp.ProgramError, match=r"does not train w\.weight"):
+            tp.derive(net, regime)
+
+
 def test_frozen_parameters():
     make, example, widths = MODELS["low rank"]
     assert tp.from_torch(make, example, widths=widths).frozen == ("w.weight",)
