@@ -15,6 +15,7 @@ from tplimits.law.effort import Effort, TooMuch, deep
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.network.schedules import parted
 from tplimits.program.nodes.given import named_once, whole_from
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
@@ -181,7 +182,8 @@ class MaximalLimit(TrainingLimit):
         record: names of vectors whose samples and Gram matrices are kept at every step.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
             It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
-        Scalar parameters and constants go by name, or in `constants`.
+        Scalar parameters and constants go by name, or in `constants`; constants may be functions c(t) of the step, asked
+            for t = 0, …, steps: outputs and gradients of step t are those at c(t), initial laws those at c(0).
         draws: the limit depends on scalar parameters that are drawn and not given: it is found for so many draws of
             them, 8 if left out, those of the seeds `seed`, `seed` + 1, … of `tp.watch`.  f is then the mean over draws.
 
@@ -189,6 +191,8 @@ class MaximalLimit(TrainingLimit):
         are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
+        schedules, rest = parted(self.program, given)
+        given = {**rest, **schedules}
         starts = numbers.scalars.starts(self.program, X, given, ratios, seed, draws, checkpoint)
         if starts:
             more: dict[str, Any] = {
