@@ -113,11 +113,14 @@ class MaximalLimit(TrainingLimit):
 
     # -- exactly, for a few steps -------------------------------------------------------------
 
-    def unrolled(self, X: Any, *, error: Any, lr: Any, steps: int) -> Program:
+    def unrolled(
+        self, X: Any, *, error: Any, lr: Any, steps: int, constants: Mapping[str, Any] | None = None, **named: Any
+    ) -> Program:
         """A few steps of training as one program, which returns f_0, …, f_steps with one entry an input.
 
         It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
-        kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers.
+        kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers, and so do
+        constants that are given by name, functions of the step among them; others stay symbols.
 
         Raises ProgramError for families of matrices, and for optimizers that look at all entries at once.
         """
@@ -125,9 +128,21 @@ class MaximalLimit(TrainingLimit):
         times = whole_from("steps", steps, 0, EvaluationError)
         names = tuple(self.recursion.optimizers)
         rates = exact_rates(lr, names)
-        return unrolled(self.recursion, data, exact_signal(error), rates, times)
+        given = named_once(constants, named, "unrolled()", EvaluationError)
+        return unrolled(self.recursion, data, exact_signal(error), rates, times, given)
 
-    def exact(self, X: Any, *, error: Any, lr: Any, steps: int, most: int = _MOST, progress: Progress = None) -> Any:
+    def exact(
+        self,
+        X: Any,
+        *,
+        error: Any,
+        lr: Any,
+        steps: int,
+        most: int = _MOST,
+        constants: Mapping[str, Any] | None = None,
+        progress: Progress = None,
+        **named: Any,
+    ) -> Any:
         """f_0, …, f_steps as expressions, (steps + 1, inputs, *outputs); what is not closed is a mean left open.
 
         >>> import tplimits as tp
@@ -144,7 +159,8 @@ class MaximalLimit(TrainingLimit):
 
         Raises ProgramError as `unrolled` does, and when `most` is not enough.
         """
-        program = self.unrolled(X, error=error, lr=lr, steps=steps)
+        given = named_once(constants, named, "exact()", EvaluationError)
+        program = self.unrolled(X, error=error, lr=lr, steps=steps, constants=given)
         with deep(program.name, NoLimitError), reporting(progress) as report:
             limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
         return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)

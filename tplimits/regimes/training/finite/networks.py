@@ -24,7 +24,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.parameters import parameters
-from tplimits.program.network.schedules import at_step
+from tplimits.program.network.schedules import at_step, moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
@@ -82,7 +82,7 @@ def train(
     optimizer, weight_decay: one for all parameters, or by name.  lr: a number, a function of the step t = 0, 1, …, or
     either of these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the
     others stay.  keep: names of values to record, or names for positions in the total program.  given: initial
-    parameters and constants by name, in the program's scale (W, not w).  start: what outputs are shifted to,
+    parameters and constants by name, in the program's scale (W, not w), constants also as functions of the step.  start: what outputs are shifted to,
     f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of the same network at rate 0 (f_0, as
     long as nothing decays); a number, outputs (inputs, *outputs), or a path of them (steps + 1, inputs, *outputs).
 
@@ -96,10 +96,12 @@ def train(
 
     Raises EvaluationError for a negative rate, a decay outside of [0, 1), unknown names, and outputs that overflow.
     """
-    asked = recipe(net, parametrization, optimizer, lr, weight_decay, only)
+    net, known = moving(net, given or {})
+    schedules, rest = parted(net, known)
+    asked = recipe(net, parametrization, optimizer, lr, weight_decay, only, schedules)
     rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
     width, many = whole_from("n", n, 1, EvaluationError), whole_from("draws", draws, 1, EvaluationError)
-    networks = Networks(asked, width, many, rng, given, ratios)
+    networks = Networks(asked, width, many, rng, rest, ratios)
     kept = keep if isinstance(keep, Mapping) else {name: net.position(name) for name in keep}
     times = whole_from("steps", steps, 0, EvaluationError)
     return networks.trained(inputs_of(net, X, "X"), error_signal(error), times, kept, start)
