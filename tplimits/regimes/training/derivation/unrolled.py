@@ -50,8 +50,8 @@ from tplimits.program.nodes.stated import IndexTable
 from tplimits.regimes.training.derivation.unrolled_indices import Indices
 
 if TYPE_CHECKING:
-    from tplimits.program.network.schedules import Schedule
     from tplimits.program.network.backward import Use
+    from tplimits.program.network.schedules import Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
@@ -87,9 +87,7 @@ def unrolled(
     return _Unrolling(recursion, X, signal, lr, schedules).run(steps)
 
 
-def _bound(
-    recursion: MaximalRecursion, given: Mapping[str, Any]
-) -> tuple[MaximalRecursion, Mapping[str, Schedule]]:
+def _bound(recursion: MaximalRecursion, given: Mapping[str, Any]) -> tuple[MaximalRecursion, Mapping[str, Schedule]]:
     """The recursion with numbers for constants, and those that move as scalars."""
     schedules, fixed = parted(recursion.network, given)
     for name in fixed:

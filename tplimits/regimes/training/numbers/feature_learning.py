@@ -202,7 +202,9 @@ def _fingerprint(asked: TrainingRequest) -> str:
     parts: list[object] = [to_json(recursion.network), recursion.optimizers, recursion.weight_decay, asked.record]
     parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items())]
     parts += [[asked.rates_at(t) for t in range(asked.steps)]]
-    return checkpoint.fingerprint(parts, {**asked.X, **along(asked.given, asked.steps)}, asked.error, asked.shape, asked.steps)
+    return checkpoint.fingerprint(
+        parts, {**asked.X, **along(asked.given, asked.steps)}, asked.error, asked.shape, asked.steps
+    )
 
 
 def mean_and_error(values: Array) -> tuple[Array, Array]:
