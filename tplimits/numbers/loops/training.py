@@ -22,9 +22,8 @@ from tplimits.numbers.loops.schedule import scheduled
 from tplimits.program.loops.form import DATA, PARAMETER, VALUE, Array, Loops, Statement
 from tplimits.program.loops.updating import SCALARS
 
-#: bytes of the arrays of a block of inputs: in training, and where values are only looked at, whose sums nothing is
-#: built on.  The smaller is the faster by a quarter; the larger stays, since how sums are parted moves their last digit,
-#: and long runs with it.
+#: bytes of the arrays of a block of inputs: in training, and where values are only looked at.  The smaller is faster by
+#: a quarter; the larger stays, since how sums are parted moves their last digit, and long runs with it.
 _BLOCK, _LOOKED = 1_500_000, 64_000
 
 

@@ -27,7 +27,7 @@ class Once:
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of all inputs, on their last axis: their sums over those that are alike, on the first of them."""
         found = numpy.zeros_like(values)
-        numpy.add.at(found, (..., self.rows[self.which]), values)
+        numpy.add.at(numpy.moveaxis(found, -1, 0), self.rows[self.which], numpy.moveaxis(values, -1, 0))
         return found
 
 
@@ -39,7 +39,7 @@ def once(arrays: Sequence[NDArray[Any]]) -> Once:
     ([0, 1], [0, 1, 0], [5, 6, 5])
     """
     known: dict[bytes, int] = {}
-    rows, which = [], []
+    rows, which = list[int](), list[int]()
     for number in range(len(arrays[0])):
         place = known.setdefault(b"".join(numpy.ascontiguousarray(a[number]).tobytes() for a in arrays), len(rows))
         if place == len(rows):

@@ -217,7 +217,6 @@ class Running:
         targets = numpy.moveaxis(self._targets[TARGETS], -1, 0)
         return once((*self._X.values(), targets, self.trainer.loss.train))
 
-
     def value(self, name: str, X: Any = None) -> Array:
         """A named value: (N, *axes, n) if it depends on the data, (*axes, n) if not."""
         loops, data = self._plan.value(name), self._inputs(X)
