@@ -117,8 +117,9 @@ def test_unrolled_programs_hold_the_numbers_of_each_step():
     def linear(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, *, c):
         return c * v * tp.sum(U * ξ, over="d")
 
-    exact = tp.derive(linear, tp.MaximalUpdate(tp.SGD())).exact([[1.0]], error=tp.squared_error([1.0]), lr=1, steps=1,
-                                                               constants={"c": lambda t: 1 + t})
+    exact = tp.derive(linear, tp.MaximalUpdate(tp.SGD())).exact(
+        [[1.0]], error=tp.squared_error([1.0]), lr=1, steps=1, constants={"c": lambda t: 1 + t}
+    )
     # U₁ = U + v, v₁ = v + U at c = 1: f₁ = 2 ⟨(U + v)²⟩ = 4
     assert exact.ravel().tolist() == [0, 4]
 

@@ -87,9 +87,7 @@ def unrolled(
     return _Unrolling(recursion, X, signal, lr, schedules).run(steps)
 
 
-def _bound(
-    recursion: MaximalRecursion, given: Mapping[str, Any]
-) -> tuple[MaximalRecursion, Mapping[str, Schedule]]:
+def _bound(recursion: MaximalRecursion, given: Mapping[str, Any]) -> tuple[MaximalRecursion, Mapping[str, Schedule]]:
     """The recursion with numbers for constants, and those that move as scalars."""
     schedules, fixed = parted(recursion.network, given)
     for name in fixed:
