@@ -76,6 +76,9 @@ cos = _entrywise(sympy.cos, "cos", "The cosine.")
 maximum = _entrywise(functions.maximum, "maximum", "The larger of two values, entry by entry.")
 minimum = _entrywise(functions.minimum, "minimum", "The smaller of two values, entry by entry.")
 where = _entrywise(functions.where, "where", "where(c, x, y) is x where c > 0 and y elsewhere.")
+stop_gradient = _entrywise(
+    functions.stop_gradient, "stop_gradient", "The value itself; gradients of training do not pass through it."
+)
 _leaky = _entrywise(functions.leaky_relu, "leaky_relu", "")
 
 
