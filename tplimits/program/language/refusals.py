@@ -20,7 +20,7 @@ from tplimits.program.nodes.functions import HEADS
 ENTRYWISE = frozenset(
     {
         *("relu", "leaky_relu", "abs", "step", "sign", "tanh", "erf", "gelu", "sigmoid", "softplus", "exp", "log"),
-        *("sqrt", "sin", "cos", "maximum", "minimum", "where", "clip", "stop_gradient"),
+        *("sqrt", "sin", "cos", "maximum", "minimum", "where", "clip"),
     }
 )
 #: what to write for functions of NumPy, SciPy and `math` that `tp` calls otherwise

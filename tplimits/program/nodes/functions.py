@@ -257,7 +257,7 @@ class gelu(Real):
 
 
 class stop_gradient(Real):
-    """x, with the derivative 0: gradients do not pass, values do."""
+    """x, with the derivative 0."""
 
     nargs = 1
 
@@ -278,8 +278,7 @@ _SYMPY = (
 )
 _OWN: dict[type, int] = {
     **dict.fromkeys((step, relu, sigmoid, softplus, gelu, stop_gradient), 1),
-    **dict.fromkeys((leaky_relu, maximum, minimum), 2),
-    where: 3,
+    **{leaky_relu: 2, maximum: 2, minimum: 2, where: 3},
 }
 
 #: every head a body may use: its name in files, the SymPy class, the number of arguments (None: any)
