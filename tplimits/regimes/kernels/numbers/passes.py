@@ -18,6 +18,7 @@ from tplimits.regimes.kernels.numbers.bodies import Body, is_own_law, is_pointwi
 from tplimits.regimes.kernels.numbers.forms import Dims, NotNested, Pass
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, renamed
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
+from tplimits.regimes.kernels.numbers.singular import nearly_singular
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tape import Schedule, Step
@@ -84,7 +85,8 @@ class Passes:
         inner = [x for x in self.labels[n] if x not in self.inputs]
         if any(x not in self.sizes for x in inner):
             return False
-        if any(isinstance(v, Labelled) and v.labels and step.function is not bare(contracted) for v in step.values):
+        fixed = any(isinstance(v, Labelled) and v.labels for v in step.values)
+        if fixed and step.function is not bare(contracted) and nearly_singular not in step.fixed:
             return False
         if is_pointwise(step):
             return True
