@@ -166,9 +166,14 @@ class Body:
         return self.writer.let("*".join([name, *scale]))
 
 
+def is_law(step: Step | None) -> bool:
+    """Whether a step is a law with all its parts."""
+    return step is not None and step.function is bare(laws.evaluated)
+
+
 def is_own_law(step: Step | None) -> bool:
     """Whether a step is the law of one variable with itself."""
-    return step is not None and step.function is bare(laws.evaluated) and step.fixed[0].coincident
+    return is_law(step) and step is not None and step.fixed[0].coincident
 
 
 def is_pointwise(step: Step) -> bool:

@@ -56,7 +56,9 @@ def equal_places(program: Program, inputs: Inputs, labels: Sequence[str]) -> Lab
 
 def _matched(program: Program, axes: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """Running indices of either side, of the same axes in the same order."""
-    sides = [sorted((x for x in axes if (SECOND in x) is mark), key=lambda x: _root(program, x)) for mark in (False, True)]
+    sides = [
+        sorted((x for x in axes if (SECOND in x) is mark), key=lambda x: _root(program, x)) for mark in (False, True)
+    ]
     roots = [[_root(program, x) for x in side] for side in sides]
     return None if roots[0] != roots[1] or len(set(roots[0])) < len(roots[0]) else (sides[0], sides[1])
 
