@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update

@@ -198,8 +198,8 @@ class MaximalLimit(TrainingLimit):
         record: names of vectors whose samples and Gram matrices are kept at every step.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
             It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
-        Scalar parameters and constants go by name, or in `constants`; constants may be functions c(t) of the step, asked
-            for t = 0, …, steps: outputs and gradients of step t are those at c(t), initial laws those at c(0).
+        Scalar parameters and constants go by name, or in `constants`; constants may be functions c(t) of the step,
+            asked for t = 0, …, steps: outputs and gradients of step t are those at c(t), initial laws those at c(0).
         draws: the limit depends on scalar parameters that are drawn and not given: it is found for so many draws of
             them, 8 if left out, those of the seeds `seed`, `seed` + 1, … of `tp.watch`.  f is then the mean over draws.
 

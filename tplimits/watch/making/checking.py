@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.parameters import parameters
-from tplimits.program.network.schedules import moving, parted, scheduled
+from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program

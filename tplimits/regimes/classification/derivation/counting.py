@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import networkx
 import sympy
 
-from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, roles
 from tplimits.regimes.classification.derivation.passes import Passes, as_fraction

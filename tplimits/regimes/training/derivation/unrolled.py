@@ -50,8 +50,8 @@ from tplimits.program.nodes.stated import IndexTable
 from tplimits.regimes.training.derivation.unrolled_indices import Indices
 
 if TYPE_CHECKING:
-    from tplimits.program.network.schedules import Schedule
     from tplimits.program.network.backward import Use
+    from tplimits.program.network.schedules import Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
