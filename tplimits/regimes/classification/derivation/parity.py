@@ -3,7 +3,8 @@
 Entries that are drawn around zero have the law of their negatives, so that a network with −W in place of W is as
 likely; so are those with other signs of single members of a family of weights.  Every value is a sum of terms, each of
 which stays or changes its sign under each of these changes: a term is the set of weights that it is odd in.  The terms
-of a value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its mean is zero:
+of a value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its mean is
+zero:
 
     products       (a + b) + (V + W)             even functions       V
     odd functions  a + V                         all others           ⟨a⟩ + V
