@@ -62,7 +62,7 @@ def forward(network: Program, keep: Collection[str] | None = None, a_out: Expr =
     Raises ProgramError for a program that is no network, or has open constants.
     """
     network = _stated(network)
-    parts = split(network)
+    parts = split(network.released)
     program, sample = with_samples(parts.program)
     lowering = Lowering(program, sample, parts)
     kept = {name: parts.places[network.position(name)] for name in keep or ()}

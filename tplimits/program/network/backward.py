@@ -118,7 +118,7 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
     shift = Walk(growing, "d^shift ").from_ones(program.returns[1]) if len(program.returns) > 1 else None
     trained = parameter_places(program)
     return Backward(
-        program=growing.finished(),
+        program=growing.finished().released,
         gradients={name: tuple(main.uses.get(p, ())) for p, name in trained.items()},
         shift_gradients={name: tuple(shift.uses.get(p, ())) if shift else () for p, name in trained.items()},
         adjoints={p: tuple(uses) for p, uses in main.uses.items() if p not in trained},

@@ -73,4 +73,4 @@ def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] 
         walk.seed(position, axes, χ)
     walk.run()
     uses = {name: tuple(walk.uses.get(p, ())) for p, name in parameter_places(program).items()}
-    return Cotangent(growing.finished(), place, uses)
+    return Cotangent(growing.finished().released, place, uses)

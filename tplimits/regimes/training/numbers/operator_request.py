@@ -97,6 +97,10 @@ class TangentRequest(Settings):
         """Constants, and values of scalar parameters, by name; sizes are in `bound`."""
         return {name: value for name, value in self.given.items() if name not in self.bound.all_axes}
 
+    def without_biases(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What of it the readout knows, which output biases are added to."""
+        return {name: value for name, value in given.items() if name not in self.operator.biases}
+
     @property
     def outputs(self) -> tuple[int, ...]:
         """The sizes of the output axes."""
