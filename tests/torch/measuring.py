@@ -84,6 +84,12 @@ def changes(make, example, n, seed, optimizer, steps=1):
             f, _ = values()
         (f * χ).mean().backward()
         optimizer.step()
+    largest = max(float(p.grad.abs().max()) for p in names.values() if p.grad is not None)
+    # gradients that are exactly zero, those of the biases of keys, are rounding, which Adam divides by itself
+    idle = {k for k, p in names.items() if p.grad is None or float(p.grad.abs().max()) < 1e-10 * largest}
+    with torch.no_grad():
+        for k in idle:
+            names[k].copy_(start[k])
     moved = {k: p.detach().clone() for k, p in names.items()}
     found: dict[tuple[str, str], float] = {}
 
@@ -95,7 +101,7 @@ def changes(make, example, n, seed, optimizer, steps=1):
         for name, x in after.items():
             found[who, name] = _rms(x - before[name]) / RATE if x.shape == before[name].shape else 0.0
 
-    for who in ("all", *names):
+    for who in ("all", *(k for k in names if k not in idle)):
         put(who)
     return found
 

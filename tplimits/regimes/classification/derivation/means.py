@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: total programs of more instructions are judged by symmetry
-LARGEST = 120
+LARGEST = 60
 
 
 @dataclass(frozen=True)
