@@ -92,7 +92,10 @@ def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fracti
         for found in (free, started)
     )
     zeros = (p for p, s in enumerate(network) if isinstance(s, ScalarNonlin) and started.vanishes(s.body))
-    return Means(always | start, always, frozenset(zeros))
+    end = network.returns[0]
+    why = f"Programs of more than {LARGEST} instructions are judged by symmetry, which does not tell of `{{}}`."
+    unknown = {} if end in always | start else {end: why.format(network[end].name)}
+    return Means(always | start, always, frozenset(zeros), unknown)
 
 
 def _returned(network: Program) -> Entry:

@@ -25,9 +25,16 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
 from tplimits.program.nodes.laws import GIVEN
-
 from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
 
 if TYPE_CHECKING:
@@ -188,7 +195,8 @@ class Parities:
                 assert s.operand is not None
                 found = self._read(s.matrix, s.matrix_indices).times(self.of_entry(s.operand))
             else:
-                found = self.of(s.body)  # type: ignore[union-attr]
+                assert isinstance(s, OuterNonlin)
+                found = self.of(s.body)
             self.values[position] = found
 
     def vanishes(self, value: Expr) -> bool:
