@@ -82,7 +82,8 @@ class LimitOf:
     @cached_property
     def derived(self) -> MaximalLimit | TangentLimit:
         """The limit itself; NoLimitError where a hypothesis fails."""
-        return derive(self.net, self.regime)
+        regime = self.regime
+        return derive(self.net, regime) if isinstance(regime, MaximalUpdate) else derive(self.net, regime)
 
     @cached_property
     def is_neuronwise(self) -> bool:
