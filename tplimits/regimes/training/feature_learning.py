@@ -12,6 +12,7 @@ import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.law.effort import Effort, TooMuch, deep
+from tplimits.law.hypotheses import universality
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
@@ -93,6 +94,7 @@ class MaximalLimit(TrainingLimit):
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
             *((NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
+            *universality.stated(self.recursion.network),
         )
 
     def __repr__(self) -> str:
