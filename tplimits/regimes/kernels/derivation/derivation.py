@@ -13,6 +13,7 @@ from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.freshness import readout
+from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.network.parameters import parameters, refuse_laws_of_biases
 from tplimits.program.network.preactivations import with_preactivations
@@ -124,6 +125,7 @@ def derive_kernels(
     assumed: Sequence[str] = (),
 ) -> KernelTables:
     """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
+    refuse_orthogonal(network)
     infinite = tuple(infinite)
     made_from = (network, None if train is None else tuple(train), infinite, tuple(assumed))
     network = with_preactivations(network, infinite)
