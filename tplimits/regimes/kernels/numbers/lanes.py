@@ -47,16 +47,8 @@ class Lanes(Memory):
     # -- code ---------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        b = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        addresses, numbers, scratch = self.function.args
-        self.scratch = scratch
-        for k, key in enumerate(self.outer):
-            self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
-            self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
-        self.addresses = addresses
-        self.known_tables: dict[Any, Any] = {}
-        first, last, columns, triangle = (self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE))
-        self.formulas = Formulas(b, self.module, self.vector)
+        first, last, columns, triangle = self._opened()
+        b = self.builder
         before = b.block
         row, rows = self._begin(first, before)
         for n in self.rows:
@@ -68,6 +60,19 @@ class Lanes(Memory):
         self._end(column, blocks, self.count, columns)
         self._end(row, rows, 1, last)
         b.ret(WHOLE(0))
+
+    def _opened(self) -> list[Any]:
+        """Begin the function: where everything lies, and the whole numbers it is given."""
+        b = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        addresses, numbers, scratch = self.function.args
+        self.scratch = scratch
+        for k, key in enumerate(self.outer):
+            self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
+            self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
+        self.addresses = addresses
+        self.known_tables: dict[Any, Any] = {}
+        self.formulas = Formulas(b, self.module, self.vector)
+        return [self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE)]
 
     def _take_out(self, n: int, row: Any) -> None:
         """The numbers of one row input, one after another."""
@@ -172,7 +177,8 @@ class Lanes(Memory):
         for (n, dims), name in one.reads.items():
             names[name] = self.read(n, dims, indices)
         for name, gather in one.gathers.items():
-            names[name] = self._gathered(gather, indices, one, offsets)
+            if name not in names:
+                names[name] = self._gathered(gather, indices, one, offsets)
         for name, text in one.assignments:
             names[name] = self.formulas.value(text, names)
         everything = tuple(range(len(self.passes.inputs) + len(one.sizes)))

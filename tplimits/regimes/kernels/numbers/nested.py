@@ -76,6 +76,13 @@ class Nested:
             elif n not in passes.inside:
                 values = [plain(known[v]) if isinstance(v, int) else v for v in step.values]
                 known[n] = step.function(values, *step.fixed)
+        return self._outcome(known, many, triangle)
+
+    def _outcome(
+        self, known: dict[int, Any], many: Sequence[int], triangle: bool
+    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+        """The same of all that is given."""
+        passes = self.passes
         arrays = {key: self._array(key, known, many, triangle) for key in self.lanes.outer}
         addresses = [*(a.__array_interface__["data"][0] for a in arrays.values()), *self.tables]
         numbers = [0, many[0] if len(many) > 1 else 1, many[-1], int(triangle)]
@@ -89,14 +96,16 @@ class Nested:
 
     def _called(self, table: NDArray[numpy.int64], numbers: Sequence[int]) -> None:
         """The code on all rows, by several threads where there is much to do: each has rows of its own, far apart."""
-        _, rows, columns, *rest = numbers
+        _, rows, columns, *_ = numbers
+        self._shared(table, numbers, rows, rows * columns * self.lanes.room < _SHARED)
 
+    def _shared(self, table: NDArray[numpy.int64], numbers: Sequence[int], rows: int, few: bool) -> None:
         def some(first: int, last: int) -> None:
-            counts = numpy.array([first, last, columns, *rest], dtype=numpy.int64)
+            counts = numpy.array([first, last, *numbers[2:]], dtype=numpy.int64)
             self.call(table.ctypes.data, counts.ctypes.data, self._room())
 
         threads = numba.get_num_threads()
-        if threads == 1 or rows == 1 or rows * columns * self.lanes.room < _SHARED:
+        if threads == 1 or rows == 1 or few:
             some(0, rows)
             return
         step = -(-rows // (8 * threads))

@@ -1,0 +1,161 @@
+"""Offsets between a place of one side and one of the other, on a grid: which pairs each has, and where pools put them.
+
+An entry at places (p, q) has the offset q − p, in rows and columns.  All entries of one offset are a rectangle of the
+grid, by p.  Sums over shared taps stay within an offset; a pool adds an entry to offsets of the coarser grid.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.cells import Axis
+
+Offset = tuple[int, int]
+Shape = tuple[int, int]
+#: columns of offsets that are done together, so that what they are added to stays in the cache
+_TOGETHER = 8
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Taps of a pool: place (s_y·Y + a_y, s_x·X + a_x) of the finer grid, for each tap (a_y, a_x); nothing outside."""
+
+    strides: Offset
+    taps: tuple[Offset, ...]
+
+
+def pool(places: NDArray[numpy.int64], fine: Shape, coarse: Shape) -> Pool | None:
+    """Places (taps, entries), −1 for none, as the taps of a pool; None where they move differently."""
+    if coarse[0] * coarse[1] != places.shape[1] or int(places.max(initial=-1)) >= fine[0] * fine[1]:
+        return None
+    return _pool(numpy.ascontiguousarray(places).tobytes(), places.shape, fine, coarse)
+
+
+@lru_cache(maxsize=256)
+def _pool(content: bytes, shape: Shape, fine: Shape, coarse: Shape) -> Pool | None:
+    places = numpy.frombuffer(content, dtype=numpy.int64).reshape(shape[0], *coarse)
+    if (places < 0).all(axis=(1, 2)).any():
+        return None
+    rows, columns = numpy.divmod(places, fine[1])
+    present = places >= 0
+    strides = _stride(rows, present, 1), _stride(columns, present, 2)
+    taps, (ys, xs) = [], numpy.indices(coarse)
+    for row, column, there in zip(rows, columns, present, strict=True):
+        y, x = (int(k[0]) for k in numpy.nonzero(there))
+        a, b = int(row[y, x]) - strides[0] * y, int(column[y, x]) - strides[1] * x
+        v, u = strides[0] * ys + a, strides[1] * xs + b
+        inside = (v >= 0) & (v < fine[0]) & (u >= 0) & (u < fine[1])
+        if (inside != there).any() or (v != row)[there].any() or (u != column)[there].any():
+            return None
+        taps.append((a, b))
+    return Pool(strides, tuple(taps))
+
+
+def _stride(numbers: NDArray[numpy.int64], present: NDArray[numpy.bool_], axis: int) -> int:
+    """How far the taps of one place are from those of the next; 1 where no two are known."""
+    ahead = numpy.diff(numbers, axis=axis)
+    both = numpy.logical_and(*(numpy.take(present, range(k, present.shape[axis] - 1 + k), axis) for k in (0, 1)))
+    known = ahead[both]
+    return max(1, int(known[0])) if known.size else 1
+
+
+def all_offsets(shape: Shape) -> frozenset[Offset]:
+    """Those of all pairs of places."""
+    return frozenset(itertools.product(*(range(1 - n, n) for n in shape)))
+
+
+def is_upper(offset: Offset) -> bool:
+    """Whether an offset is one of the half that is kept of a symmetric table."""
+    return offset >= (0, 0)
+
+
+def in_order(offsets: Iterable[Offset]) -> list[Offset]:
+    """Equal places first, then some columns after another."""
+    found = sorted(offsets, key=lambda o: (o[1] // _TOGETHER, o[0], o[1]))
+    return sorted(found, key=lambda o: o != (0, 0))
+
+
+def rectangle(shape: Shape, offset: Offset) -> tuple[int, int, int, int]:
+    """First row, rows, first column, columns."""
+    (y, h), (x, w) = (
+        (max(0, -o), n - abs(o)) for o, n in zip(offset, shape, strict=True)
+    )
+    return y, h, x, w
+
+
+@dataclass(eq=False)
+class Pooled:
+    """Sums of a table over pools on either side, band after band: entries of one offset, row by row."""
+
+    fine: int
+    left: Pool
+    right: Pool
+    axis: Axis
+    wanted: frozenset[Offset] = frozenset()
+    #: where it begins in the room of a thread
+    start: int = 0
+
+    def starts(self, half: bool) -> dict[Offset, int]:
+        """Where each band begins."""
+        found, total = {}, 0
+        for offset in in_order(o for o in self.wanted if not half or is_upper(o)):
+            found[offset] = total
+            _, h, _, w = rectangle(self.axis.shape, offset)
+            total += h * w
+        return found
+
+    @property
+    def extent(self) -> int:
+        """Entries of all bands."""
+        return sum(h * w for _, h, _, w in (rectangle(self.axis.shape, o) for o in self.wanted))
+
+    def reached(self) -> frozenset[Offset]:
+        """The offsets of the finer table that are added up."""
+        (sy, sx), found = self.left.strides, set()
+        for (dy, dx), (ay, ax), (by, bx) in itertools.product(self.wanted, self.left.taps, self.right.taps):
+            found.add((sy * dy + by - ay, sx * dx + bx - ax))
+        return frozenset(found)
+
+    def additions(self, offset: Offset, fine: Axis, half: bool, starts: dict[Offset, int]) -> list[list[int]]:
+        """Rectangles of the finer table that are added: first cell, rows, columns, where to, cells of a row there."""
+        found = []
+        for left, right in itertools.product(self.left.taps, self.right.taps):
+            away = [o - (b - a) for o, a, b in zip(offset, left, right, strict=True)]
+            if any(a % s for a, s in zip(away, self.left.strides, strict=True)):
+                continue
+            coarse = tuple(a // s for a, s in zip(away, self.left.strides, strict=True))
+            shift = (0, 0)
+            targets = [(coarse, shift)] if not half or is_upper(coarse) else []
+            if half and offset != (0, 0) and is_upper(opposite := (-coarse[0], -coarse[1])):
+                targets.append((opposite, coarse))
+            for band, move in targets:
+                if band in starts:
+                    found += self._addition(offset, fine, coarse, left, band, move, starts[band])
+        return found
+
+    def _addition(
+        self, offset: Offset, fine: Axis, coarse: Sequence[int], tap: Offset, band: Offset, move: Sequence[int], to: int
+    ) -> list[list[int]]:
+        spans = []
+        for k in range(2):
+            first, many = rectangle(fine.shape, offset)[2 * k : 2 * k + 2]
+            start, size = rectangle(self.axis.shape, (coarse[0], coarse[1]))[2 * k : 2 * k + 2]
+            s, a = self.left.strides[k], tap[k]
+            low, high = max(start, -((a - first) // s)), min(start + size, (first + many - 1 - a) // s + 1)
+            spans.append((low, high))
+        (y0, y1), (x0, x1) = spans
+        if y1 <= y0 or x1 <= x0:
+            return []
+        sy, sx = self.left.strides
+        by, bx = fine.border
+        cell = (sy * y0 + tap[0] + by) * fine.width + sx * x0 + tap[1] + bx
+        top, _, side, width = rectangle(self.axis.shape, band)
+        return [[cell, y1 - y0, x1 - x0, to + (y0 + move[0] - top) * width + x0 + move[1] - side, width]]
