@@ -39,29 +39,29 @@ def _machine() -> Any:
     )
 
 
-def compiled(text: str) -> Code:
-    """The functions of a module in LLVM's assembly; whoever calls them holds what is returned."""
+def compiled(text: str, level: int = 2) -> Code:
+    """The functions of a module in LLVM's assembly, at a level of optimisation; whoever calls them holds them."""
     with _LOCK:
-        return _compiled(text)
+        return _compiled(text, level)
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str) -> Code:
+def _compiled(text: str, level: int) -> Code:
     target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__}"
-    name = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:32]
+    name = hashlib.sha256(f"{target} {level}\n{text}".encode()).hexdigest()[:32]
     path = cache_folder() / f"loops_{name}.o"
     try:
         made = path.read_bytes()
     except OSError:
-        made = _made(text)
+        made = _made(text, level)
         _keep(path, made)
     return Code(made)
 
 
-def _made(text: str) -> bytes:
+def _made(text: str, level: int) -> bytes:
     module = llvm.parse_assembly(text)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = False
     builder = llvm.create_pass_builder(_machine(), options)
     builder.getModulePassManager().run(module, builder)

@@ -19,7 +19,7 @@ from tplimits.regimes.kernels.numbers.bands import Bands, Chain
 from tplimits.regimes.kernels.numbers.cells import Axis, Kept
 from tplimits.regimes.kernels.numbers.lanes import Lanes
 from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE
-from tplimits.regimes.kernels.numbers.offsets import Pooled, in_order, is_upper, rectangle
+from tplimits.regimes.kernels.numbers.offsets import Offset, Pooled, in_order, is_upper, rectangle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +40,8 @@ class Strip(Axis):
 class Banded(Lanes):
     """The code of passes with chains among them; lanes are inputs, or pairs of inputs."""
 
+    #: what more would do is done here: it takes twice as long for the same code
+    level = 1
     bands: Bands = field(init=False)
     totals: dict[int, Any] = field(default_factory=dict)
 
@@ -65,7 +67,7 @@ class Banded(Lanes):
 
     def _place_arrays(self) -> None:
         super()._place_arrays()
-        for found in self._pools():
+        for found in self.bands.kept:
             found.start, self.room = self.room, self.room + found.extent
         if len(self.passes.inputs) == 2:
             given = dict.fromkeys(n for p in self.passes.passes for n in self._read_by_place(p) if self.is_given(n))
@@ -92,9 +94,6 @@ class Banded(Lanes):
 
     def is_one_input(self, n: int) -> bool:
         return len(set(self.passes.inputs) & set(self.passes.labels[n])) == 1
-
-    def _pools(self) -> list[Pooled]:
-        return list(self.bands._distinct.values())
 
     def read(self, n: int, dims: Dims, indices: Mapping[Any, Any]) -> Any:
         """A vector of an array at the indices of the loops."""
@@ -132,7 +131,7 @@ class Banded(Lanes):
         block, blocks = self._begin(first, b.block)
         column = b.mul(block, WHOLE(self.count))
         self._pack(column)
-        for found in self._pools():
+        for found in self.bands.kept:
             with self._loop(found.extent) as k:
                 self._store(self.formulas.constant(0.0), found.start, k)
         for chain in chains:
@@ -190,23 +189,25 @@ class Banded(Lanes):
 
     def _numbers(self, chain: Chain, half: bool) -> NDArray[numpy.int64]:
         """Of each offset its rectangle, how far the other side is away, how often it counts, and what pools do."""
-        axis, starts = chain.axis, {id(p): p.starts(half) for p in (*chain.reads, *chain.feeds)}
+        starts = [p.starts(half) for p in chain.reads]
         offsets = in_order(o for o in chain.wanted if not half or is_upper(o))
         width = _HEAD + len(chain.reads) + 2 * len(chain.feeds)
-        head = numpy.zeros((len(offsets), width), numpy.int64)
+        head = [[*_numbers_of(chain.axis, o, half), *(s[o] for s in starts)] for o in offsets]
         added: list[list[int]] = []
-        begin = 1 + head.size
-        for row, offset in zip(head, offsets, strict=True):
-            y, h, x, w = rectangle(axis.shape, offset)
-            cells = [a * b + c for a, b, c in ((offset[0], n, offset[1]) for n in (axis.width, axis.shape[1]))]
-            row[:_HEAD] = y, h, x, w, *cells, 2 if half and offset != (0, 0) else 1
-            row[_HEAD : _HEAD + len(chain.reads)] = [starts[id(p)][offset] for p in chain.reads]
-            for k, found in enumerate(chain.feeds):
-                more = found.additions(offset, axis, half, starts[id(found)])
-                place = _HEAD + len(chain.reads) + 2 * k
-                row[place : place + 2] = [begin + _RECTANGLE * (len(added) + j) for j in (0, len(more))]
-                added += more
-        return numpy.array([len(offsets), *head.ravel(), *(v for a in added for v in a)], numpy.int64)
+        begin = 1 + len(offsets) * width
+        known: dict[Any, list[list[int]]] = {}
+        for found in chain.feeds:
+            key = found.left, found.right, found.axis, found.wanted
+            if key not in known:
+                additions, known[key] = found.additions(chain.axis, half), []
+                for offset in offsets:
+                    more, first = additions.of(offset), len(added)
+                    known[key].append([begin + _RECTANGLE * k for k in (first, first + len(more))])
+                    added += more
+            for row, ends in zip(head, known[key], strict=True):
+                row += ends
+        head, rectangles = numpy.array(head, numpy.int64), numpy.array(added, numpy.int64)
+        return numpy.concatenate([[len(offsets)], head.ravel(), rectangles.ravel()])
 
     def _chain(self, chain: Chain, column: Any) -> None:
         b, front = self.builder, len(self.passes.inputs)
@@ -402,3 +403,9 @@ class Here:
     cell_shift = property(lambda self: self.numbers[4])
     place_shift = property(lambda self: self.numbers[5])
     weight = property(lambda self: self.numbers[6])
+
+
+def _numbers_of(axis: Axis, offset: Offset, half: bool) -> list[int]:
+    """The rectangle of an offset, how far the other side is away in cells and in places, how often it counts."""
+    cells, places = (offset[0] * n + offset[1] for n in (axis.width, axis.shape[1]))
+    return [*rectangle(axis.shape, offset), cells, places, 2 if half and offset != (0, 0) else 1]

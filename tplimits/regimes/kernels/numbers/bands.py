@@ -7,8 +7,8 @@ are sums over pools on either side and sums over everything; they name the offse
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -83,8 +83,18 @@ class Bands:
         return [x for x in self.passes.labels[n] if x not in self.passes.inputs]
 
     def is_two_sided(self, n: int) -> bool:
-        """Whether an array has places of both sides; indices that are summed over stand on none."""
-        return len({SECOND in x for x in self.places(n) if "′" not in x}) == 2
+        """Whether an array has places of both sides."""
+        return self.is_between(self.passes.labels[n])
+
+    @staticmethod
+    def is_between(labels: Sequence[str]) -> bool:
+        """Whether labels name places of both sides; inputs and indices that are summed over stand on none."""
+        return len({SECOND in x for x in labels if "′" not in x and not x.startswith("input ")}) == 2
+
+    @property
+    def kept(self) -> list[Pooled]:
+        """Sums over pools, each once."""
+        return list(self._distinct.values())
 
     def is_pair(self, n: int) -> bool:
         """Whether an array is a table over the pairs of places of one axis."""

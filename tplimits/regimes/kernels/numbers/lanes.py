@@ -37,6 +37,9 @@ FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 class Lanes(Memory):
     """The code of passes."""
 
+    #: of LLVM's optimisation
+    level = 2
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.module = ir.Module("lanes")

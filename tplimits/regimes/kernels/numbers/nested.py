@@ -42,7 +42,7 @@ class Nested:
     def __post_init__(self) -> None:
         if self.bytes > _MOST_ROOM:
             raise NotNested("more room than a cache has")
-        self.code = compiled(str(self.lanes.module))
+        self.code = compiled(str(self.lanes.module), self.lanes.level)
         self.call = self.code.function("run", 3)
         self.tables = [t.ctypes.data for t in self.lanes.tables]
         inputs, labels = self.passes.inputs, self.passes.labels
@@ -179,7 +179,6 @@ class Nested:
         return total
 
 
-def nested(passes: Passes, single: bool, columns: int) -> Nested:
+def nested(passes: Passes, single: bool, lanes: int) -> Nested:
     """Passes as a compiled function; NotNested where they need more room than there is."""
-    count = 16 if single and columns > 8 else 8
-    return Nested(passes, Lanes(passes, count, single))
+    return Nested(passes, Lanes(passes, lanes, single))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def _pool(content: bytes, shape: Shape, fine: Shape, coarse: Shape) -> Pool | No
         if (inside != there).any() or (v != row)[there].any() or (u != column)[there].any():
             return None
         taps.append((a, b))
-    return Pool(strides, tuple(taps))
+    return Pool(strides, tuple(taps)) if len(set(taps)) == len(taps) else None
 
 
 def _stride(numbers: NDArray[numpy.int64], present: NDArray[numpy.bool_], axis: int) -> int:
@@ -124,38 +124,69 @@ class Pooled:
             found.add((sy * dy + by - ay, sx * dx + bx - ax))
         return frozenset(found)
 
-    def additions(self, offset: Offset, fine: Axis, half: bool, starts: dict[Offset, int]) -> list[list[int]]:
-        """Rectangles of the finer table that are added: first cell, rows, columns, where to, cells of a row there."""
+    def additions(self, fine: Axis, half: bool) -> Additions:
+        """What the entries of the offsets of a finer grid are added to."""
+        return Additions(self.left, self.right, fine, self.axis, self.starts(half), half)
+
+
+@dataclass(eq=False)
+class Additions:
+    """Where pools put the entries of each offset: rectangles of the finer grid, and of the coarser."""
+
+    left: Pool
+    right: Pool
+    fine: Axis
+    coarse: Axis
+    starts: dict[Offset, int]
+    half: bool
+    #: by direction and offset: offsets of the coarser grid, first and last place there, taps
+    spans: dict[tuple[int, int], list[tuple[int, ...]]] = field(default_factory=dict)
+
+    def of(self, offset: Offset) -> list[list[int]]:
+        """First cell, rows, columns, where to, entries of a row there."""
         found = []
-        for left, right in itertools.product(self.left.taps, self.right.taps):
-            away = [o - (b - a) for o, a, b in zip(offset, left, right, strict=True)]
-            if any(a % s for a, s in zip(away, self.left.strides, strict=True)):
-                continue
-            coarse = tuple(a // s for a, s in zip(away, self.left.strides, strict=True))
-            shift = (0, 0)
-            targets = [(coarse, shift)] if not half or is_upper(coarse) else []
-            if half and offset != (0, 0) and is_upper(opposite := (-coarse[0], -coarse[1])):
-                targets.append((opposite, coarse))
-            for band, move in targets:
-                if band in starts:
-                    found += self._addition(offset, fine, coarse, left, band, move, starts[band])
+        rows, columns = ((self.spans.get(k) or self._spans(*k)) for k in enumerate(offset))
+        mine, theirs = self.left.taps, self.right.taps
+        for dy, y0, y1, ay, by in rows:
+            for dx, x0, x1, ax, bx in columns:
+                if (ay, ax) not in mine or (by, bx) not in theirs:
+                    continue
+                to = self._target((dy, dx), y0, x0, 0, 0)
+                if to is not None:
+                    found.append(self._rectangle((y0, y1, ay), (x0, x1, ax), to))
+                if self.half and offset != (0, 0):  # the entry at (q, p) is the same
+                    to = self._target((-dy, -dx), y0, x0, dy, dx)
+                    if to is not None:
+                        found.append(self._rectangle((y0, y1, ay), (x0, x1, ax), to))
         return found
 
-    def _addition(
-        self, offset: Offset, fine: Axis, coarse: Sequence[int], tap: Offset, band: Offset, move: Sequence[int], to: int
-    ) -> list[list[int]]:
-        spans = []
-        for k in range(2):
-            first, many = rectangle(fine.shape, offset)[2 * k : 2 * k + 2]
-            start, size = rectangle(self.axis.shape, (coarse[0], coarse[1]))[2 * k : 2 * k + 2]
-            s, a = self.left.strides[k], tap[k]
-            low, high = max(start, -((a - first) // s)), min(start + size, (first + many - 1 - a) // s + 1)
-            spans.append((low, high))
-        (y0, y1), (x0, x1) = spans
-        if y1 <= y0 or x1 <= x0:
-            return []
-        sy, sx = self.left.strides
-        by, bx = fine.border
-        cell = (sy * y0 + tap[0] + by) * fine.width + sx * x0 + tap[1] + bx
-        top, _, side, width = rectangle(self.axis.shape, band)
-        return [[cell, y1 - y0, x1 - x0, to + (y0 + move[0] - top) * width + x0 + move[1] - side, width]]
+    def _spans(self, direction: int, offset: int) -> list[tuple[int, ...]]:
+        """Along one direction."""
+        k, found = direction, []
+        s, size, fine = self.left.strides[k], self.coarse.shape[k], self.fine.shape[k]
+        first, many = max(0, -offset), fine - abs(offset)
+        for a, b in sorted({(a[k], b[k]) for a in self.left.taps for b in self.right.taps}):
+            away, rest = divmod(offset - (b - a), s)
+            if rest == 0 and abs(away) < size:
+                low = max(0, -away, -((a - first) // s))
+                high = min(size, size - away, (first + many - 1 - a) // s + 1)
+                if low < high:
+                    found.append((away, low, high, a, b))
+        self.spans[k, offset] = found
+        return found
+
+    def _target(self, band: Offset, y: int, x: int, down: int, across: int) -> tuple[int, int] | None:
+        """Where an entry goes, and the entries of a row there."""
+        if self.half and not is_upper(band):
+            return None
+        start = self.starts.get(band)
+        if start is None:
+            return None
+        width = self.coarse.shape[1] - abs(band[1])
+        return start + (y + down - max(0, -band[0])) * width + x + across - max(0, -band[1]), width
+
+    def _rectangle(self, rows: Sequence[int], columns: Sequence[int], to: tuple[int, int]) -> list[int]:
+        (y0, y1, ay), (x0, x1, ax) = rows, columns
+        (sy, sx), (by, bx) = self.left.strides, self.fine.border
+        cell = (sy * y0 + ay + by) * self.fine.width + sx * x0 + ax + bx
+        return [cell, y1 - y0, x1 - x0, *to]

@@ -10,9 +10,10 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.regimes.kernels.numbers.banded import PAIRS, Banded
-from tplimits.regimes.kernels.numbers.forms import NotNested
+from tplimits.regimes.kernels.numbers.bands import Bands
+from tplimits.regimes.kernels.numbers.blocks import plain
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.nested import Nested
+from tplimits.regimes.kernels.numbers.nested import Nested, nested
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes import Passes
@@ -25,7 +26,8 @@ class Paired(Nested):
     def __post_init__(self) -> None:
         super().__post_init__()
         assert isinstance(self.lanes, Banded)
-        self.is_half = False
+        #: whether one of two opposite offsets is enough; None before that was looked at
+        self.is_half: bool | None = None
         self.halves = [t.ctypes.data for t in self.lanes.half]
 
     def _outcome(
@@ -42,6 +44,14 @@ class Paired(Nested):
         found, met = super()._outcome(known, (1, len(i)), False)
         flagged[i, j] = met[0]
         return [self._spread(f, i, j, many) for f in found], flagged
+
+    def settle(self, given: Callable[[Any], Any], many: int) -> None:
+        """Whether tables of an input with itself are symmetric: one half of them gives the same at some data."""
+        found = []
+        for self.is_half in (False, True):
+            rows, _ = self.run(given, (many,), False)
+            found.append([plain(r).array for r in rows])
+        self.is_half = all(numpy.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in zip(*found, strict=True))
 
     def _spread(self, value: Any, i: NDArray[Any], j: NDArray[Any], many: Sequence[int]) -> Any:
         """Entries of a list of pairs in their places."""
@@ -73,7 +83,8 @@ class Paired(Nested):
         return len(self.passes.inputs) == 2
 
 
-def paired(passes: Passes, single: bool, columns: int) -> Paired:
-    """Passes with chains among them as a compiled function."""
-    count = 16 if single and columns > 8 else 8
-    return Paired(passes, Banded(passes, count, single))
+def paired(passes: Passes, single: bool, lanes: int) -> Nested:
+    """Passes as a compiled function, with chains where there are tables over pairs of places."""
+    if not any(Bands.is_between(passes.labels[n]) for n in passes.kept):
+        return nested(passes, single, 16 if single and lanes == 16 else 8)
+    return Paired(passes, Banded(passes, lanes, single))
