@@ -48,6 +48,8 @@ class Functions:
     @property
     def has_bands(self) -> bool:
         """Whether all tables over pairs of places are done offset by offset; NotNested where one cannot be."""
+        if not any(Bands.is_between(self.labels[n]) for n, _, _ in self.schedule.steps):
+            return False
         passes = self.passes()
         if not any(Bands.is_between(self.labels[n]) for n in passes.kept):
             return False
@@ -89,7 +91,7 @@ def take_bands(functions: Sequence[Functions]) -> bool:
         for f in distinct:
             f.banded = True
         found = [f.has_bands for f in distinct]
-    except NotNested:
+    except (NotNested, RecursionError):  # formulas of hundreds of layers without a sum between them
         return False
     for f, has in zip(distinct, found, strict=True):
         f.banded = has
