@@ -154,4 +154,4 @@ def tangent(program: Program, train: Iterable[str]) -> Tangent:
         inputs=(),
         arguments=(),
     )
-    return Tangent(total, dict(writer.of), len(program))
+    return Tangent(total.released, dict(writer.of), len(program))

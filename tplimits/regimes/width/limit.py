@@ -49,7 +49,7 @@ class Width:
             raise ProgramError(
                 f"tp.Width(infinite={self.infinite!r}): finite axes stay finite in the width limit so far."
             )
-        return WidthLimit(program, derive_width(program))
+        return WidthLimit(program, derive_width(program.released))
 
 
 @dataclass(frozen=True)

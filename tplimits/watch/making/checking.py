@@ -15,6 +15,7 @@ from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.parameters import parameters
+from tplimits.program.network.schedules import moving, parted, scheduled
 from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program
@@ -27,6 +28,7 @@ from tplimits.watch.making.signal import refuse_no_batches
 from tplimits.watch.recording import Recording
 
 if TYPE_CHECKING:
+    from tplimits.program.network.schedules import Schedule
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]
@@ -75,7 +77,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         raise EvaluationError(f"parametrization={how.parametrization!r:.60}: give one such as tp.MUP or tp.NTP.")
     only = _names("only", how.only)
     refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
-    bound, initial = _bound(net, data, given)
+    bound, initial, schedules = _bound(net, data, given)
     inputs_of(bound, X, "X")  # indices fit the sizes that are known now
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
     others = [w for w in bound.widths if w != "n"]
@@ -85,7 +87,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         data,
         how.error,
         how.batches,
-        recipe(bound, table, how.optimizer, how.lr, how.weight_decay, only),
+        recipe(bound, table, how.optimizer, how.lr, how.weight_decay, only, schedules),
         _frames(whole_from("steps", how.steps, 0, EvaluationError), looked.every),
         probes,
         labels,
@@ -133,8 +135,10 @@ def _names(what: str, given: Any) -> tuple[str, ...] | None:
     return names
 
 
-def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
-    """The network with sizes and constants, and the parameters that are given."""
+def _bound(
+    net: Program, X: Mapping[str, Array], given: Mapping[str, Any]
+) -> tuple[Program, dict[str, Array], dict[str, Schedule]]:
+    """The network with sizes and constants, the parameters that are given, and the constants that move."""
     known, names = parameters(net), {name: net[p].name for name, p in net.initial_names.items()}
     initial = {names[k]: real_array(k, v) for k, v in given.items() if names.get(k) in known}
     fixed = {k: v for k, v in given.items() if names.get(k) not in known}
@@ -144,17 +148,13 @@ def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tu
             raise EvaluationError(
                 f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
             )
-    for name, value in fixed.items():
-        if callable(value):
-            raise EvaluationError(
-                f"{name}=…: constants and sizes are numbers, the same at all steps; rates alone are functions of the "
-                f"step. If it has to change, record part after part by start=(recording, frame) with another {name}=…."
-            )
+    schedules, fixed = parted(net, fixed)
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
-        if value is None:
+        if value is None and name not in schedules:
             raise EvaluationError(f"the constant `{name}` of `{net.name}` has no value: give {name}=….")
-    return with_sizes(constant, X, fixed), initial
+    bound, moved = moving(with_sizes(constant, X, fixed), schedules)
+    return bound, initial, moved
 
 
 def _starts(net: Program, start: Any, given: Mapping[str, Array]) -> dict[Pair | None, dict[str, Array]]:

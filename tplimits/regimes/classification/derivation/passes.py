@@ -94,8 +94,11 @@ class Passes:
 
     def _parameter(self, name: str, moves: Mapping[str, Power]) -> Size:
         """Entries of a parameter in the program's scale."""
-        e = self.exponents[name]
-        return Size(-as_fraction(e.a + e.b), moves.get(name, NOTHING))
+        e, moved = self.exponents[name], moves.get(name, NOTHING)
+        s = self.network[self.network.initial_names[name]]
+        if isinstance(s, (InitialVector, InitialScalar)) and s.law.mean == s.law.std == 0:
+            return Size(NOTHING, moved)
+        return Size(-as_fraction(e.a + e.b), moved)
 
     def _product(self, s: MatMul, sizes: Mapping[int, Size]) -> Size:
         """W x: random entries add up like √n, changes like n."""

@@ -24,6 +24,7 @@ from tplimits.program.network.data import with_sizes
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.pinned import pinned
 from tplimits.program.network.samples import at_sample
+from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -49,6 +50,7 @@ from tplimits.program.nodes.stated import IndexTable
 from tplimits.regimes.training.derivation.unrolled_indices import Indices
 
 if TYPE_CHECKING:
+    from tplimits.program.network.schedules import Schedule
     from tplimits.program.network.backward import Use
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
@@ -61,12 +63,20 @@ _INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
 def unrolled(
-    recursion: MaximalRecursion, X: Mapping[str, numpy.ndarray], signal: Signal, lr: Rates, steps: int
+    recursion: MaximalRecursion,
+    X: Mapping[str, numpy.ndarray],
+    signal: Signal,
+    lr: Rates,
+    steps: int,
+    given: Mapping[str, Any],
 ) -> Program:
     """The program that trains a network for some steps; it returns f_0, …, f_steps, one entry an input.
 
+    `given` are its constants by name, numbers or functions of the step; those that are left out stay symbols.
+
     Raises ProgramError for families of matrices, and for optimizers that look at all entries of a parameter at once.
     """
+    recursion, schedules = _bound(recursion, given)
     with_sizes(recursion.network, X, {})  # refused here if an axis has none
     for name, optimizer in recursion.optimizers.items():
         if not optimizer.is_entrywise:
@@ -74,7 +84,19 @@ def unrolled(
                 f"{optimizer} for `{name}` looks at all entries of a parameter at once: steps are unrolled for updates "
                 "that act entry by entry, such as tp.Adam(). `.evaluate` has numbers."
             )
-    return _Unrolling(recursion, X, signal, lr).run(steps)
+    return _Unrolling(recursion, X, signal, lr, schedules).run(steps)
+
+
+def _bound(recursion: MaximalRecursion, given: Mapping[str, Any]) -> tuple[MaximalRecursion, Mapping[str, Schedule]]:
+    """The recursion with numbers for constants, and those that move as scalars."""
+    schedules, fixed = parted(recursion.network, given)
+    for name in fixed:
+        if name not in recursion.network.constants:
+            has = ", ".join(recursion.network.constants) or "none"
+            raise EvaluationError(f"{name}=…: `{recursion.network.name}` has no constant of this name; it has {has}.")
+    network = recursion.network.bind(**fixed) if fixed else recursion.network
+    network, moved = moving(network, schedules)
+    return replace(recursion, network=network) if given else recursion, moved
 
 
 def exact_rates(lr: Any, names: tuple[str, ...]) -> Rates:
@@ -97,8 +119,16 @@ def exact_rates(lr: Any, names: tuple[str, ...]) -> Rates:
 class _Unrolling:
     """One program under construction."""
 
-    def __init__(self, recursion: MaximalRecursion, X: Mapping[str, numpy.ndarray], signal: Signal, lr: Rates) -> None:
+    def __init__(
+        self,
+        recursion: MaximalRecursion,
+        X: Mapping[str, numpy.ndarray],
+        signal: Signal,
+        lr: Rates,
+        schedules: Mapping[str, Schedule],
+    ) -> None:
         self.recursion, self.total, self.signal, self.lr = recursion, recursion.total, signal, lr
+        self.schedules = schedules
         self.source = source = self.total.program
         self.inputs = len(next(iter(X.values())))
         sizes = dict(source.sizes) | {source.root_axis(self.total.axis): Integer(self.inputs)}
@@ -131,6 +161,7 @@ class _Unrolling:
         """All steps."""
         found = []
         for t in range(steps + 1):
+            self._move_constants(t)
             at = dict(self.now)
             self._copy(range(len(self.total.network)), at, t)
             f = self._output(at, t)
@@ -143,6 +174,13 @@ class _Unrolling:
         return self.growing.finished().replace(returns=tuple(f.source for f in found), returns_tuple=steps > 0)
 
     # -- one step -----------------------------------------------------------------------------
+
+    def _move_constants(self, t: int) -> None:
+        """What moves with the step to its number at step t."""
+        for name, schedule in self.schedules.items():
+            position = self.source.initial_names[name]
+            line = self.source[position].line
+            self.now[position] = self.growing.body(schedule.exact(t), (), None, line, f"{name}_{t}").source
 
     def _data(self, position: int, array: numpy.ndarray) -> None:
         s = self.source[position]

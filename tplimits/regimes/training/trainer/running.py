@@ -52,6 +52,7 @@ class Running:
         self._window: tuple[int, NDArray[numpy.int64], Array] | None = None
         for name, w in held.items():
             self._kernel.arrays[plan.parameters[name]][...] = w
+        self._move_constants()
         for name, optimizer in plan.recipe.optimizers.items():
             if plan.entrywise:
                 for array, state in zip(plan.updating.states[name], optimizer.states, strict=True):
@@ -62,7 +63,13 @@ class Running:
     @property
     def parameters(self) -> dict[str, Array]:
         """All parameters by name, (*axes, n)."""
-        return {name: self._kernel.arrays[array].copy() for name, array in self._plan.parameters.items()}
+        moving = self._plan.recipe.schedules
+        return {name: self._kernel.arrays[a].copy() for name, a in self._plan.parameters.items() if name not in moving}
+
+    def _move_constants(self) -> None:
+        """Scalars that move with the step to where they are in this one; compiled updates move them as well."""
+        for name, schedule in self._plan.recipe.schedules.items():
+            self._kernel.arrays[self._plan.parameters[name]][...] = schedule(self.step)
 
     @property
     def multiplies_matrices(self) -> bool:
@@ -122,6 +129,7 @@ class Running:
         if stopped >= 0:
             raise EvaluationError(self._overflow("the outputs overflow", self.step))
         self.step += 1
+        self._move_constants()
         return 1
 
     def _batch(self) -> int:
@@ -239,8 +247,9 @@ class Running:
             if name not in own or name not in state or numpy.shape(state[name]) != own[name]:
                 raise EvaluationError(f"restore(…): `{name}` does not fit this run; give what state() gave.")
         self.step = int(state["step"])
-        for name, array in self._plan.parameters.items():
-            self._kernel.arrays[array][...] = state[f"parameter {name}"]
+        for name in self.parameters:
+            self._kernel.arrays[self._plan.parameters[name]][...] = state[f"parameter {name}"]
+        self._move_constants()
         for name in self._plan.recipe.optimizers:
             for k, array in enumerate(self._plan.updating.states.get(name, ())):
                 self._kernel.arrays[array][...] = state[f"optimizer {name} {k}"]
