@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from llvmlite import ir
 
-from tplimits.regimes.kernels.numbers.bands import Bands, Chain
+from tplimits.regimes.kernels.numbers.bands import Bands, Chain, Whole
 from tplimits.regimes.kernels.numbers.cells import Axis, Kept
 from tplimits.regimes.kernels.numbers.lanes import Lanes
 from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE
@@ -91,6 +91,8 @@ class Banded(Lanes):
             yield from gather.outside
             if id(gather) in self.bands.pools:
                 yield self.bands.pools[id(gather)].fine
+            elif id(gather) in self.bands.sums:
+                yield from (n for n, _ in self.bands.sums[id(gather)].factors)
 
     def is_one_input(self, n: int) -> bool:
         return len(set(self.passes.inputs) & set(self.passes.labels[n])) == 1
@@ -135,8 +137,8 @@ class Banded(Lanes):
             with self._loop(found.extent) as k:
                 self._store(self.formulas.constant(0.0), found.start, k)
         for chain in chains:
-            for reduction in chain.totals:
-                self.totals[id(reduction)] = self._cell()
+            for whole in chain.totals:
+                self.totals[id(whole)] = self._cell()
         for phase in self.bands.phases:
             if isinstance(phase, Chain):
                 self._chain(phase, column)
@@ -227,9 +229,8 @@ class Banded(Lanes):
                 for j, found in enumerate(chain.feeds):
                     if found.fine == n:
                         self._feed(found, here, j)
-                for reduction in chain.totals:
-                    if any(m == n for m, _ in reduction.factors):
-                        self._add_up(n, reduction, here, indices)
+        for whole in chain.totals:
+            self._add_up(whole, here, indices)
         self._end(k, blocks, 1, self._whole(table, WHOLE(0)))
         for n, cell in seen.items():
             place = self.outer_address(("flag", n), tuple(range(front)), indices)
@@ -342,7 +343,7 @@ class Banded(Lanes):
                 self._store(self.formulas.arithmetic.add(self._load(found.start, at), more), found.start, at)
         self._end(k, blocks, _RECTANGLE, here.numbers[place + 1])
 
-    def _add_up(self, n: int, reduction: Reduction, here: Here, indices: Mapping[Any, Any]) -> None:
+    def _add_up(self, whole: Whole, here: Here, indices: Mapping[Any, Any]) -> None:
         """Add the entries of an offset to the sum over all pairs of places."""
         b, axis, front = self.builder, here.chain.axis, len(self.passes.inputs)
         part, arithmetic = self._cell(), self.formulas.arithmetic
@@ -358,7 +359,7 @@ class Banded(Lanes):
                     ("cell", front + 1): b.add(b.add(cell, x), here.cell_shift),
                 }
                 value = None
-                for m, dims in reduction.factors:
+                for m, dims in whole.factors:
                     one = self.read(m, dims, where)
                     value = one if value is None else arithmetic.multiply(value, one)
                 b.store(arithmetic.add(b.load(part, typ=self.vector), value), part)
@@ -366,12 +367,14 @@ class Banded(Lanes):
         many = b.insert_element(ir.Constant(self.vector, ir.Undefined), times, ir.IntType(32)(0))
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.count), [0] * self.count)
         found = arithmetic.multiply(b.load(part, typ=self.vector), b.shuffle_vector(many, many, zeros))
-        total = self.totals[id(reduction)]
+        total = self.totals[id(whole)]
         b.store(arithmetic.add(b.load(total, typ=self.vector), found), total)
 
     # -- sums ---------------------------------------------------------------------------------
 
     def _gathered(self, gather: Gather, indices: Mapping[Any, Any], one: Pass, offsets: dict[Any, Any]) -> Any:
+        if id(gather) in self.bands.sums:
+            return self.builder.load(self.totals[id(self.bands.sums[id(gather)])], typ=self.vector)
         found = self.bands.pools.get(id(gather))
         if found is None:
             return super()._gathered(gather, indices, one, offsets)
@@ -383,9 +386,10 @@ class Banded(Lanes):
         return self._load(found.start, self.builder.add(start, indices["counter"]))
 
     def _reduced(self, one: Pass, reduction: Reduction, points: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        if id(reduction) not in self.totals:
+        whole = self.bands.sums.get(id(reduction))
+        if whole is None:
             return super()._reduced(one, reduction, points)
-        return [self.builder.load(self.totals[id(reduction)], typ=self.vector)] * len(points)
+        return [self.builder.load(self.totals[id(whole)], typ=self.vector)] * len(points)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tplimits.regimes.kernels.derivation.leaves import SECOND
+from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
 from tplimits.regimes.kernels.numbers.cells import Axis, axes_of
-from tplimits.regimes.kernels.numbers.forms import Gather, NotNested, Pass, Picks, Reduction
+from tplimits.regimes.kernels.numbers.forms import Dims, Gather, NotNested, Pass, Picks, Reduction
 from tplimits.regimes.kernels.numbers.offsets import Offset, Pool, Pooled, all_offsets, pool
 from tplimits.regimes.kernels.numbers.shifts import moved
 
@@ -31,8 +31,15 @@ class Chain:
     passes: list[Pass] = field(default_factory=list)
     reads: list[Pooled] = field(default_factory=list)
     feeds: list[Pooled] = field(default_factory=list)
-    totals: list[Reduction] = field(default_factory=list)
+    totals: list[Whole] = field(default_factory=list)
     wanted: frozenset[Offset] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The sum over all pairs of places of a product of arrays, by their places in a loop over them."""
+
+    factors: tuple[tuple[int, Dims], ...]
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Bands:
     #: sums over pools by the gather that reads them, sums over shared taps by theirs
     pools: dict[int, Pooled] = field(default_factory=dict)
     windows: dict[int, Window] = field(default_factory=dict)
+    #: sums over all pairs of places, by the gather or reduction that reads them
+    sums: dict[int, Whole] = field(default_factory=dict)
     #: at which places of the loop a gather reads sums over pools
     dims: dict[int, tuple[int, int]] = field(default_factory=dict)
     #: what stands around the entries of an array: halves of variances, or nothing
@@ -88,8 +97,10 @@ class Bands:
 
     @staticmethod
     def is_between(labels: Sequence[str]) -> bool:
-        """Whether labels name places of both sides; inputs and indices that are summed over stand on none."""
-        return len({SECOND in x for x in labels if "′" not in x and not x.startswith("input ")}) == 2
+        """Whether labels name places of both sides: of one axis, or of two; what is summed over may be a feature."""
+        inner = [x for x in labels if not x.startswith("input ")]
+        mine, theirs = ({plain_axis(x) for x in inner if (SECOND in x) == second} for second in (False, True))
+        return bool(mine & theirs) or len({SECOND in x for x in inner if "′" not in x}) == 2
 
     @property
     def kept(self) -> list[Pooled]:
@@ -99,18 +110,24 @@ class Bands:
     def is_pair(self, n: int) -> bool:
         """Whether an array is a table over the pairs of places of one axis."""
         found = self.places(n)
-        return len(found) == 2 and found[1] == found[0] + SECOND
+        same = len(found) == 2 and plain_axis(found[0]) == plain_axis(found[1])
+        return same and SECOND in found[1] and SECOND not in found[0]
 
     def _is_half(self, one: Pass) -> bool:
-        """Whether a pass pools one side alone, for the pool of the other side."""
-        return not one.assignments and all(
-            self.is_two_sided(n) and not self.is_pair(n) and text in one.gathers for n, text in one.results
-        )
+        """Whether a pass sums one side alone, for the sum of the other side."""
+        if one.assignments or one.reads or one.reductions:
+            return False
+        return all(text in one.gathers and self._is_one_sided(one.gathers[text]) for _, text in one.results)
+
+    def _is_one_sided(self, gather: Gather) -> bool:
+        """Whether a gather sums a table over pairs of places along one side."""
+        inner = _inner(gather.at, self.passes.labels[gather.operand], self.passes.inputs)
+        return self.is_pair(gather.operand) and sum(isinstance(p, Picks) for p in inner) == 1
 
     def _look_at(self, gather: Gather, one: Pass) -> None:
         """Name a gather, or refuse."""
         n, labels = gather.operand, self.passes.labels[gather.operand]
-        if not self.is_two_sided(n):
+        if self.made.get(n) not in self.halves and not self.is_two_sided(n):
             return
         picks = [p for p in gather.at if isinstance(p, Picks)]
         place = self.front
@@ -126,7 +143,11 @@ class Bands:
         if half not in self.halves or len(picks) != 1:
             raise NotNested("places of two sides that are no pool")
         inner = half.gathers[dict(half.results)[n]]  # type: ignore[union-attr]
-        self.pools[id(gather)] = self._pooled(inner, gather, n)
+        found = self._pooled(inner, gather, n)
+        if isinstance(found, int):
+            self.sums[id(gather)] = Whole(((found, (self.front, self.front + 1)),))
+        else:
+            self.pools[id(gather)] = found
 
     def _window(self, gather: Gather, taps: Picks, one: Pass) -> None:
         size = one.sizes[0]
@@ -142,8 +163,8 @@ class Bands:
         if self.rings.setdefault(gather.operand, gather.outside) != gather.outside:
             raise NotNested("two kinds of borders")
 
-    def _pooled(self, inner: Gather, outer: Gather, half: int) -> Pooled:
-        """The pools of both sides; of the same table the same."""
+    def _pooled(self, inner: Gather, outer: Gather, half: int) -> Pooled | int:
+        """The pools of both sides; of the same table the same.  The table alone where all of it is summed."""
         labels = self.passes.labels
         fine, reads = inner.operand, {}
         front = self.passes.inputs
@@ -151,20 +172,24 @@ class Bands:
         mine = self.places(half)
         for label, at in zip(self.places(fine), _inner(inner.at, labels[fine], front), strict=True):
             if isinstance(at, Picks):
-                (dim,) = at.dims
-                reads[label] = (at.places, between[mine[dim - self.front]])
+                reads[label] = (at.places, *(between[mine[dim - self.front]] for dim in at.dims))
             else:
                 second_pick = between[mine[at - self.front]]
                 if not isinstance(second_pick, Picks):
                     raise NotNested("one side is not pooled")
                 reads[label] = (second_pick.places, *second_pick.dims)
-        if not self.is_pair(fine) or any(len(r) != 2 or isinstance(r[1], Picks) for r in reads.values()):
+        if any(isinstance(d, Picks) for r in reads.values() for d in r[1:]) or len({len(r) for r in reads.values()}) > 1:
             raise NotNested("places of two sides that are no pool")
-        (left, d0), (right, d1) = (reads[x] for x in self.places(fine))
+        (left, *d0), (right, *d1) = (reads[x] for x in self.places(fine))
+        if not d0:
+            everywhere = numpy.arange(self.passes.sizes_of(fine)[0])
+            if not all(numpy.array_equal(numpy.sort(r.ravel()), everywhere) for r in (left, right)):
+                raise NotNested("a sum over some of the places")
+            return fine
         key = fine, left.tobytes(), right.tobytes()
         if key not in self._distinct:
             self._distinct[key] = self._new(fine, left, right)
-        self.dims[id(outer)] = (d0, d1)
+        self.dims[id(outer)] = (*d0, *d1)
         return self._distinct[key]
 
     def _new(self, fine: int, left: Any, right: Any) -> Pooled:
@@ -197,12 +222,13 @@ class Bands:
 
     def _total(self, one: Pass, reduction: Reduction) -> None:
         """A sum over all pairs of places."""
-        two = [(n, dims) for n, dims in reduction.factors if self.is_two_sided(n)]
-        inner = tuple(range(self.front + len(one.sizes), self.front + len(one.sizes) + 2))
-        if len(two) != 1 or one.sizes or len(reduction.sizes) != 2 or not self.is_pair(two[0][0]):
+        first = self.front + len(one.sizes)
+        two = [(n, tuple(d for d in dims if d >= self.front)) for n, dims in reduction.factors if self.is_two_sided(n)]
+        if one.sizes or len(reduction.sizes) != 2 or not all(self.is_pair(n) and n in self.made for n, _ in two):
             raise NotNested("a sum over places of one side")
-        if tuple(d for d in two[0][1] if d >= self.front) != inner or two[0][0] not in self.made:
+        if any(dims != (first, first + 1) for _, dims in two):
             raise NotNested("a sum over pairs of places of one input")
+        self.sums[id(reduction)] = Whole(reduction.factors)
 
     # -- order --------------------------------------------------------------------------------
 
@@ -260,6 +286,8 @@ class Bands:
                     yield given[n], True
             if id(gather) in self.pools:
                 yield given[self.pools[id(gather)].fine], False
+            elif id(gather) in self.sums:
+                yield from ((given[n], False) for n, _ in self.sums[id(gather)].factors)
             elif gather.operand in given:
                 yield given[gather.operand], True
         for reduction in one.reductions.values():
@@ -281,10 +309,11 @@ class Bands:
                             phase.reads.append(self.pools[id(gather)])
                     elif id(gather) in self.pools:
                         self.pools[id(gather)].wanted |= {(0, 0)}
+                    elif id(gather) in self.sums:
+                        self._at_home(self.sums[id(gather)], home)
                 for reduction in one.reductions.values():
-                    for n, _ in reduction.factors:
-                        if self.is_pair(n):
-                            home[id(self.made[n])].totals.append(reduction)
+                    if id(reduction) in self.sums:
+                        self._at_home(self.sums[id(reduction)], home)
         for found in self._distinct.values():
             home[id(self.made[found.fine])].feeds.append(found)
         for chain in reversed(chains):
@@ -295,6 +324,14 @@ class Bands:
             chain.wanted = frozenset(wanted)
             for read in chain.reads:
                 read.wanted |= chain.wanted
+
+
+    def _at_home(self, whole: Whole, home: dict[int, Chain]) -> None:
+        """Give a sum to the chain of what is summed."""
+        chains = {id(c): c for c in (home[id(self.made[n])] for n, _ in whole.factors if self.is_pair(n))}
+        if len(chains) != 1:
+            raise NotNested("a sum over tables of several chains")
+        next(iter(chains.values())).totals.append(whole)
 
 
 def _inner(at: Any, labels: tuple[str, ...], inputs: tuple[str, ...]) -> list[Any]:

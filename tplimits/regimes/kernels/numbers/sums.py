@@ -39,12 +39,23 @@ def axis_sum(frame: Frame, expr: AxisSum) -> Any:
         return found
     if isinstance(body, sympy.Add):
         return frame.value(sympy.Add(*(summed(a, expr) for a in body.args)))
-    factors = [frame.value(a) for a in sympy.Mul.make_args(body)]
+    factors = [frame.value(a) for a in sympy.Mul.make_args(_inwards(frame, body, bounds))]
     present = {x for f in factors for x in f.labels}
     names = {b.name for b in bounds}
     missing = names - present
     times = [Labelled(numpy.asarray(float(numpy.prod([frame.size(x) for x in missing]))))] if missing else []
     return contracted([*factors, *times], frozenset(names & present))
+
+
+def _inwards(frame: Frame, body: Expr, bounds: Mapping[Symbol, Symbol]) -> Expr:
+    """A product with the sums that some of its factors need alone, where they are sums of picked entries."""
+    for bound, axis in bounds.items():
+        mine = [f for f in sympy.Mul.make_args(body) if bound in f.free_symbols]
+        rest = [f for f in sympy.Mul.make_args(body) if bound not in f.free_symbols]
+        inner = AxisSum(sympy.Mul(*mine), bound, axis)
+        if mine and any(free_indices(f) for f in rest) and picked(frame, inner) is not None:
+            body = sympy.Mul(*rest, inner)
+    return body
 
 
 def _apart(frame: Frame, expr: AxisSum, bounds: Mapping[Symbol, Symbol]) -> Any:
