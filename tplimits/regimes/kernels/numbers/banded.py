@@ -269,6 +269,8 @@ class Banded(Lanes):
                 "counter": b.add(counter, x),
                 "here": here,
             }
+            for name, reduction in one.reductions.items():
+                (names[name],) = self._reduced(one, reduction, [{**indices, **where}])
             self._point(one, {**indices, **where}, names, seen)
             for pairs in carried.values():
                 for phi, value in pairs:

@@ -212,7 +212,7 @@ class Bands:
         for n, dims in one.reads:
             if n not in self.passes.inside and self.front > 1 and set(self.passes.inputs) <= set(self.passes.labels[n]):
                 raise NotNested("given quantities of pairs")
-            if self.is_two_sided(n):
+            if self.is_two_sided(n) and set(self.passes.labels[n]) & set(self.passes.inputs):
                 inner = tuple(d for d in dims if d >= place)
                 if not self.is_pair(n) or n not in self.made or inner != (place, place + 1) or one not in self.chained:
                     raise NotNested("entries at other places")
