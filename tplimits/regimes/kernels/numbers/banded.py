@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from tplimits.regimes.kernels.numbers.bands import Bands, Chain, Whole
 from tplimits.regimes.kernels.numbers.cells import Axis, Kept
-from tplimits.regimes.kernels.numbers.lanes import Lanes
+from tplimits.regimes.kernels.numbers.lanes import Lanes, Sum
 from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE
 from tplimits.regimes.kernels.numbers.offsets import Offset, Pooled, in_order, is_upper, rectangle
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from tplimits.regimes.kernels.numbers.forms import Dims, Gather, Pass, Reduction
 
-#: numbers of an offset before those of its pools, and of a rectangle that a pool adds
-_HEAD, _RECTANGLE = 7, 5
+#: numbers of an offset on one grid, and of a rectangle that a pool adds
+_LEVEL, _RECTANGLE = 6, 5
 #: tables of whole numbers before all others: left and right input of each pair
 PAIRS = 2
 
@@ -108,17 +108,6 @@ class Banded(Lanes):
             return super().kept_address(n, dims, indices)
         return self._at(self.kept[n].start, indices["cell", len(self.passes.inputs)])
 
-    def _at(self, start: Any, place: Any) -> Any:
-        """The address of a vector in the room of the thread."""
-        where = self.builder.add(place, WHOLE(start) if isinstance(start, int) else start)
-        return self.builder.gep(self.scratch, [where], source_etype=self.vector)
-
-    def _load(self, start: Any, place: Any) -> Any:
-        return self.builder.load(self._at(start, place), typ=self.vector, align=self.width * self.count)
-
-    def _store(self, value: Any, start: Any, place: Any) -> None:
-        self.builder.store(value, self._at(start, place), align=self.width * self.count)
-
     # -- code ---------------------------------------------------------------------------------
 
     def _write(self) -> None:
@@ -190,133 +179,135 @@ class Banded(Lanes):
     # -- chains -------------------------------------------------------------------------------
 
     def _numbers(self, chain: Chain, half: bool) -> NDArray[numpy.int64]:
-        """Of each offset its rectangle, how far the other side is away, how often it counts, and what pools do."""
+        """Of each offset how often it counts, the rectangles of all levels, where sums over pools are, what they add."""
+        axes = [self.axis(level.size) for level in chain.levels]
         starts = [p.starts(half) for p in chain.reads]
         offsets = in_order(o for o in chain.wanted if not half or is_upper(o))
-        width = _HEAD + len(chain.reads) + 2 * len(chain.feeds)
-        head = [[*_numbers_of(chain.axis, o, half), *(s[o] for s in starts)] for o in offsets]
+        width = _width(chain)
+        at = [[level.offset(o) for level in chain.levels] for o in offsets]
+        head = []
+        for offset, mine in zip(offsets, at, strict=True):
+            row = [2 if half and offset != (0, 0) else 1]
+            for axis, o in zip(axes, mine, strict=True):
+                row += _numbers_of(axis, o)
+            row += [s.get(mine[k], 0) for s, k in zip(starts, chain.read_at, strict=True)]  # type: ignore[arg-type]
+            head.append(row)
         added: list[list[int]] = []
         begin = 1 + len(offsets) * width
         known: dict[Any, list[list[int]]] = {}
-        for found in chain.feeds:
-            key = found.left, found.right, found.axis, found.wanted
+        for found, place in zip(chain.feeds, chain.fed_at, strict=True):
+            key = found.left, found.right, found.axis, found.wanted, place
             if key not in known:
-                additions, known[key] = found.additions(chain.axis, half), []
-                for offset in offsets:
-                    more, first = additions.of(offset), len(added)
-                    known[key].append([begin + _RECTANGLE * k for k in (first, first + len(more))])
-                    added += more
+                additions, known[key] = found.additions(axes[place], half), []
+                for mine in at:
+                    first, o = len(added), mine[place]
+                    added += additions.of(o) if o is not None and _is_inside(axes[place], o) else []
+                    known[key].append([begin + _RECTANGLE * k for k in (first, len(added))])
             for row, ends in zip(head, known[key], strict=True):
                 row += ends
-        head, rectangles = numpy.array(head, numpy.int64), numpy.array(added, numpy.int64)
-        return numpy.concatenate([[len(offsets)], head.ravel(), rectangles.ravel()])
+        rectangles = numpy.array(added, numpy.int64).ravel()
+        return numpy.concatenate([[len(offsets)], numpy.array(head, numpy.int64).ravel(), rectangles])
 
     def _chain(self, chain: Chain, column: Any) -> None:
         b, front = self.builder, len(self.passes.inputs)
         indices: dict[Any, Any] = {front - 1: column} | ({0: WHOLE(0)} if front == 2 else {})
         seen = {n: self._cell() for one in chain.passes for n, _ in one.flags}
         table = self.pointers[self.places_of_tables[id(chain)]]
-        width = _HEAD + len(chain.reads) + 2 * len(chain.feeds)
         k, blocks = self._begin(WHOLE(0), b.block)
-        start = b.add(b.mul(k, WHOLE(width)), WHOLE(1))
-        numbers = [self._whole(table, b.add(start, WHOLE(j))) for j in range(width)]
-        here = Here(chain, numbers, table)
+        start = b.add(b.mul(k, WHOLE(_width(chain))), WHOLE(1))
+        numbers = [self._whole(table, b.add(start, WHOLE(j))) for j in range(_width(chain))]
+        levels = [
+            Here(chain, self.axis(level.size), numbers, table, 1 + _LEVEL * j) for j, level in enumerate(chain.levels)
+        ]
         for one in chain.passes:
-            self._sweep(one, here, indices, seen)
-            for n, _ in one.results:
-                if n in self.bands.rings:
-                    self._ring(n, here)
-                for j, found in enumerate(chain.feeds):
-                    if found.fine == n:
-                        self._feed(found, here, j)
+            here = levels[chain.level_of[id(one)]]
+            with self._where(here):
+                self._sweep(one, here, indices, seen)
+                for n, _ in one.results:
+                    if n in self.bands.rings:
+                        self._ring(n, here)
+                    for j, found in enumerate(chain.feeds):
+                        if found.fine == n:
+                            self._feed(found, here, j)
         for whole in chain.totals:
-            self._add_up(whole, here, indices)
+            here = levels[self.bands._level(chain, whole)]
+            with self._where(here):
+                self._add_up(whole, here, indices)
         self._end(k, blocks, 1, self._whole(table, WHOLE(0)))
         for n, cell in seen.items():
             place = self.outer_address(("flag", n), tuple(range(front)), indices)
             b.store(b.load(cell, typ=self.vector), place, align=self.width)
 
     @contextmanager
-    def _count(self, many: Any, first: Any = None) -> Iterator[Any]:
+    def _where(self, here: Here) -> Iterator[None]:
+        """What is done only at offsets that a level has."""
+        if len(here.chain.levels) == 1:
+            yield
+            return
+        with self.builder.if_then(self.builder.icmp_signed(">", here.rows, WHOLE(0))):
+            yield
+
+    @contextmanager
+    def _count(self, many: Any) -> Iterator[Any]:
         """A loop of at least one round."""
-        index, blocks = self._begin(WHOLE(0) if first is None else first, self.builder.block)
+        index, blocks = self._begin(WHOLE(0), self.builder.block)
         yield index
         self._end(index, blocks, 1, many)
 
     def _sweep(self, one: Pass, here: Here, indices: dict[Any, Any], seen: Mapping[int, Any]) -> None:
         """A pass over the entries of an offset, row by row."""
-        b, axis, front = self.builder, here.chain.axis, len(self.passes.inputs)
-        windows = {name: g for name, g in one.gathers.items() if id(g) in self.bands.windows}
+        b = self.builder
         with self._count(here.rows) as y:
-            cell = self._cell_of(here, y, WHOLE(0))
-            place = b.add(b.mul(b.add(here.top, y), WHOLE(axis.shape[1])), here.side)
-            counter = b.mul(y, here.columns)
-            ready = {name: self._columns(g, cell) for name, g in windows.items()}
-            before = b.block
-            x, blocks = self._begin(WHOLE(0), before)
-            carried = {name: [self._phi(v, before) for v in values] for name, values in ready.items()}
-            names: dict[str, Any] = {}
-            for name, g in windows.items():
-                window = self.bands.windows[id(g)]
-                kept = [*carried[name], self._column(g, b.add(cell, x), window.columns[-1])]
-                names[name] = self._sum([kept[c - window.columns[0]] for c in window.columns])
-                carried[name] = list(zip(carried[name], kept[1:], strict=True))
-            where = {
-                front: b.add(place, x),
-                front + 1: b.add(b.add(place, x), here.place_shift),
-                ("cell", front): b.add(cell, x),
-                ("cell", front + 1): b.add(b.add(cell, x), here.cell_shift),
-                "counter": b.add(counter, x),
-                "here": here,
-            }
-            for name, reduction in one.reductions.items():
-                (names[name],) = self._reduced(one, reduction, [{**indices, **where}])
-            self._point(one, {**indices, **where}, names, seen)
-            for pairs in carried.values():
-                for phi, value in pairs:
-                    phi.add_incoming(value, b.block)
-            self._end(x, blocks, 1, here.columns)
+            sums = {n: self._of_taps(g, here, y) for n, g in one.gathers.items() if id(g) in self.bands.windows}
+            counter, at = b.mul(y, here.columns), self._row(here, y)
+            with self._walk(here.columns, sums) as (x, names):
+                where = {**indices, **self._place(here, at, x), "counter": b.add(counter, x), "here": here}
+                for name, reduction in one.reductions.items():
+                    (names[name],) = self._reduced(one, reduction, [where])
+                self._point(one, where, names, seen)
 
-    def _phi(self, value: Any, before: Any) -> Any:
-        found = self.builder.phi(self.vector)
-        found.add_incoming(value, before)
-        return found
+    def _row(self, here: Here, y: Any) -> tuple[Any, Any]:
+        """The first place of a row of the rectangle, and its cell."""
+        b = self.builder
+        place = b.add(b.mul(b.add(here.top, y), WHOLE(here.axis.shape[1])), here.side)
+        return place, self._cell_of(here, y, WHOLE(0))
+
+    def _place(self, here: Here, row: tuple[Any, Any], x: Any) -> dict[Any, Any]:
+        """Places and cells of both sides."""
+        b, front = self.builder, len(self.passes.inputs)
+        place, cell = (b.add(r, x) for r in row)
+        return {
+            front: place,
+            front + 1: b.add(place, here.place_shift),
+            ("cell", front): cell,
+            ("cell", front + 1): b.add(cell, here.cell_shift),
+        }
+
+    def _of_taps(self, gather: Gather, here: Here, y: Any) -> Sum:
+        """Sums over taps along a row."""
+        b, (taken, (down, across)), kept = self.builder, self.bands.windows[id(gather)], self.kept[gather.operand]
+        (axis,) = kept.axes
+        row = b.add(b.mul(b.add(here.top, y), WHOLE(down)), WHOLE(axis.border[0]))
+        side = b.add(b.mul(here.side, WHOLE(across)), WHOLE(axis.border[1]))
+        return Sum(kept.start, axis.width, taken, b.add(b.mul(row, WHOLE(axis.width)), side), across)
 
     def _cell_of(self, here: Here, y: Any, x: Any) -> Any:
         """The cell of a place of the rectangle."""
-        b, axis = self.builder, here.chain.axis
+        b, axis = self.builder, here.axis
         row = b.add(b.add(here.top, y), WHOLE(axis.border[0]))
         return b.add(b.mul(row, WHOLE(axis.width)), b.add(b.add(here.side, x), WHOLE(axis.border[1])))
 
-    def _columns(self, gather: Gather, cell: Any) -> list[Any]:
-        """Sums of the columns before the last one."""
-        columns = self.bands.windows[id(gather)].columns
-        return [self._column(gather, cell, c) for c in range(columns[0], columns[-1])]
-
-    def _column(self, gather: Gather, cell: Any, column: int) -> Any:
-        """The sum of a column of taps."""
-        kept = self.kept[gather.operand]
-        (axis,) = kept.axes
-        rows = self.bands.windows[id(gather)].rows
-        return self._sum([self._load(kept.start + a * axis.width + column, cell) for a in rows])
-
-    def _sum(self, values: Sequence[Any]) -> Any:
-        total = values[0]
-        for value in values[1:]:
-            total = self.formulas.arithmetic.add(total, value)
-        return total
-
     def _ring(self, n: int, here: Here) -> None:
         """What taps outside count for, around the entries of an offset."""
-        b, axis, outside = self.builder, here.chain.axis, self.bands.rings[n]
-        start, (down, across) = self.kept[n].start, axis.border
+        b, arithmetic, outside = self.builder, self.formulas.arithmetic, self.bands.rings[n]
+        start, (down, across) = self.kept[n].start, here.axis.border
 
         def fill(cell: Any) -> None:
             value = self.formulas.constant(0.0)
             if outside:
                 one, other = (self.kept[v].start for v in outside)
-                both = self.formulas.arithmetic.add(self._load(one, cell), self._load(other, b.add(cell, here.cell_shift)))
-                value = self.formulas.arithmetic.multiply(both, self.formulas.constant(0.5))
+                both = arithmetic.add(self._load(one, cell), self._load(other, b.add(cell, here.cell_shift)))
+                value = arithmetic.multiply(both, self.formulas.constant(0.5))
             self._store(value, start, cell)
 
         if down:
@@ -332,13 +323,13 @@ class Banded(Lanes):
 
     def _feed(self, found: Pooled, here: Here, number: int) -> None:
         """Add the entries of an offset to the pools they belong to."""
-        b, axis, fine = self.builder, here.chain.axis, self.kept[found.fine].start
+        b, fine, chain = self.builder, self.kept[found.fine].start, here.chain
         sy, sx = found.left.strides
-        place = _HEAD + len(here.chain.reads) + 2 * number
+        place = 1 + _LEVEL * len(chain.levels) + len(chain.reads) + 2 * number
         k, blocks = self._begin(here.numbers[place], b.block, here.numbers[place + 1])
         cell, rows, columns, target, pitch = (self._whole(here.table, b.add(k, WHOLE(j))) for j in range(_RECTANGLE))
         with self._count(rows) as y:
-            source = b.add(cell, b.mul(y, WHOLE(sy * axis.width)))
+            source = b.add(cell, b.mul(y, WHOLE(sy * here.axis.width)))
             to = b.add(target, b.mul(y, pitch))
             with self._count(columns) as x:
                 more, at = self._load(fine, b.add(source, b.mul(x, WHOLE(sx)))), b.add(to, x)
@@ -347,19 +338,11 @@ class Banded(Lanes):
 
     def _add_up(self, whole: Whole, here: Here, indices: Mapping[Any, Any]) -> None:
         """Add the entries of an offset to the sum over all pairs of places."""
-        b, axis, front = self.builder, here.chain.axis, len(self.passes.inputs)
-        part, arithmetic = self._cell(), self.formulas.arithmetic
+        b, part, arithmetic = self.builder, self._cell(), self.formulas.arithmetic
         with self._count(here.rows) as y:
-            cell = self._cell_of(here, y, WHOLE(0))
-            place = b.add(b.mul(b.add(here.top, y), WHOLE(axis.shape[1])), here.side)
+            row = self._row(here, y)
             with self._count(here.columns) as x:
-                where = {
-                    **indices,
-                    front: b.add(place, x),
-                    front + 1: b.add(b.add(place, x), here.place_shift),
-                    ("cell", front): b.add(cell, x),
-                    ("cell", front + 1): b.add(b.add(cell, x), here.cell_shift),
-                }
+                where = {**indices, **self._place(here, row, x)}
                 value = None
                 for m, dims in whole.factors:
                     one = self.read(m, dims, where)
@@ -384,7 +367,7 @@ class Banded(Lanes):
         if left == right:  # equal places come first
             return self._load(found.start, indices[left])
         here = indices["here"]
-        start = here.numbers[_HEAD + here.chain.reads.index(found)]
+        start = here.numbers[1 + _LEVEL * len(here.chain.levels) + here.chain.reads.index(found)]
         return self._load(found.start, self.builder.add(start, indices["counter"]))
 
     def _reduced(self, one: Pass, reduction: Reduction, points: Sequence[Mapping[Any, Any]]) -> list[Any]:
@@ -396,22 +379,35 @@ class Banded(Lanes):
 
 @dataclass(frozen=True, eq=False)
 class Here:
-    """The offset that a chain is at: its numbers, and the table they come from."""
+    """The offset that a chain is at, for one of its levels: its numbers, and the table they come from."""
 
     chain: Chain
+    axis: Axis
     numbers: Sequence[Any]
     table: Any
+    first: int
 
-    top = property(lambda self: self.numbers[0])
-    rows = property(lambda self: self.numbers[1])
-    side = property(lambda self: self.numbers[2])
-    columns = property(lambda self: self.numbers[3])
-    cell_shift = property(lambda self: self.numbers[4])
-    place_shift = property(lambda self: self.numbers[5])
-    weight = property(lambda self: self.numbers[6])
+    weight = property(lambda self: self.numbers[0])
+    top = property(lambda self: self.numbers[self.first])
+    rows = property(lambda self: self.numbers[self.first + 1])
+    side = property(lambda self: self.numbers[self.first + 2])
+    columns = property(lambda self: self.numbers[self.first + 3])
+    cell_shift = property(lambda self: self.numbers[self.first + 4])
+    place_shift = property(lambda self: self.numbers[self.first + 5])
 
 
-def _numbers_of(axis: Axis, offset: Offset, half: bool) -> list[int]:
-    """The rectangle of an offset, how far the other side is away in cells and in places, how often it counts."""
+def _width(chain: Chain) -> int:
+    """Numbers of an offset."""
+    return 1 + _LEVEL * len(chain.levels) + len(chain.reads) + 2 * len(chain.feeds)
+
+
+def _is_inside(axis: Axis, offset: Offset) -> bool:
+    return all(abs(o) < n for o, n in zip(offset, axis.shape, strict=True))
+
+
+def _numbers_of(axis: Axis, offset: Offset | None) -> list[int]:
+    """The rectangle of an offset, and how far the other side is away in cells and in places; none where it has none."""
+    if offset is None or not _is_inside(axis, offset):
+        return [0] * _LEVEL
     cells, places = (offset[0] * n + offset[1] for n in (axis.width, axis.shape[1]))
-    return [*rectangle(axis.shape, offset), cells, places, 2 if half and offset != (0, 0) else 1]
+    return [*rectangle(axis.shape, offset), cells, places]

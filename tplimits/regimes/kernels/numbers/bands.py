@@ -7,31 +7,48 @@ are sums over pools on either side and sums over everything; they name the offse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tplimits.regimes.kernels.derivation.leaves import SECOND, plain_axis
-from tplimits.regimes.kernels.numbers.cells import Axis, axes_of
+from tplimits.regimes.kernels.numbers.cells import Axis, Window, axes_of, window
 from tplimits.regimes.kernels.numbers.forms import Dims, Gather, NotNested, Pass, Picks, Reduction
-from tplimits.regimes.kernels.numbers.offsets import Offset, Pool, Pooled, all_offsets, pool
-from tplimits.regimes.kernels.numbers.shifts import moved
+from tplimits.regimes.kernels.numbers.offsets import Offset, Pooled, all_offsets, pool
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes import Passes
 
 
+@dataclass(frozen=True)
+class Level:
+    """Passes of a chain over one axis: at an offset of the chain their tables are at that offset over `strides`."""
+
+    size: int
+    strides: Offset
+
+    def offset(self, of_chain: Offset) -> Offset | None:
+        """The offset of their tables; None where they have none."""
+        (a, b), (s, t) = of_chain, self.strides
+        return None if a % s or b % t else (a // s, b // t)
+
+
 @dataclass(eq=False)
 class Chain:
-    """Passes over the pairs of places of one axis, offset by offset."""
+    """Passes over pairs of places, offset by offset; strides take them to coarser grids."""
 
-    axis: Axis
-    passes: list[Pass] = field(default_factory=list)
+    passes: list[Pass]
+    levels: list[Level]
+    level_of: dict[int, int]
     reads: list[Pooled] = field(default_factory=list)
     feeds: list[Pooled] = field(default_factory=list)
     totals: list[Whole] = field(default_factory=list)
+    #: where the sums that are read or fed stand, by their place
+    read_at: list[int] = field(default_factory=list)
+    fed_at: list[int] = field(default_factory=list)
     wanted: frozenset[Offset] = frozenset()
 
 
@@ -42,14 +59,6 @@ class Whole:
     factors: tuple[tuple[int, Dims], ...]
 
 
-@dataclass(frozen=True)
-class Window:
-    """Shared taps as rows and columns that a place is moved by, all pairs of them."""
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-
-
 @dataclass(eq=False)
 class Bands:
     """What the passes are: passes over places one after another, and chains between them."""
@@ -58,7 +67,7 @@ class Bands:
     axes: dict[int, Axis] = field(init=False)
     #: sums over pools by the gather that reads them, sums over shared taps by theirs
     pools: dict[int, Pooled] = field(default_factory=dict)
-    windows: dict[int, Window] = field(default_factory=dict)
+    windows: dict[int, tuple[Window, Offset]] = field(default_factory=dict)
     #: sums over all pairs of places, by the gather or reduction that reads them
     sums: dict[int, Whole] = field(default_factory=dict)
     #: at which places of the loop a gather reads sums over pools
@@ -82,6 +91,8 @@ class Bands:
                 for gather in one.gathers.values():
                     self._look_at(gather, one)
                 self._look_at_reads(one)
+        for found in self.kept:  # borders are known now
+            found.axis = self.axes[found.axis.size]
         self._arrange()
         self._demand()
 
@@ -150,18 +161,33 @@ class Bands:
             self.pools[id(gather)] = found
 
     def _window(self, gather: Gather, taps: Picks, one: Pass) -> None:
-        size = one.sizes[0]
-        found = moved(taps.places, size) if taps.places.shape[1] == size else None
-        axis = self.axes.get(size)
-        if found is None or axis is None or axis.shape[1] != found[3]:
-            raise NotNested("taps that move places differently")
-        moves = list(zip(found[1].tolist(), found[2].tolist(), strict=True))
-        rows, columns = sorted({a for a, _ in moves}), sorted({b for _, b in moves})
-        if len(moves) != len(rows) * len(columns) or len(set(moves)) != len(moves):
+        size = self.passes.sizes_of(gather.operand)[0]
+        found, fine, coarse = self._on_grids(size, one.sizes[0], taps.places)
+        taken = window([a for a, _ in found.taps], [b for _, b in found.taps])
+        ends = [s * (n - 1) for s, n in zip(found.strides, coarse.shape, strict=True)]
+        if taken is None or any(e >= n for e, n in zip(ends, fine.shape, strict=True)):
             raise NotNested("taps that are no rectangle")
-        self.windows[id(gather)] = Window(tuple(rows), tuple(columns))
+        border = [
+            max(0, -t[0], e + t[-1] - n + 1, known)
+            for t, e, n, known in zip((taken.rows, taken.columns), ends, fine.shape, fine.border, strict=True)
+        ]
+        self.axes[size] = Axis(size, fine.shape, (border[0], border[1]))
+        self.windows[id(gather)] = taken, found.strides
         if self.rings.setdefault(gather.operand, gather.outside) != gather.outside:
             raise NotNested("two kinds of borders")
+
+    def _on_grids(self, size: int, target: int, *places: Any) -> tuple[Any, ...]:
+        """Places of a finer axis that are read at those of a coarser one, as pools, and both axes."""
+        source = self.axes.get(size)
+        for shape in [source.shape] if source else _shapes(size):
+            known = self.axes.get(target)
+            for coarse in [known.shape] if known else _shapes(target):
+                pools = [pool(numpy.asarray(p), shape, coarse) for p in places]
+                if all(p is not None and p.strides == pools[0].strides for p in pools):  # type: ignore[union-attr]
+                    self.axes.setdefault(size, Axis(size, shape))
+                    self.axes.setdefault(target, Axis(target, coarse))
+                    return *pools, self.axes[size], self.axes[target]
+        raise NotNested("taps of no grid")
 
     def _pooled(self, inner: Gather, outer: Gather, half: int) -> Pooled | int:
         """The pools of both sides; of the same table the same.  The table alone where all of it is summed."""
@@ -196,16 +222,8 @@ class Bands:
         size, target = self.passes.sizes_of(fine)[0], left.shape[1]
         if right.shape[1] != target:
             raise NotNested("pools of different sizes")
-        source = self.axes.get(size)
-        for shape in [source.shape] if source else _shapes(size):
-            known = self.axes.get(target)
-            for coarse in [known.shape] if known else _shapes(target):
-                pools = [pool(numpy.asarray(p), shape, coarse) for p in (left, right)]
-                if pools[0] is not None and pools[1] is not None and pools[0].strides == pools[1].strides:
-                    self.axes.setdefault(size, Axis(size, shape))
-                    axis = self.axes.setdefault(target, Axis(target, coarse))
-                    return Pooled(fine, pools[0], pools[1], axis)
-        raise NotNested("a pool of no grid")
+        one, other, _, axis = self._on_grids(size, target, left, right)
+        return Pooled(fine, one, other, axis)
 
     def _look_at_reads(self, one: Pass) -> None:
         place = self.front
@@ -251,18 +269,58 @@ class Bands:
             for q, direct in needs[id(one)]:
                 if direct and id(q) in chained and step[id(one)] != step[id(q)]:
                     raise NotNested("a table over pairs of places is read after a pool")
-        chains: dict[int, dict[int, Chain]] = {}
         for k in range(max(step.values()) + 1):
             mine = [p for p in order if step[id(p)] == k]
             if k % 2 == 0:
                 self.phases += [mine] if mine else []
                 continue
-            for one in mine:
-                group = chains.setdefault(k, {})
-                axis = self.axes.setdefault(one.sizes[0], Axis(one.sizes[0], (1, one.sizes[0])))
-                group.setdefault(one.sizes[0], Chain(axis)).passes.append(one)
-            self.phases += list(chains.get(k, {}).values())
+            self.phases += self._chains(mine, needs)
         self.passes.passes = [p for phase in self.phases for p in (phase.passes if isinstance(phase, Chain) else phase)]
+
+    def _chains(self, passes: list[Pass], needs: Mapping[int, Any]) -> list[Chain]:
+        """Passes by what they read of each other, with the strides between them."""
+        links: dict[int, list[tuple[Pass, Fraction, Fraction]]] = {id(p): [] for p in passes}
+        for one in passes:
+            for q, direct in needs[id(one)]:
+                if direct and id(q) in links:
+                    steps = {self.windows[id(g)][1] for g in one.gathers.values() if self.made.get(g.operand) is q}
+                    if len(steps | {(1, 1)} if one.sizes == q.sizes else steps) != 1:
+                        raise NotNested("tables read in two ways")
+                    down, across = map(Fraction, (*steps, (1, 1))[0])
+                    links[id(one)].append((q, 1 / down, 1 / across))
+                    links[id(q)].append((one, down, across))
+        found, known = [], {}
+        for first in passes:
+            if id(first) in known:
+                continue
+            known[id(first)] = Fraction(1), Fraction(1)
+            members, waiting = [first], [first]
+            while waiting:
+                one = waiting.pop()
+                for q, down, across in links[id(one)]:
+                    strides = known[id(one)][0] * down, known[id(one)][1] * across
+                    if known.setdefault(id(q), strides) != strides:
+                        raise NotNested("tables of two strides")
+                    if not any(q is m for m in members):
+                        members.append(q)
+                        waiting.append(q)
+            found.append(self._chain([p for p in passes if any(p is m for m in members)], known))
+        return found
+
+    def _chain(self, passes: list[Pass], strides: Mapping[int, tuple[Fraction, Fraction]]) -> Chain:
+        finest = [min(strides[id(p)][k] for p in passes) for k in range(2)]
+        levels: list[Level] = []
+        level_of = {}
+        for one in passes:
+            size = one.sizes[0]
+            self.axes.setdefault(size, Axis(size, (1, size)))
+            ratio = [strides[id(one)][k] / finest[k] for k in range(2)]
+            if any(r.denominator > 1 for r in ratio):
+                raise NotNested("tables of two strides")
+            level = Level(size, (int(ratio[0]), int(ratio[1])))
+            levels += [level] if level not in levels else []
+            level_of[id(one)] = levels.index(level)
+        return Chain(passes, levels, level_of)
 
     def _is_copy(self, one: Pass) -> bool:
         """Whether a pass makes room for what pairs read of one input, which is packed as it is."""
@@ -302,29 +360,57 @@ class Bands:
         chains = [c for c in self.phases if isinstance(c, Chain)]
         home = {id(p): c for c in chains for p in c.passes}
         for phase in self.phases:
-            for one in phase.passes if isinstance(phase, Chain) else phase:
+            chain = phase if isinstance(phase, Chain) else None
+            for one in chain.passes if chain else phase:  # type: ignore[union-attr]
                 for gather in one.gathers.values():
-                    if id(gather) in self.pools and isinstance(phase, Chain) and self.dims[id(gather)][0] != self.dims[id(gather)][1]:
-                        if self.pools[id(gather)] not in phase.reads:
-                            phase.reads.append(self.pools[id(gather)])
-                    elif id(gather) in self.pools:
-                        self.pools[id(gather)].wanted |= {(0, 0)}
-                    elif id(gather) in self.sums:
+                    self._asked(gather, one, chain)
+                    if id(gather) in self.sums:
                         self._at_home(self.sums[id(gather)], home)
                 for reduction in one.reductions.values():
                     if id(reduction) in self.sums:
                         self._at_home(self.sums[id(reduction)], home)
-        for found in self._distinct.values():
-            home[id(self.made[found.fine])].feeds.append(found)
+        for found in self.kept:
+            made = self.made[found.fine]
+            home[id(made)].feeds.append(found)
+            home[id(made)].fed_at.append(home[id(made)].level_of[id(made)])
         for chain in reversed(chains):
-            inside = all_offsets(chain.axis.shape)
-            wanted = set(inside) if chain.totals else set()
-            for found in chain.feeds:
-                wanted |= found.reached() & inside
+            wanted: set[Offset] = set()
+            for whole in chain.totals:
+                wanted |= self._of_chain(chain, self._level(chain, whole), None)
+            for found, place in zip(chain.feeds, chain.fed_at, strict=True):
+                wanted |= self._of_chain(chain, place, found.reached())
             chain.wanted = frozenset(wanted)
-            for read in chain.reads:
-                read.wanted |= chain.wanted
+            for read, place in zip(chain.reads, chain.read_at, strict=True):
+                level = chain.levels[place]
+                inside = all_offsets(self.axes[level.size].shape)
+                read.wanted |= {o for w in wanted if (o := level.offset(w)) is not None and o in inside}
 
+    def _asked(self, gather: Gather, one: Pass, chain: Chain | None) -> None:
+        """A sum over pools that a pass reads, at the offsets of its chain or at equal places."""
+        found = self.pools.get(id(gather))
+        if found is None:
+            return
+        if chain is None or self.dims[id(gather)][0] == self.dims[id(gather)][1]:
+            found.wanted |= {(0, 0)}
+        elif found not in chain.reads:
+            chain.reads.append(found)
+            chain.read_at.append(chain.level_of[id(one)])
+        elif chain.read_at[chain.reads.index(found)] != chain.level_of[id(one)]:
+            raise NotNested("sums over pools read at two strides")
+
+    def _level(self, chain: Chain, whole: Whole) -> int:
+        """Where the tables of a sum over everything stand."""
+        places = {chain.level_of[id(self.made[n])] for n, _ in whole.factors if self.is_pair(n)}
+        if len(places) != 1:
+            raise NotNested("a sum over tables of two strides")
+        return places.pop()
+
+    def _of_chain(self, chain: Chain, place: int, offsets: frozenset[Offset] | None) -> set[Offset]:
+        """Offsets of a level, of all where none are given, as those of its chain."""
+        level = chain.levels[place]
+        inside = all_offsets(self.axes[level.size].shape)
+        (s, t), some = level.strides, inside if offsets is None else offsets & inside
+        return {(s * a, t * b) for a, b in some}
 
     def _at_home(self, whole: Whole, home: dict[int, Chain]) -> None:
         """Give a sum to the chain of what is summed."""

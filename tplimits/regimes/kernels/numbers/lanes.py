@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from tplimits.numbers.loops.formulas import Formulas
 from tplimits.regimes.kernels.numbers.forms import Gather, Pass, Picks, Reduction
+from tplimits.regimes.kernels.numbers.cells import window
 from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE, Memory
+from tplimits.regimes.kernels.numbers.shifts import moved
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.cells import Axis
+    from tplimits.regimes.kernels.numbers.cells import Axis, Window
 
 #: taps up to which a sum of picked entries is written out
 _WRITTEN_OUT = 32
@@ -31,6 +33,17 @@ _WRITTEN_OUT = 32
 _AT_ONCE = 4, 2
 #: what stands in the table of whole numbers before the strides: first and last row, columns, whether above the diagonal
 FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """A sum over taps along a row: where its array begins, cells of a row, the cell of the first place, the next's."""
+
+    start: int
+    pitch: int
+    window: Window
+    cell: Any
+    step: int = 1
 
 
 @dataclass(eq=False)
@@ -149,7 +162,9 @@ class Lanes(Memory):
 
     def _nest(self, one: Pass, indices: dict[Any, Any], sizes: list[int], seen: Mapping[int, Any]) -> None:
         together = sizes if one.reductions and len(sizes) <= 2 else []
-        if sizes and not together:
+        if len(one.sizes) == len(sizes) == 1 and not together and self._windows(one):
+            self._by_rows(one, indices, seen)
+        elif sizes and not together:
             with self._along(self._dim(one, sizes), sizes[0]) as (found,):
                 self._nest(one, {**indices, **found}, sizes[1:], seen)
         elif len(together) == 2:
@@ -164,6 +179,76 @@ class Lanes(Memory):
                 self._points(one, [{**indices, **found} for found in several], seen)
         else:
             self._points(one, [indices], seen)
+
+    def _by_rows(self, one: Pass, indices: dict[Any, Any], seen: Mapping[int, Any]) -> None:
+        """A pass over the places of a grid, row by row: its sums over taps take each column once."""
+        b, axis, dim = self.builder, self.axis(one.sizes[0]), len(self.passes.inputs)
+        with self._loop(axis.shape[0]) as y:
+            place = b.mul(y, WHOLE(axis.shape[1]))
+            cell = b.add(b.mul(b.add(y, WHOLE(axis.border[0])), WHOLE(axis.width)), WHOLE(axis.border[1]))
+            sums = {
+                name: Sum(self.kept[one.gathers[name].operand].start, axis.width, found, cell)
+                for name, found in self._windows(one).items()
+            }
+            with self._walk(WHOLE(axis.shape[1]), sums) as (x, names):
+                where = {dim: b.add(place, x), ("cell", dim): b.add(cell, x)}
+                self._point(one, {**indices, **where}, names, seen)
+
+    def _windows(self, one: Pass) -> dict[str, Window]:
+        """The gathers of a pass over one axis that sum some rows and columns about each place."""
+        found = {}
+        for name, gather in one.gathers.items():
+            picks = [p for p in gather.at if isinstance(p, Picks)]
+            axes = self.kept[gather.operand].axes if gather.operand in self.kept else ()
+            if len(picks) == len(axes) == 1 and axes[0].is_grid and picks[0].dims == (len(self.passes.inputs),):
+                move = moved(picks[0].places, axes[0].size) if picks[0].places.shape[1] == one.sizes[0] else None
+                inside = move is not None and self._distances(picks[0], axes[0], one) is not None
+                taken = window(move[1].tolist(), move[2].tolist()) if move is not None and inside else None
+                if taken is not None and len(taken.columns) > 1:
+                    found[name] = taken
+        return found
+
+    @contextmanager
+    def _walk(self, columns: Any, sums: Mapping[str, Sum]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """A loop along a row: what it is at, and sums over taps, of which columns that come again are carried on."""
+        b = self.builder
+        known = {
+            name: [self._column(one, one.cell, c) for c in range(one.window.columns[0], one.window.columns[-1])]
+            for name, one in sums.items()
+            if one.step == 1
+        }
+        before = b.block
+        x, blocks = self._begin(WHOLE(0), before)
+        carried: list[tuple[Any, Any]] = []
+        names: dict[str, Any] = {}
+        phis = {name: [self._phi(v, before) for v in values] for name, values in known.items()}
+        for name, one in sums.items():
+            cell, taken = b.add(one.cell, b.mul(x, WHOLE(one.step))), one.window.columns
+            if one.step != 1:
+                names[name] = self._sum([self._column(one, cell, c) for c in taken])
+                continue
+            kept = [*phis[name], self._column(one, cell, taken[-1])]
+            names[name] = self._sum([kept[c - taken[0]] for c in taken])
+            carried += zip(phis[name], kept[1:], strict=True)
+        yield x, names
+        for phi, value in carried:
+            phi.add_incoming(value, b.block)
+        self._end(x, blocks, 1, columns)
+
+    def _phi(self, value: Any, before: Any) -> Any:
+        found = self.builder.phi(self.vector)
+        found.add_incoming(value, before)
+        return found
+
+    def _column(self, one: Sum, cell: Any, column: int) -> Any:
+        """The sum of a column of taps."""
+        return self._sum([self._load(one.start + a * one.pitch + column, cell) for a in one.window.rows])
+
+    def _sum(self, values: Sequence[Any]) -> Any:
+        total = values[0]
+        for value in values[1:]:
+            total = self.formulas.arithmetic.add(total, value)
+        return total
 
     def _dim(self, one: Pass, sizes: Sequence[int]) -> int:
         return len(self.passes.inputs) + len(one.sizes) - len(sizes)

@@ -154,3 +154,14 @@ class Memory:
         for stride, dim in zip(kept.strides, inner, strict=True):
             total = b.add(total, b.mul(indices["cell", dim], WHOLE(stride)))
         return b.gep(self.scratch, [total], source_etype=self.vector)
+
+    def _at(self, start: Any, place: Any) -> Any:
+        """The address of a vector in the room of the thread."""
+        where = self.builder.add(place, WHOLE(start) if isinstance(start, int) else start)
+        return self.builder.gep(self.scratch, [where], source_etype=self.vector)
+
+    def _load(self, start: Any, place: Any) -> Any:
+        return self.builder.load(self._at(start, place), typ=self.vector, align=self.width * self.count)
+
+    def _store(self, value: Any, start: Any, place: Any) -> None:
+        self.builder.store(value, self._at(start, place), align=self.width * self.count)

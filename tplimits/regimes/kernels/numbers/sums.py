@@ -62,7 +62,6 @@ def _apart(frame: Frame, expr: AxisSum, bounds: Mapping[Symbol, Symbol]) -> Any:
     """A pool at equal places, Σ_ab T[A(a, i); A(b, i)]: the pool of either side by itself, at equal places then."""
     swap, places = {}, set()
     for leaf in expr.atoms(TableEntry):
-        half = len(leaf.indices) // 2
         if len(leaf.indices) == 2 and all(isinstance(i, Lookup) for i in leaf.indices):
             left, right = leaf.indices
             same = free_indices(left) - set(bounds)
