@@ -12,7 +12,15 @@ from tplimits.numbers.moments.writing import Writer, number
 from tplimits.regimes.kernels.numbers import entrywise, gaps, laws, singular
 from tplimits.regimes.kernels.numbers.edges import summed_gaps
 from tplimits.regimes.kernels.numbers.forms import Dims, Gather, Pass, Picks, Reduction
-from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, diagonal, pointwise_step, renamed, repeated
+from tplimits.regimes.kernels.numbers.labelled import (
+    Labelled,
+    bare,
+    contracted,
+    diagonal,
+    pointwise_step,
+    renamed,
+    repeated,
+)
 from tplimits.regimes.kernels.numbers.moment import SMALLEST
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
 
@@ -150,7 +158,7 @@ class Body:
         self.gathered.add(n)
         name = f"g{len(self.gathers)}"
         at = tuple(picks.get(x) or mine[x] for x in inner)
-        outside = tuple(self.passes.root(v) for v in variances)
+        outside = tuple(self.passes.root(v) for v in variances if isinstance(v, int))
         self.gathers[name] = Gather(operand, at, next(iter(picks.values())).places.shape[0], outside)
         return name
 

@@ -11,7 +11,7 @@ import numpy
 from tplimits.regimes.kernels.numbers.bands import Bands
 from tplimits.regimes.kernels.numbers.forms import NotNested
 from tplimits.regimes.kernels.numbers.nested import Nested, nested
-from tplimits.regimes.kernels.numbers.paired import Paired, paired
+from tplimits.regimes.kernels.numbers.paired import paired
 from tplimits.regimes.kernels.numbers.passes import Passes
 from tplimits.regimes.kernels.numbers.places import batch
 

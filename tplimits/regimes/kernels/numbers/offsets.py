@@ -69,7 +69,7 @@ def _stride(numbers: NDArray[numpy.int64], present: NDArray[numpy.bool_], axis: 
 
 def all_offsets(shape: Shape) -> frozenset[Offset]:
     """Those of all pairs of places."""
-    return frozenset(itertools.product(*(range(1 - n, n) for n in shape)))
+    return frozenset(itertools.product(range(1 - shape[0], shape[0]), range(1 - shape[1], shape[1])))
 
 
 def is_upper(offset: Offset) -> bool:
@@ -85,9 +85,7 @@ def in_order(offsets: Iterable[Offset]) -> list[Offset]:
 
 def rectangle(shape: Shape, offset: Offset) -> tuple[int, int, int, int]:
     """First row, rows, first column, columns."""
-    (y, h), (x, w) = (
-        (max(0, -o), n - abs(o)) for o, n in zip(offset, shape, strict=True)
-    )
+    (y, h), (x, w) = ((max(0, -o), n - abs(o)) for o, n in zip(offset, shape, strict=True))
     return y, h, x, w
 
 
@@ -162,7 +160,7 @@ class Additions:
 
     def _spans(self, direction: int, offset: int) -> list[tuple[int, ...]]:
         """Along one direction."""
-        k, found = direction, []
+        k, found = direction, list[tuple[int, ...]]()
         s, size, fine = self.left.strides[k], self.coarse.shape[k], self.fine.shape[k]
         first, many = max(0, -offset), fine - abs(offset)
         for a, b in sorted({(a[k], b[k]) for a in self.left.taps for b in self.right.taps}):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
 from tplimits.regimes.kernels.numbers.functions import Functions, functions_of, take_bands
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.nested import Nested
 from tplimits.regimes.kernels.numbers.paired import Paired
 from tplimits.regimes.kernels.numbers.places import batch
 from tplimits.regimes.kernels.numbers.rows import Rows
@@ -35,6 +34,7 @@ from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.inputs import Inputs
+    from tplimits.regimes.kernels.numbers.nested import Nested
 
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs, or of one tile of pairs
