@@ -1,8 +1,8 @@
 """Matrices whose entries are not normal have the limits of normal ones (Yang & Littwin, Setup 2.6.4).
 
-Hypotheses: entries are independent, of mean 0 and variance 1/columns, with moments E|√columns W|^k bounded in n; initial
-vectors are smooth functions of normal variables; all functions of vectors are smooth, with derivatives that are bounded
-by polynomials.  Then every average has the limit that it has with normal entries.  Three things are outside of this:
+Hypotheses: entries are independent, of mean 0 and variance 1/columns, with moments E|√columns W|^k bounded in n;
+initial vectors are smooth functions of normal variables; all functions of vectors are smooth, with derivatives that are
+bounded by polynomials.  Then every average has the limit that it has with normal entries.  Outside of this are
 
     functions with kinks or jumps, and those that grow faster, as exp
     √n times an average, a fluctuation: the theorem is about averages themselves
@@ -23,8 +23,9 @@ from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, OuterNonl
 from tplimits.program.nodes.laws import NORMAL, of_columns, truncated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: what users call it when they take it on themselves
@@ -58,7 +59,7 @@ def unestablished(program: Program) -> str:
     return ""
 
 
-def stated(program: Program) -> tuple[str, ...]:
+def stated(program: Iterable[Instruction]) -> tuple[str, ...]:
     """What a limit says of matrices that are not normal."""
     return tuple(
         f"{s.name} has entries {of_columns(s.law, s.columns)}: by universality the limits are those of normal entries"

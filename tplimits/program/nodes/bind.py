@@ -14,7 +14,14 @@ from sympy import Expr, Symbol
 from tplimits.errors import ProgramError
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    OuterNonlin,
+    ScalarNonlin,
+)
 from tplimits.program.nodes.normalise import normalise
 from tplimits.program.nodes.spec import verify
 

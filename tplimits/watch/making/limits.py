@@ -82,7 +82,7 @@ class LimitOf:
     @cached_property
     def derived(self) -> MaximalLimit | TangentLimit:
         """The limit itself; NoLimitError where a hypothesis fails."""
-        return derive(self.net, self.regime)
+        return derive(self.net, self.regime)  # type: ignore[return-value]  # as the regime says
 
     @cached_property
     def is_neuronwise(self) -> bool:
