@@ -112,7 +112,8 @@ class _Written(Walker[dict[str, Any]]):
     def initial_scalar(self, s: InitialScalar) -> dict[str, Any]:
         of = {} if s.of is None else {"of": s.of}
         law = {} if s.law == NORMAL else _law_words(s.law)
-        return {"value": None if s.value is None else words(s.value), **of, **law}
+        moves = {"scheduled": True} if s.scheduled else {}
+        return {"value": None if s.value is None else words(s.value), **of, **law, **moves}
 
     def matmul(self, s: MatMul) -> dict[str, Any]:
         indices = [words(i) for i in s.matrix_indices]
@@ -204,6 +205,8 @@ def _instruction(fields: Fields) -> Instruction:
         given |= {"value": fields.optional_body("value"), "of": fields.optional_text("of")}
         if fields.has("mean"):
             given["law"] = _law(fields)
+        if fields.has("scheduled"):
+            given["scheduled"] = fields.flag("scheduled")
     elif cls is MatMul:
         given |= {"matrix": fields.count("matrix"), "transposed": fields.flag("transposed")}
         given["matrix_indices"] = fields.bodies("indices")

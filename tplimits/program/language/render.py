@@ -138,7 +138,8 @@ class _RightHandSide(Walker[tuple[str, str]]):
             return f"given, indices of {s.of}", "scalar"
         if s.law != NORMAL:
             return f"drawn, {s.law.described(number_text)}", "scalar"
-        return "given" if s.value is None else number_text(s.value), "scalar"
+        moves = ", moves with the step" if s.scheduled else ""
+        return ("given" if s.value is None else number_text(s.value)) + moves, "scalar"
 
     def matmul(self, s: MatMul) -> tuple[str, str]:
         assert s.operand is not None

@@ -65,12 +65,14 @@ class InitialVector(Instruction):
 class InitialScalar(Instruction):
     """A number given from outside; `value` is its default, `law` that of its draws where nothing is given.
 
-    Data with `of` are indices of that axis, and are read as indices alone.
+    Data with `of` are indices of that axis, and are read as indices alone.  One that is `scheduled` is given anew at
+    every step of training, and is no parameter.
     """
 
     value: Expr | None = None
     of: str | None = None
     law: Law = NORMAL
+    scheduled: bool = False
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,11 @@ def _drawn_legal(program: Program, position: int, s: Instruction) -> bool:
     return s.law == NORMAL or (s.value is None and position not in program.inputs)
 
 
+def _schedule_legal(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialScalar)
+    return not s.scheduled or (s.value is not None and not s.axes and position not in program.inputs)
+
+
 def _index_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
     return s.of is None or position in program.inputs
@@ -174,6 +179,7 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialScalar, _value_legal, "its value is a finite real number"),
     (InitialScalar, _drawn_legal, "data, and what has a value, have no law"),
     (InitialScalar, _index_legal, "indices are data of a network"),
+    (InitialScalar, _schedule_legal, "what moves with the step is one number that starts at a value, and no data"),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),

@@ -77,7 +77,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     if len(whole.returns) == 1:
         return empty
     total = TotalProgram(whole)
-    given = {k: v for k, v in asked.values.items() if k not in asked.operator.biases}
+    given = asked.without_biases(asked.values)
     zeros = {}
     for name in asked.operator.biases:
         s = whole[whole.initial_names[name]]
