@@ -109,8 +109,8 @@ def _refuse_places(program: Program, regime: Regime) -> None:
     for s in program:
         if regime.takes == "block" and isinstance(s, InitialVector) and is_place(s):
             raise NoLimitError(
-                f"`{s.name}` holds places of neurons: averages over them do not fluctuate, and layers share them, while "
-                "drift and noise of a layer are those of independent entries drawn anew. Leave it out, or take "
+                f"`{s.name}` holds places of neurons: averages over them do not fluctuate, and layers share them, "
+                "while drift and noise of a layer are those of independent entries drawn anew. Leave it out, or take "
                 "another regime."
             )
 

@@ -63,7 +63,7 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
                 normal = numpy.moveaxis(normal, 0, -1) if width else normal
             found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)
             if s.law.shape == GRID:
-                found[name] = found[name] if particles else places(width[0])
+                found[name] = found[name] if particles else places(found[name].shape[-1])
                 continue
         natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
         found[name] = found[name] * float(n0) ** (natural - float(e.a + e.b))
