@@ -82,7 +82,10 @@ class LimitOf:
     @cached_property
     def derived(self) -> MaximalLimit | TangentLimit:
         """The limit itself; NoLimitError where a hypothesis fails."""
-        return derive(self.net, self.regime)  # type: ignore[return-value]  # as the regime says
+        regime = self.regime
+        if isinstance(regime, MaximalUpdate):
+            return derive(self.net, regime)
+        return derive(self.net, regime)
 
     @cached_property
     def is_neuronwise(self) -> bool:

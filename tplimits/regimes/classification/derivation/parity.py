@@ -1,10 +1,11 @@
 """What vanishes by symmetry: a mean that changes its sign when that of a weight is changed.
 
-Entries that are drawn around zero have the law of their negatives, so that a network with −W in place of W is as likely;
-so are those with other signs of single members of a family of weights.  Every value is a sum of terms, each of which
-stays or changes its sign under each of these changes: a term is the set of weights that it is odd in.  The terms of a
-value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its mean is zero.
-Terms that are smaller by a power of n than others of a sum are left out: its mean is then of their order at most.
+Entries that are drawn around zero have the law of their negatives, so that a network with −W in place of W is as
+likely; so are those with other signs of single members of a family of weights.  Every value is a sum of terms, each
+of which stays or changes its sign under each of these changes: a term is the set of weights that it is odd in.  The
+terms of a value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its
+mean is zero.  Terms that are smaller by a power of n than others of a sum are left out: its mean is then of their
+order at most.
 
     products       (a + b) + (V + W)             even functions       V
     odd functions  a + V                         all others           ⟨a⟩ + V
