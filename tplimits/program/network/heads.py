@@ -1,8 +1,8 @@
 """Functions of outputs: soft caps, normalised logits, log-probabilities (what stands behind the sum over neurons).
 
-A network is f = width^(−a_out) Σ_α x_α; a head makes y = φ(f) of it, input by input.  Training by a loss ℓ of y is training
-of f by χ = Jᵀ ∂ℓ/∂y, J = ∂φ/∂f, at every width and in every limit, since f has one.  The tangent kernel of y is J Θ J′ᵀ: it
-depends on f, which is random at the start, so that it is a kernel given f.
+A network is f = width^(−a_out) Σ_α x_α; a head makes y = φ(f) of it, input by input.  Training by a loss ℓ of y is
+training of f by χ = Jᵀ ∂ℓ/∂y, J = ∂φ/∂f, at every width and in every limit, since f has one.  The tangent kernel of y is
+J Θ J′ᵀ: it depends on f, which is random at the start, so that it is a kernel given f.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class Head:
         whole = real_array("kernel", kernel)
         if whole.size != n1 * n2 * size**2:
             raise EvaluationError(
-                f"kernel= has shape {whole.shape}; for {n1} and {n2} inputs with {size} outputs it has {n1 * n2 * size**2} "
-                "entries, (N1, N2, *outputs, *outputs)."
+                f"kernel= has shape {whole.shape}; for {n1} and {n2} inputs with {size} outputs it has "
+                f"{n1 * n2 * size**2} entries, (N1, N2, *outputs, *outputs)."
             )
         a, b = left.reshape(n1, -1, size), right.reshape(n2, -1, size)
         found = numpy.einsum("iap,ijpq,jbq->ijab", a, whole.reshape(n1, n2, size, size), b, optimize=True)
@@ -217,8 +217,8 @@ class Through(Loss):
 
     def exact_signal(self, f: numpy.ndarray, y: Any) -> numpy.ndarray:
         raise EvaluationError(
-            f"the loss goes through the head `{self.head.program.name}`: steps are not written out with one; evaluate() "
-            "has numbers."
+            f"the loss goes through the head `{self.head.program.name}`: steps are not written out with one; "
+            "evaluate() has numbers."
         )
 
     @property
