@@ -59,6 +59,7 @@ from tplimits.program.language.operations import softmax as softmax
 from tplimits.program.language.operations import softplus as softplus
 from tplimits.program.language.operations import sqrt as sqrt
 from tplimits.program.language.operations import step as step
+from tplimits.program.language.operations import stop_gradient as stop_gradient
 from tplimits.program.language.operations import sum as sum
 from tplimits.program.language.operations import tanh as tanh
 from tplimits.program.language.operations import where as where

@@ -29,7 +29,16 @@ def refuse_laws_of_biases(network: Program, where: Iterable[int]) -> None:
             )
 
 
-def parameters(program: Program) -> tuple[str, ...]:
-    """The names of the trainable parameters of a network, in order."""
+def parameter_places(program: Program) -> dict[int, str]:
+    """The trainable parameters of a network, by position: initial data that are no inputs and move by no schedule."""
     kinds = (InitialMatrix, InitialVector, InitialScalar)
-    return tuple(s.name for p, s in enumerate(program) if isinstance(s, kinds) and p not in program.inputs)
+    return {
+        p: s.name
+        for p, s in enumerate(program)
+        if isinstance(s, kinds) and p not in program.inputs and not (isinstance(s, InitialScalar) and s.scheduled)
+    }
+
+
+def parameters(program: Program) -> tuple[str, ...]:
+    """Their names, in order."""
+    return tuple(parameter_places(program).values())

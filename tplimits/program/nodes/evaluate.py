@@ -34,6 +34,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.where: lambda c, x, y: numpy.where(c > 0, x, y),
     functions.sigmoid: lambda x: scipy.special.expit(x),
     functions.softplus: lambda x: numpy.logaddexp(0.0, x),
+    functions.stop_gradient: lambda x: x,
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
     truncated: lambda x, c: _truncated(x, c),
     sympy.Abs: numpy.abs,

@@ -121,12 +121,13 @@ class Execution(Setting, Walker[Array]):
                 raise EvaluationError(f"the {what} `{s.name}` has no value: give {s.name}=….")
             return numpy.full((self.draws, *shape), float(evaluate(s.value, self.leaves)))
         if isinstance(s, InitialMatrix):
-            array = self.rng.standard_normal((self.draws, *shape))
+            normal = s.law == NORMAL
+            array = self.rng.standard_normal((self.draws, *shape)) if normal else self._drawn(s, shape)
             array *= 1 / math.sqrt(shape[-1])
             return array
         return self._drawn(s, shape)
 
-    def _drawn(self, s: InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
+    def _drawn(self, s: InitialMatrix | InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
         """Entries by their law."""
         full = (self.draws, *shape)
         return drawn(s.law, full, lambda: self.rng.standard_normal(full), self.leaves)

@@ -217,6 +217,8 @@ class Counting:
         if scaled == NOTHING:
             return NOTHING
         optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
+        if optimizer.is_still:
+            return NOTHING
         extra = optimizer.extra_power(self.roles.kinds[name], e)
         return updated(optimizer, scaled) - as_fraction(e.a + e.c + extra)
 

@@ -131,7 +131,7 @@ def derive_kernels(
     _refuse_conditional(network, interior, train)
     _refuse_sized(network, infinite)
     trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
-    moved = tangent(network, trained)
+    moved, network = tangent(network, trained), network.released
     vector = network.returns[0]
     state = Recursion(network, moved, infinite, (vector,), assumed)
     axes = network[vector].axes

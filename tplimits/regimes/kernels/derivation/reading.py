@@ -112,10 +112,11 @@ class BodyReader:
             expr,
             *(self.state.opened(x) for x in self.state.leaves(expr) if self.state.nodes[x.node].body is not None),
         ]
-        if not any(_later(p) for p in parts):
-            return all(
-                self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in self.state.leaves(expr)
-            )
+        leaves = self.state.leaves(expr)
+        if not any(_later(p) for p in parts) and all(
+            self._is_regular(x.node) or not self.state.nodes[x.node].gaussian for x in leaves
+        ):
+            return True
         return self._has_free_part(expr)
 
     def _is_certain(self, coefficient: Expr) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +12,7 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
+from tplimits.program.network.schedules import along
 from tplimits.regimes.training.numbers import checkpoint, gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
@@ -65,7 +65,7 @@ class Replicate:
 
     def _advance(self) -> None:
         t = len(self.f)
-        f = self.execution.outputs()
+        f = self.execution.outputs(t)
         if not numpy.isfinite(f).all():
             raise EvaluationError(
                 f"step {t}: the outputs are not finite. Training diverges at this learning rate, or a moment does not "
@@ -151,9 +151,6 @@ def _fingerprint(asked: TrainingRequest) -> str:
     parts: list[object] = [to_json(recursion.network), recursion.optimizers, recursion.weight_decay, asked.record]
     parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items())]
     parts += [[asked.rates_at(t) for t in range(asked.steps)]]
-    return checkpoint.fingerprint(parts, {**asked.X, **asked.given}, asked.error, asked.shape, asked.steps)
-
-
-def mean_and_error(values: Array) -> tuple[Array, Array]:
-    """The mean over the first axis and its standard error."""
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    return checkpoint.fingerprint(
+        parts, {**asked.X, **along(asked.given, asked.steps)}, asked.error, asked.shape, asked.steps
+    )
