@@ -186,7 +186,8 @@ def _name(low: Lowering, node: Any, tensor: Any) -> None:
     """Values bear the path of the module that ends with them."""
     if isinstance(tensor.value, Value) and node.module:
         following = [low.found.graph[r].module for r in low.found.graph.readers.get(node.number, ())]
-        if node.module not in following and node.module not in low.writer.trace.forced.values():
+        inside = any(f == node.module or f.startswith(f"{node.module}.") for f in following)
+        if not inside and node.module not in low.writer.trace.forced.values():
             low.writer.trace.bind(node.module, tensor.value.uid)
 
 

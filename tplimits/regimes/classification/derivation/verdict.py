@@ -231,7 +231,12 @@ def _on_program(network: Program, parametrization: Parametrization, optimizer: A
 def _refuse_unknown(verdict: StabilityVerdict) -> None:
     """NoLimitError where something grows and a mean is not known, which is then taken not to vanish."""
     unknown = verdict.counting.means.unknown if verdict.counting is not None else {}
-    if unknown and verdict.regime == "unstable":
+    end = verdict.network.returns[0]
+    if (
+        unknown
+        and verdict.regime == "unstable"
+        and not (list(unknown) == [end] and "f starts" not in verdict.breaks[0])
+    ):
         raise NoLimitError(
             f"classify({verdict.network.name}, {verdict.parametrization!r}): whether a mean vanishes is not known, and "
             f"with it whether {verdict.breaks[0].partition(':')[0]}. {next(iter(unknown.values()))}"

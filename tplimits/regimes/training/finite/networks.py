@@ -84,7 +84,8 @@ def train(
     others stay.  keep: names of values to record, or names for positions in the total program.  given: initial
     parameters and constants by name, in the program's scale (W, not w), constants also as functions of the step.
     start: what outputs are shifted to, f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of
-    the same network at rate 0 (f_0, as long as nothing decays); a number, outputs (inputs, *outputs), or a path of them (steps + 1, inputs, *outputs).
+    the same network at rate 0 (f_0, as long as nothing decays); a number, outputs (inputs, *outputs), or a path
+    of them (steps + 1, inputs, *outputs).
 
     >>> import tplimits as tp
     >>> @tp.network
