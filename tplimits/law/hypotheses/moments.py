@@ -290,7 +290,9 @@ class _Analysis:
                     else Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
                 )
             return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not a number")
-        if isinstance(base, (sympy.Pow, sympy.Abs)) and bounds(base.args[0])[0] >= 0:  # (f²)^p of what is never negative
+        if (
+            isinstance(base, (sympy.Pow, sympy.Abs)) and bounds(base.args[0])[0] >= 0
+        ):  # (f²)^p of what is never negative
             within = base.exp if base.is_Pow else S.One
             if within.is_Rational:
                 return self._power(base.args[0], within * power, others, free)

@@ -32,7 +32,9 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
     ends = [(node, a) for node, a in ends_of_domains(body) if reader.moves(a) and reader.bounds(a)[0] < 0]
     doubts = kept_from_zero(reader, "root", [_place(reader, node, a) for node, a in ends], where)
-    ends += [(node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and reader.bounds(a)[0] < 0]
+    ends += [
+        (node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and reader.bounds(a)[0] < 0
+    ]
     return doubts + [_touching(reader, node, a, where) for node, a in ends if _touches(reader, a)]
 
 
