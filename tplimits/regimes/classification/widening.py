@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
+from tplimits.regimes.classification.report import power_of_n, widening_text
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -70,6 +70,10 @@ class Widening:
     def f(self) -> tuple[Power, ...]:
         """The powers of n that f moves by per unit of a small rate, the largest first."""
         return tuple(sorted({p for p in self.by_parameter.values() if p != NOTHING}, reverse=True))
+
+    def first_change(self, name: str) -> tuple[Power, int]:
+        """The power of the first change of a value per unit of a small rate, and the step that it comes in."""
+        return self._first[name]
 
     @cached_property
     def _first(self) -> dict[str, tuple[Power, int]]:
@@ -130,36 +134,34 @@ class Widening:
     def sentence(self) -> str:
         """The verdict in one sentence."""
         if not self.grows:
-            moving = [n for n, p in self.at_largest_rate.items() if n != "f" and p >= self._scales.get(n, 0)]
+            moving = [n for n, p in self.at_largest_rate.items() if n != "f" and p >= self.scales.get(n, 0)]
             return f"`{self.program.name}` can be widened as it is: nothing grows, " + (
                 "and features are learned." if moving and self.largest_rate >= 0 else "and features stay as they start."
             )
         cause = ""
         if self.growing_starts:
             name, power = next(iter(self.growing_starts.items()))
-            cause = f"{_called(name)} starts like {_power(power)}"
+            cause = f"{_called(name)} starts like {power_of_n(power)}"
         else:
             name, power, t = self.first_to_grow
-            cause = f"{_called(name)} moves like {_power(power)} in step {t}"
+            cause = f"{_called(name)} moves like {power_of_n(power)} in step {t}"
         c = self.largest_rate
         return f"`{self.program.name}` cannot be widened as it is: {cause}" + (
-            f"; the largest stable rate falls like {_power(-c)}." if c > 0 else "."
+            f"; the largest stable rate falls like {power_of_n(-c)}." if c > 0 else "."
         )
 
     @cached_property
     def first_to_grow(self) -> tuple[str, Power, int]:
         """The first value, in the order of the network, that grows at a fixed rate: its power, and the step."""
         found = [(name, *self._first[name]) for name in self._first]
-        growing = [x for x in found if x[1] > self._scales.get(x[0], 0)]
+        growing = [x for x in found if x[1] > self.scales.get(x[0], 0)]
         return next((x for x in growing if not x[0].startswith("_")), growing[0] if growing else ("f", NOTHING, 1))
 
     @property
-    def _scales(self) -> dict[str, Fraction]:
+    def scales(self) -> dict[str, Fraction]:
         return self.response.scales
 
     def __str__(self) -> str:
-        from tplimits.regimes.classification.report import widening_text
-
         return widening_text(self)
 
     def __repr__(self) -> str:
@@ -202,10 +204,6 @@ def _order(power: Power) -> tuple[Power, int]:
         return NOTHING, 0
     order = round(-power / SMALL)
     return power + order * SMALL, order
-
-
-def _power(p: Power) -> str:
-    return "1" if p == 0 else "n" if p == 1 else f"n^({p})"
 
 
 def _called(name: str) -> str:

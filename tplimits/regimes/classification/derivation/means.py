@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: total programs of more instructions are judged by symmetry
-LARGEST = 120
+LARGEST = 60
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def total_of(network: Program) -> Backward:
 
 
 @lru_cache(maxsize=32)
-def means_of(network: Program) -> Means:
-    """The means of a network and of its gradients.
+def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) -> Means:
+    """The means of a network and of its gradients; `starts` are the powers of 1/n of weights that are small at first.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -71,7 +72,7 @@ def means_of(network: Program) -> Means:
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
     sums[network.returns[0]] = network.returns[0]
     if len(program) > LARGEST:
-        return _by_symmetry(network, program)
+        return _by_symmetry(network, program, dict(starts))
     always, unknown = _for_any_scalars(program, sums)
     limits = _limits(program) or _limits(network)
     if limits is None:
@@ -82,16 +83,19 @@ def means_of(network: Program) -> Means:
     return Means(always | start, always, zeros, {p: why for p, why in unknown.items() if p not in start})
 
 
-def _by_symmetry(network: Program, program: Program) -> Means:
+def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fraction]) -> Means:
     """What vanishes because weights are as likely as their negatives; all other means are taken not to vanish."""
-    free, started = parities(program, at_start=False), parities(program, at_start=True)
+    free, started = (parities(program, at_start, starts) for at_start in (False, True))
     always, start = (
         frozenset(p for p, s in enumerate(program) if isinstance(s, Avg) and found.vanishes(s.operand))
         | ({network.returns[0]} if found.vanishes(_returned(network)) else frozenset())
         for found in (free, started)
     )
     zeros = (p for p, s in enumerate(network) if isinstance(s, ScalarNonlin) and started.vanishes(s.body))
-    return Means(always | start, always, frozenset(zeros))
+    end = network.returns[0]
+    why = f"Programs of more than {LARGEST} instructions are judged by symmetry, which does not tell of `{{}}`."
+    unknown = {} if end in always | start else {end: why.format(network[end].name)}
+    return Means(always | start, always, frozenset(zeros), unknown)
 
 
 def _returned(network: Program) -> Entry:

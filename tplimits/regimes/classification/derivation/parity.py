@@ -1,9 +1,11 @@
 """What vanishes by symmetry: a mean that changes its sign when that of a weight is changed.
 
-Entries that are drawn around zero have the law of their negatives, so that a network with −W in place of W is as likely;
-so are those with other signs of single members of a family of weights.  Every value is a sum of terms, each of which
-stays or changes its sign under each of these changes: a term is the set of weights that it is odd in.  The terms of a
-value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its mean is zero:
+Entries that are drawn around zero have the law of their negatives, so that a network with −W in place of W is as
+likely; so are those with other signs of single members of a family of weights.  Every value is a sum of terms, each
+of which stays or changes its sign under each of these changes: a term is the set of weights that it is odd in.  The
+terms of a value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its
+mean is zero.  Terms that are smaller by a power of n than others of a sum are left out: its mean is then of their
+order at most.
 
     products       (a + b) + (V + W)             even functions       V
     odd functions  a + V                         all others           ⟨a⟩ + V
@@ -15,7 +17,8 @@ Nothing is integrated, so that networks of any size are read at once; means that
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -23,10 +26,20 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, InitialVector, MatMul, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
 from tplimits.program.nodes.laws import GIVEN
+from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 _ODD = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
@@ -54,15 +67,16 @@ class Coset:
 
 @dataclass(frozen=True)
 class Parity:
-    """The terms of a value: a union of cosets."""
+    """The terms of a value that are of its order n^(−order): a union of cosets, empty for 0."""
 
     cosets: frozenset[Coset] = frozenset([Coset()])
+    order: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, cosets: Iterable[Coset]) -> Parity:
+    def of(cls, cosets: Iterable[Coset], order: Fraction = Fraction(0)) -> Parity:
         """A union, or one coset that holds it where it has many parts."""
-        found = cls(frozenset(cosets))
-        return found if len(found.cosets) <= MOST else cls(frozenset([found.hull]))
+        found = cls(frozenset(cosets), order)
+        return found if len(found.cosets) <= MOST else cls(frozenset([found.hull]), order)
 
     @property
     def hull(self) -> Coset:
@@ -73,35 +87,53 @@ class Parity:
         return Coset(reduced(first.shift, basis), basis)
 
     def plus(self, other: Parity) -> Parity:
-        """The terms of a sum."""
-        return Parity.of(self.cosets | other.cosets)
+        """The terms of a sum: those of the larger summand."""
+        if not self.cosets or (other.cosets and other.order < self.order):
+            return other
+        if not other.cosets or self.order < other.order:
+            return self
+        return Parity.of(self.cosets | other.cosets, self.order)
 
     def times(self, other: Parity) -> Parity:
         """The terms of a product."""
-        return Parity.of(a.times(b) for a in self.cosets for b in other.cosets)
+        return Parity.of((a.times(b) for a in self.cosets for b in other.cosets), self.order + other.order)
 
-    @property
-    def odd_function(self) -> Parity:
-        """The terms of a function that changes its sign with its argument."""
-        return Parity(frozenset([self.hull]))
+    def power(self, e: sympy.Rational) -> Parity:
+        """The terms of a power."""
+        if not self.cosets:
+            return self if e > 0 else Parity()
+        order = self.order * Fraction(int(e.p), int(e.q))
+        if e == 1:
+            return self
+        if e.is_Integer:
+            return Parity(frozenset([self.hull if e.is_odd else Coset(0, self.hull.basis)]), order)
+        return Parity(frozenset([_any(self.hull)]), order)
 
-    @property
-    def even_function(self) -> Parity:
-        """The terms of a function that does not see the sign."""
-        return Parity(frozenset([Coset(0, self.hull.basis)]))
+    def function(self, node: Expr) -> Parity:
+        """The terms of a function, by its parity and by what it does at 0."""
+        if not self.cosets:
+            return Parity() if not isinstance(node, (*_ODD, *HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS)) else self
+        if isinstance(node, _ODD):
+            return Parity(frozenset([self.hull]), max(self.order, Fraction(0)))
+        if isinstance(node, _EVEN):
+            order = self.order if isinstance(node, sympy.Abs) else Fraction(0)
+            return Parity(frozenset([Coset(0, self.hull.basis)]), order)
+        linear = isinstance(node, (*HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS))
+        if not linear and self.order > 0:
+            return Parity()  # its value at 0
+        return Parity(frozenset([_any(self.hull)]), self.order if linear else Fraction(0))
 
-    @property
-    def any_function(self) -> Parity:
-        """The terms of an arbitrary function."""
-        hull = self.hull
-        return Parity(frozenset([Coset(0, span((*hull.basis, hull.shift)))]))
+
+def _any(hull: Coset) -> Coset:
+    """The terms of an arbitrary function."""
+    return Coset(0, span((*hull.basis, hull.shift)))
 
 
-def parities(program: Program, at_start: bool) -> Parities:
+def parities(program: Program, at_start: bool, orders: Mapping[str, Fraction]) -> Parities:
     """The terms of all values, with members of families told apart where products need it."""
-    coarse = Parities(program, at_start)
+    coarse = Parities(program, at_start, orders)
     apart = coarse.split()
-    return Parities(program, at_start, apart) if apart else coarse
+    return Parities(program, at_start, orders, apart) if apart else coarse
 
 
 def span(vectors: Iterable[int]) -> tuple[int, ...]:
@@ -141,6 +173,8 @@ class Parities:
     program: Program
     #: whether scalars that are computed are what they are at the start, rather than any numbers
     at_start: bool = False
+    #: weights whose entries start like n^(−order), beside what is natural for matrices, where this is not 0
+    orders: Mapping[str, Fraction] = field(default_factory=dict)
     #: the families of weights whose members are told apart; for the others one sign stands for all members
     apart: frozenset[int] = frozenset()
     values: dict[int, Parity] = field(default_factory=dict)
@@ -153,16 +187,17 @@ class Parities:
             if position in self.program.inputs or isinstance(s, InitialScalar):
                 found = Parity()
             elif isinstance(s, (Avg, ScalarNonlin)):
-                found = self.of(s.operand if isinstance(s, Avg) else s.body) if self.at_start else Parity()
+                found = self._scalar(s) if self.at_start else Parity()
             elif isinstance(s, InitialMatrix):
-                found = self._one(self._bit(position, tuple(map(axis_symbol, s.axes))))
+                found = self._one(self._bit(position, tuple(map(axis_symbol, s.axes))), (), self._order(s))
             elif isinstance(s, InitialVector):
                 found = self._vector(position, s)
             elif isinstance(s, MatMul):
                 assert s.operand is not None
                 found = self._read(s.matrix, s.matrix_indices).times(self.of_entry(s.operand))
             else:
-                found = self.of(s.body)  # type: ignore[union-attr]
+                assert isinstance(s, OuterNonlin)
+                found = self.of(s.body)
             self.values[position] = found
 
     def vanishes(self, value: Expr) -> bool:
@@ -181,8 +216,21 @@ class Parities:
         return reduced(coset.shift, span((*coset.basis, *same))) != 0
 
     @staticmethod
-    def _one(shift: int, basis: tuple[int, ...] = ()) -> Parity:
-        return Parity(frozenset([Coset(shift, basis)]))
+    def _one(shift: int, basis: tuple[int, ...] = (), order: Fraction = Fraction(0)) -> Parity:
+        return Parity(frozenset([Coset(shift, basis)]), order)
+
+    def _order(self, s: Instruction) -> Fraction:
+        return self.orders.get(s.name, Fraction(0))
+
+    def _scalar(self, s: Avg | ScalarNonlin) -> Parity:
+        """A scalar at the start: an average whose mean vanishes is of the order n^(−½) of what it averages."""
+        if isinstance(s, ScalarNonlin):
+            return self.of(s.body)
+        assert s.operand is not None
+        found = self.of_entry(s.operand)
+        if found.cosets and all(self._is_odd(c) for c in found.cosets):
+            return replace(found, order=found.order + Fraction(1, 2))
+        return found
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -195,9 +243,11 @@ class Parities:
 
     def _vector(self, position: int, s: InitialVector) -> Parity:
         bit = self._bit(position, tuple(map(axis_symbol, s.axes)))
-        if s.law.shape == GIVEN or (s.law.std == 0 and s.law.mean != 0):
-            return Parity()
-        return self._one(bit) if s.law.mean == 0 else self._one(0, (bit,))
+        if s.law.mean == s.law.std == 0:
+            return Parity(frozenset())
+        if s.law.shape == GIVEN or s.law.std == 0:
+            return self._one(0, (), self._order(s))
+        return self._one(bit if s.law.mean == 0 else 0, () if s.law.mean == 0 else (bit,), self._order(s))
 
     def of_entry(self, entry: Entry) -> Parity:
         """The terms of a value at some index."""
@@ -223,29 +273,32 @@ class Parities:
 
         if not any(bits & touched for c in found.cosets for bits in (c.shift, *c.basis)):
             return found
-        return Parity.of(Coset(moved(c.shift), span(map(moved, c.basis))) for c in found.cosets)
+        return Parity.of((Coset(moved(c.shift), span(map(moved, c.basis))) for c in found.cosets), found.order)
 
     def of(self, node: Expr) -> Parity:
         """The terms of an expression."""
         if isinstance(node, Entry):
             return self.of_entry(node)
+        if node == 0:
+            return Parity(frozenset())
+        if node in self.program.known.width_symbols:
+            return Parity(order=Fraction(-1))
         if node.is_number or node.is_Symbol or isinstance(node, ArrayEntry) or not node.args:
             return Parity()
         if isinstance(node, AxisSum):
             return self._summed(node)
+        if isinstance(node, sympy.Pow) and node.exp.is_Rational:
+            return self.of(node.base).power(node.exp)
         parts = [self.of(a) for a in node.args]
         found = parts[0]
+        for part in parts[1:]:
+            found = found.times(part) if isinstance(node, sympy.Mul) else found.plus(part)
         if isinstance(node, (sympy.Add, sympy.Mul)):
-            for part in parts[1:]:
-                found = found.plus(part) if isinstance(node, sympy.Add) else found.times(part)
             return found
-        if isinstance(node, sympy.Pow) and node.exp.is_Integer:
-            return found if node.exp == 1 else found.even_function if node.exp.is_even else found.odd_function
-        if isinstance(node, _EVEN):
-            return found.even_function
-        if isinstance(node, _ODD):
-            return found.odd_function
-        return self._one(0, span(b for part in parts for b in part.any_function.hull.basis))
+        if len(parts) > 1:  # what is smaller decides where two are compared
+            every = span(b for part in parts for c in part.cosets for b in _any(c).basis)
+            found = Parity(frozenset([Coset(0, every)]), min((p.order for p in parts if p.cosets), default=Fraction(0)))
+        return found.function(node)
 
     def _summed(self, node: AxisSum) -> Parity:
         """The terms of a sum over an axis: the same at any two members, which may be different ones."""
@@ -263,7 +316,7 @@ class Parities:
                     if one.source == other.source and any(
                         self._differ(i, j) for i, j in zip(one.indices, other.indices, strict=True)
                     ):
-                        found |= self.values[one.source].hull.shift
+                        found |= self.values[one.source].hull.shift if self.values[one.source].cosets else 0
         return frozenset(position for i, (position, _) in enumerate(self.members) if found >> i & 1)
 
     def _may_agree(self, one: tuple[int, tuple[Expr, ...]], other: tuple[int, tuple[Expr, ...]]) -> bool:

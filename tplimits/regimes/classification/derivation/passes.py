@@ -58,7 +58,13 @@ class Passes:
     @cached_property
     def means(self) -> Means:
         """Which averages, and whether the output, have the mean zero."""
-        return means_of(self.network)
+        starts = {}
+        for name, e in self.exponents.items():
+            s = self.network[self.network.initial_names[name]]
+            start = as_fraction(e.a + e.b) - (HALF if isinstance(s, InitialMatrix) else 0)
+            if start:
+                starts[name] = start
+        return means_of(self.network, tuple(sorted(starts.items())))
 
     @property
     def widths(self) -> frozenset[sympy.Symbol]:

@@ -39,7 +39,7 @@ class Banded(Sweeps):
     """The code of passes with chains among them; lanes are inputs, or pairs of inputs."""
 
     #: what more would do is done here: it takes twice as long for the same code
-    level = 1
+    speed = 1
     bands: Bands = field(init=False)
     totals: dict[int, Any] = field(default_factory=dict)
 

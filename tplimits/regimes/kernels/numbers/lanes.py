@@ -40,7 +40,7 @@ class Lanes(Walks):
     """The code of passes."""
 
     #: of LLVM's optimisation
-    level = 2
+    speed = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

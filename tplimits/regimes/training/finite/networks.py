@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.network.schedules import at_step, moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
@@ -82,9 +82,10 @@ def train(
     optimizer, weight_decay: one for all parameters, or by name.  lr: a number, a function of the step t = 0, 1, …, or
     either of these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the
     others stay.  keep: names of values to record, or names for positions in the total program.  given: initial
-    parameters and constants by name, in the program's scale (W, not w), constants also as functions of the step.  start: what outputs are shifted to,
-    f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of the same network at rate 0 (f_0, as
-    long as nothing decays); a number, outputs (inputs, *outputs), or a path of them (steps + 1, inputs, *outputs).
+    parameters and constants by name, in the program's scale (W, not w), constants also as functions of the step.
+    start: what outputs are shifted to, f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of
+    the same network at rate 0 (f_0, as long as nothing decays); a number, outputs (inputs, *outputs), or a path
+    of them (steps + 1, inputs, *outputs).
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -206,7 +207,7 @@ class Networks:
             e = self.recipe.exponents[name]
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             drawn = run._initial(s)
-            if name not in run.given:
+            if name not in run.given and name not in at_rest(self.net):
                 drawn = drawn * n0 ** (natural - float(e.a + e.b))
             self.held[name] = numpy.array(drawn)
 
