@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.effort import deep
+from tplimits.law.hypotheses.fluctuation import is_place
+from tplimits.law.hypotheses.universality import refuse_unestablished
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
@@ -58,7 +60,8 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     1
 
     `assume` names doubts that the caller takes on himself, as `evaluate` names them: a second moment or the sign of an
-    argument that the analysis does not reach.  The limit repeats them.  Limits of depth and of training have none.
+    argument that the analysis does not reach, or that matrices whose entries are not normal have the limits of normal
+    ones ("universality").  The limit repeats them.  Limits of depth and of training have none.
 
     Raises ProgramError for what is not a program, NoLimitError where a hypothesis of the limit fails.
     """
@@ -75,11 +78,12 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
         )
     _refuse_given(program)
     _refuse_frozen(program, asked)
+    _refuse_places(program, asked)
+    names = (assume,) if isinstance(assume, str) else tuple(assume)
+    refuse_unestablished(program, names, asked.takes == "block")
     with deep(program.name, NoLimitError):
         limit = asked.derive(program)
-    if not assume:
-        return limit
-    return limit.assuming((assume,) if isinstance(assume, str) else assume)
+    return limit.assuming(names) if names else limit
 
 
 #: how each kind of program is made
@@ -97,6 +101,17 @@ def _refuse_given(program: Program) -> None:
             raise NoLimitError(
                 f"`{s.name}` is given numbers along the width {s.over}, not drawn: how they look when {s.over} "
                 "grows is not known. Replace it by a vector with a law, or leave it out."
+            )
+
+
+def _refuse_places(program: Program, regime: Regime) -> None:
+    """At order 1/n averages over places of neurons have other errors than those of independent entries."""
+    for s in program:
+        if regime.takes == "block" and isinstance(s, InitialVector) and is_place(s):
+            raise NoLimitError(
+                f"`{s.name}` holds places of neurons: averages over them do not fluctuate, and layers share them, "
+                "while drift and noise of a layer are those of independent entries drawn anew. Leave it out, or take "
+                "another regime."
             )
 
 

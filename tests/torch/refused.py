@@ -126,7 +126,6 @@ REFUSED = {
     "local response": (Model(between(lambda h: F.local_response_norm(h.unsqueeze(-1), 3).squeeze(-1)), X), "operation"),
     "dropout": (Model(between(lambda h: F.dropout(h, 0.5, training=True)), X), "dropout in training mode"),
     "batch statistics": (Model(between(lambda h: F.batch_norm(h, None, None, training=True)), X), "training mode"),
-    "stopped gradient": (Model(between(lambda h: h * h.detach()), X), "gradients stop here"),
     "control flow": (Model(between(lambda h: -h if h.sum() > 0 else h), X), "torch.export cannot follow"),
     "spectral norm": (Model(lambda n: WithMatrix(n, parametrizations.spectral_norm), X), "`b.parametrizations"),
     "weight norm": (Model(lambda n: WithMatrix(n, parametrizations.weight_norm), X), "`b.parametrizations"),

@@ -182,7 +182,7 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"start": {"U": np.ones((3, 5))}}, r"width 8, seed 0: `U` has shape \(3, 5\); it needs \(3, 8\)"),
         ({"start": 3}, "start=3"),
         ({"nothing": 1.0}, "has no constant, parameter or axis of this name"),
-        ({"constants": {"d": lambda t: t}}, "constants and sizes are numbers, the same at all steps"),
+        ({"constants": {"d": lambda t: t}}, "constants and rates alone are functions of the step; `d` is no constant"),
         ({"record": "nothing"}, "has nothing named"),
         ({"executor": 3}, "executor=3"),
         ({"path": "no such folder/run.npz"}, "No such file"),

@@ -61,7 +61,7 @@ class Unroller:
         return self.index(expr, self._given(expr, axes, index))
 
     def _given(self, body: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> dict[Expr, Expr]:
-        """Where each axis stands, under the symbol that the body itself holds: it is met at a glance, an equal one not."""
+        """Where each axis stands, under the symbol that the body itself holds: an equal one is not met at a glance."""
         key = (body, axes)
         if key not in self._running:
             own = {s: s for s in found(body, Symbol)}
@@ -92,7 +92,7 @@ class Unroller:
         return self._shared(expr, given) if holds(expr, AxisSum) else self._rebuilt(expr, given)
 
     def _entry(self, expr: Entry, place: tuple[int, ...]) -> Expr:
-        """One object for one entry: what is the same is found at a glance in all tables of parts, what is equal is not."""
+        """One object for one entry: the same one is found at a glance in all tables of parts, an equal one is not."""
         if -1 in place:
             return S.Zero
         key = (expr.source, expr.neuron, place)

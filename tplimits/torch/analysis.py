@@ -20,10 +20,6 @@ UNKNOWN = {
         ("fft_fft", "fft_rfft", "fft_irfft", "fft_ifft", "fft_fft2", "complex", "view_as_complex", "view_as_real"),
         ("it is complex or mixes all neurons by a Fourier transform", "programs are real, and neurons have no order"),
     ),
-    **dict.fromkeys(
-        ("detach", "detach_"),
-        ("gradients stop here", "a program is differentiated everywhere: freeze parameters instead"),
-    ),
 }
 
 

@@ -186,7 +186,8 @@ def _name(low: Lowering, node: Any, tensor: Any) -> None:
     """Values bear the path of the module that ends with them."""
     if isinstance(tensor.value, Value) and node.module:
         following = [low.found.graph[r].module for r in low.found.graph.readers.get(node.number, ())]
-        if node.module not in following and node.module not in low.writer.trace.forced.values():
+        inside = any(f == node.module or f.startswith(f"{node.module}.") for f in following)
+        if not inside and node.module not in low.writer.trace.forced.values():
             low.writer.trace.bind(node.module, tensor.value.uid)
 
 
@@ -217,7 +218,7 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool, list[str | None]]:
 
 
 def _factor(kind: Kind, atoms: Mapping[str, Fraction], entries: Entries) -> Any:
-    """What a matrix with entries N(0, 1/columns) is multiplied by, powers of n apart."""
+    """What a matrix with entries of variance 1/columns is multiplied by, powers of n apart."""
     if entries.shape == "constant":
         return 1
     columns = atoms[kind.names[1]]
@@ -232,7 +233,8 @@ def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries) 
     if len(widths) > 2:
         refuse(found.graph[at], "it has three dimensions that grow with n", "a matrix has two")
     what = ("Scalar", "Vector", "Matrix")[len(widths)]
-    law = None if what == "Matrix" or entries.law() == NORMAL else entries.law()
+    found_law = entries.shape_alone() if what == "Matrix" else entries.law()
+    law = None if found_law == NORMAL else found_law
     return Kind(what, (*map(str, widths), *axes), law=law)
 
 

@@ -113,4 +113,6 @@ UNARY: dict[str, Callable[..., Any]] = {
     "hardshrink": shrink(True),
     "softshrink": shrink(False),
     "tanhshrink": lambda x: x - heads.tanh(x),
+    "detach": heads.stop_gradient,
+    "detach_": heads.stop_gradient,
 }

@@ -11,6 +11,7 @@ import torch
 
 from tplimits.errors import ProgramError
 from tplimits.torch.recurrent import unrolled
+from tplimits.torch.stopped import opened
 
 Shape = tuple[int, ...]
 
@@ -123,7 +124,7 @@ def references(value: Any) -> list[Ref]:
 def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
     """The graph of make(n) at each width, checked to be one graph."""
     modules = tuple(module_of(make, n) for n in widths)
-    programs = tuple(unrolled(_exported(m, example, n)) for m, n in zip(modules, widths, strict=True))
+    programs = tuple(unrolled(opened(_exported(m, example, n))) for m, n in zip(modules, widths, strict=True))
     if any(_writes_in_place(p) for p in programs):
         programs = tuple(p.run_decompositions({}) for p in programs)
         for p, n in zip(programs, widths, strict=True):
@@ -151,7 +152,8 @@ def module_of(make: Callable[[int], Any], n: int) -> Any:
 
 def _exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        # with gradients: without them a region under torch.no_grad() would leave no trace
+        with torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of attributes that recurrent layers set while they are exported
             return torch.export.export(module, example, strict=False)
     except Exception as error:  # torch.export raises what it meets; the first lines say what and where

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
 import torch
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GIVEN, Law
 from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.table import SP, Parametrization
+from tplimits.regimes.classification.widening import Widening
 from tplimits.torch.analysis import analysed
 from tplimits.torch.building import Built, built, weights_of
 from tplimits.torch.entries import Entries, measured
@@ -23,6 +25,9 @@ from tplimits.torch.graph import export
 from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
 from tplimits.torch.permutation import permutation_error
 from tplimits.torch.rows import one_row
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
 
 #: how much outputs may change when neurons are permuted, relative to their size: casts to float32 cost 1e-6
 PERMUTED = 1e-5
@@ -68,11 +73,20 @@ class TorchProgram(Program):
         }
         return replace(SP, name="PyTorch", by_name=by_name)
 
+    def classify(self, optimizer: Optimizer) -> Widening:
+        """What widening does to training by an optimizer, with rates that do not know n: which layers grow or vanish.
+
+        What the model freezes stays at rest.  `str` of the result is the verdict in words.
+        """
+        names = self.parametrization.of(self)
+        chosen = {name: Frozen() if name in self.frozen else optimizer for name in names}
+        return Widening(self.gaussian(), self.parametrization, chosen if self.frozen else optimizer)
+
     def gaussian(self) -> TorchProgram:
         """The same program with normal entries of the same means and variances: powers of n do not see the law."""
         changed = tuple(
             replace(s, law=Law(s.law.mean, s.law.std))
-            if isinstance(s, (InitialVector, InitialScalar)) and s.law.shape != GIVEN
+            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.law.shape != GIVEN
             else s
             for s in self.instructions
         )

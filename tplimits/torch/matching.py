@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def data_of(built: Built, inputs: tuple[Any, ...], by_row: bool) -> dict[str, nu
 def matched(net: TorchProgram, module: Any, inputs: tuple[Any, ...]) -> Match:
     """Outputs and gradients of a module beside those of the program."""
     built = net.built
-    module = module.double().eval()
+    module = copy.deepcopy(module).double().eval()  # the module that is given stays as it is
     given = tuple(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs)
     y = first_output(module(*given))
     tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}

@@ -25,14 +25,13 @@ class Forward:
     """The forward pass of a network whose parameters are given as they stand in the program.
 
     Samples of kets are parameters like any other: averages over neurons are averages over samples.  `settings` holds
-    "a_out", the power of the output, and may hold "ratios" and "constants".
+    "a_out", the power of the output, and may hold "ratios".
     """
 
     def __init__(self, program: Program, settings: Mapping[str, Any]) -> None:
         self.program = program
         self.a_out = float(settings["a_out"])
         self.ratios: Mapping[str, float] = settings.get("ratios", {})
-        self.constants: Mapping[str, Any] = settings.get("constants", {})
 
     @cached_property
     def _on_data(self) -> tuple[bool, ...]:
@@ -63,7 +62,7 @@ class Forward:
     def _executed(self, parameters: Mapping[str, Array], X: Mapping[str, Array], count: int) -> Execution:
         program, axis = with_samples(self.program)
         bound = program.bind(**{axis: Integer(rows_of(X))})
-        given = {**self.constants, **parameters, **X}
+        given = {**parameters, **X}
         rng = numpy.random.default_rng(0)  # everything is given: nothing is drawn
         return Execution(bound, self._width(parameters), 1, rng, self.ratios, given).run_some(count)
 

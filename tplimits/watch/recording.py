@@ -169,8 +169,9 @@ class Recording:
         spread = found.std(axis=0, ddof=1)
         return Average(found.mean(axis=0), spread / math.sqrt(len(seeds)), spread)
 
-    def _held(self, run: Run, at: int) -> dict[str, Array]:
-        return {name: array[at] for name, array in run.parameters.items()}
+    def _held(self, run: Run, at: int) -> dict[str, Any]:
+        moving = {name: values[at] for name, values in self.settings.get("schedules", {}).items()}
+        return {**{name: array[at] for name, array in run.parameters.items()}, **moving}
 
     def _inputs(self, X: Any) -> dict[str, Array]:
         return dict(self.probes) if X is None else inputs_of(self.program, X, "X")

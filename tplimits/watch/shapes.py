@@ -14,6 +14,7 @@ from tplimits.program.files.fields import refuse
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.samples import dependent
+from tplimits.program.network.schedules import scheduled
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def settings_of(program: Program, settings: Any) -> dict[str, Any]:
         refuse(where, "parametrization is no text", "it is the name of a table")
     if "particles" in settings and not _is_number(settings["particles"]):
         refuse(where, "particles is no number", "so many samples the limit is trained on")
-    if not isinstance(settings.get("constants", {}), dict):
-        refuse(where, "constants are no object", "give names and values")
     ratios = settings.get("ratios", {})
     if not isinstance(ratios, dict) or not all(_is_number(r) and r > 0 for r in ratios.values()):
         refuse(where, "ratios are no positive numbers by name", "give the widths relative to n")
@@ -72,6 +71,7 @@ class Shapes:
         if (numpy.diff(steps) <= 0).any():
             refuse("the file, steps", "they do not grow", "one for each frame")
         self.frames = len(steps)
+        self._check_schedules()
         try:
             self.probes = len(next(iter(inputs_of(program, probes, "probes").values())))
         except EvaluationError as error:
@@ -95,6 +95,17 @@ class Shapes:
         if run.outputs is not None:
             axes = tuple(dict.fromkeys(a for p in self.program.returns for a in self.program[p].axes))
             self._fits(where, "outputs", run.outputs, (run.frames, self.probes, *self._sizes(axes)))
+
+    def _check_schedules(self) -> None:
+        """The constants that move have a number at every frame."""
+        found, known = self.settings.get("schedules", {}), scheduled(self.program)
+        where = "the file, settings, schedules"
+        if not isinstance(found, dict) or set(found) != set(known):
+            refuse(where, "they are not those of the program", f"it has {', '.join(known) or 'none'}")
+        for name, values in found.items():
+            numbers = isinstance(values, list) and len(values) == self.frames and all(map(_is_number, values))
+            if not numbers:
+                refuse(where, f"{name!r:.60} is no list of {self.frames} numbers", "one for each frame")
 
     def _check_parameters(self, where: str, run: Run) -> None:
         known = parameters(self.program)

@@ -86,7 +86,9 @@ def watch(
     particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
     path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.
-    Constants, sizes and initial values of parameters go by name, or in `constants`.
+    Constants, sizes and initial values of parameters go by name, or in `constants`.  A constant may be a function c(t)
+    of the step, asked for t = 0, …, steps: outputs, gradients and the frame of step t are those at c(t), initial laws
+    those at c(0).  It is a value of the recording, under its name.
 
     Curves are "loss" and "accuracy" on the training inputs, "held-out loss" and "held-out accuracy"; "gradient W" for
     every parameter, √p ‖∂loss/∂W‖ where plain gradient descent moves W by lr p ∂loss/∂W (p = n for vectors and 1 for
@@ -199,6 +201,7 @@ def _settings(asked: Asked) -> dict[str, Any]:
         "optimizers": {name: str(o) for name, o in recipe.optimizers.items()},
         "lr": {name: [rate(t) for t in asked.frames[:-1]] for name, rate in recipe.rates.items()},
         "weight_decay": {name: λ for name, λ in recipe.decays.items() if λ},
+        "schedules": {name: [schedule(t) for t in asked.frames] for name, schedule in recipe.schedules.items()},
         "steps": asked.steps,
         "inputs": asked.count,
         "error": type(asked.error).__name__,

@@ -142,10 +142,10 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
         state.nonnegative.add(key)
     value = reader.limit(body)
     if found(value, *_NOT_FINITE):
-        limits = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
+        known = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(
             f"{state.program.where(key[0])}: `{reader.shown(body)}` is not finite at the limit of its arguments "
-            f"({limits or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
+            f"({known or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
             "or the logarithm away from zero."
         )
     return value, scalars

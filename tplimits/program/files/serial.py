@@ -103,7 +103,8 @@ class _Written(Walker[dict[str, Any]]):
     """What the JSON object of an instruction holds beside its kind, name and axes."""
 
     def initial_matrix(self, s: InitialMatrix) -> dict[str, Any]:
-        return {"rows": s.rows, "columns": s.columns}
+        law = {} if s.law == NORMAL else _law_words(s.law)
+        return {"rows": s.rows, "columns": s.columns, **law}
 
     def initial_vector(self, s: InitialVector) -> dict[str, Any]:
         return {"over": s.over, **_law_words(s.law)}
@@ -111,7 +112,8 @@ class _Written(Walker[dict[str, Any]]):
     def initial_scalar(self, s: InitialScalar) -> dict[str, Any]:
         of = {} if s.of is None else {"of": s.of}
         law = {} if s.law == NORMAL else _law_words(s.law)
-        return {"value": None if s.value is None else words(s.value), **of, **law}
+        moves = {"scheduled": True} if s.scheduled else {}
+        return {"value": None if s.value is None else words(s.value), **of, **law, **moves}
 
     def matmul(self, s: MatMul) -> dict[str, Any]:
         indices = [words(i) for i in s.matrix_indices]
@@ -195,12 +197,16 @@ def _instruction(fields: Fields) -> Instruction:
         given["over"] = fields.text("over")
     if cls is InitialMatrix:
         given |= {"rows": fields.text("rows"), "columns": fields.text("columns")}
+        if fields.has("mean"):
+            given["law"] = _law(fields)
     elif cls is InitialVector:
         given["law"] = _law(fields)
     elif cls is InitialScalar:
         given |= {"value": fields.optional_body("value"), "of": fields.optional_text("of")}
         if fields.has("mean"):
             given["law"] = _law(fields)
+        if fields.has("scheduled"):
+            given["scheduled"] = fields.flag("scheduled")
     elif cls is MatMul:
         given |= {"matrix": fields.count("matrix"), "transposed": fields.flag("transposed")}
         given["matrix_indices"] = fields.bodies("indices")

@@ -62,6 +62,7 @@ _NUMERICAL: dict[str, Callable[..., mpmath.mpf]] = {
     "softplus": lambda x: mpmath.log1p(mpmath.exp(x)),
     "gelu": lambda x: x * mpmath.ncdf(x),
     "abs": abs,
+    "stop_gradient": lambda x: x,
     "dirac": lambda x: mpmath.nan if x == 0 else mpmath.mpf(0),
     **{
         name: getattr(mpmath, name)

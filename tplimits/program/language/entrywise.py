@@ -29,7 +29,11 @@ def _plain(argument: Any, action: str) -> Expr:
     if isinstance(argument, IndexValue):
         argument.refuse_as_number(action)
     if isinstance(argument, Refusals):
-        repair = "read out the result: tp.readout(…)" if argument.takes_scalars else "matrices only multiply vectors"
+        repair = (
+            "read out the result, tp.readout(…), or write functions of outputs as a tp.Head"
+            if argument.takes_scalars
+            else "matrices only multiply vectors"
+        )
         fail(f"{action} of {'a readout' if argument.takes_scalars else 'a matrix'}", repair)
     if isinstance(argument, (numpy.ndarray, list, tuple)):
         fail(f"{action} of a bare array", 'name its axes first: tp.constant(array, axes=("token",))')
@@ -76,6 +80,7 @@ cos = _entrywise(sympy.cos, "cos", "The cosine.")
 maximum = _entrywise(functions.maximum, "maximum", "The larger of two values, entry by entry.")
 minimum = _entrywise(functions.minimum, "minimum", "The smaller of two values, entry by entry.")
 where = _entrywise(functions.where, "where", "where(c, x, y) is x where c > 0 and y elsewhere.")
+_stopped = _entrywise(functions.stop_gradient, "stop_gradient", "")
 _leaky = _entrywise(functions.leaky_relu, "leaky_relu", "")
 
 
@@ -87,6 +92,16 @@ def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
     -3/2
     """
     return _leaky(x, slope)
+
+
+@stated("tp.stop_gradient")
+def stop_gradient(x: Any) -> Any:
+    """x itself; no gradient of training passes through it.
+
+    >>> stop_gradient(3)
+    3
+    """
+    return _stopped(x)
 
 
 @stated("tp.clip")

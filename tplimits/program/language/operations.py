@@ -30,6 +30,7 @@ from tplimits.program.language.entrywise import (
     softplus,
     sqrt,
     step,
+    stop_gradient,
     tanh,
     where,
 )
@@ -206,6 +207,7 @@ __all__ = [
     "softplus",
     "sqrt",
     "step",
+    "stop_gradient",
     "sum",
     "tanh",
     "where",

@@ -40,6 +40,7 @@ _CHEAP = (
     functions.maximum,
     functions.minimum,
     functions.where,
+    functions.stop_gradient,
     sympy.Abs,
     sympy.sign,
 )

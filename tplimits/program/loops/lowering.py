@@ -61,7 +61,8 @@ def forward(network: Program, keep: Collection[str] | None = None, a_out: Expr =
 
     Raises ProgramError for a program that is no network, or has open constants.
     """
-    parts = split(network)
+    network = _stated(network)
+    parts = split(network.released)
     program, sample = with_samples(parts.program)
     lowering = Lowering(program, sample, parts)
     kept = {name: parts.places[network.position(name)] for name in keep or ()}
@@ -75,7 +76,7 @@ def training(network: Program, a_out: Expr, train: Collection[str] | None = None
 
     The array that holds χ is called chi; gradients have the titles of their parameters.
     """
-    parts = split(network)
+    parts = split(_stated(network))
     sampled, sample = with_samples(parts.program)
     found = cotangent(sampled, sample, a_out, train)
     lowering = Lowering(differentiable(found.program), sample, parts)
@@ -87,6 +88,12 @@ def training(network: Program, a_out: Expr, train: Collection[str] | None = None
     for name, many in uses.items():
         lowering.gradient(name, many)
     return lowering.finished({}, ("f", *(a.name for a in lowering.arrays.values() if a.role == GRADIENT)))
+
+
+def _stated(network: Program) -> Program:
+    """The network with the constants that have a value written out."""
+    values = {name: value for name, value in network.constants.items() if value is not None}
+    return network.bind(**values) if values else network
 
 
 class Lowering(Statements, Walker[None]):

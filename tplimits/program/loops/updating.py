@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SCALARS, _EXTENT = "scalars", "scalars of a step"
 #: the entries of `SCALARS` that every parameter has
 FACTOR, RATE, KEEP = "factor", "rate", "keep"
+#: what a scalar that moves with the step is in the next one
+NEXT = "next"
 
 
 @dataclass
@@ -67,6 +69,11 @@ class Updating:
         q = self._body(optimizer.output, {**known, **old})
         w = Read(Symbol(own.name), *place)
         self._fill([own.name], place, over, [self.scalar((KEEP, name)) * w - self.scalar((RATE, name)) * q])
+
+    def scheduled(self, name: str) -> None:
+        """What becomes of a scalar that moves with the step."""
+        own = next(a for a in self.loops.of_role(PARAMETER) if a.title == name)
+        self._fill([own.name], (), (), [self.scalar((NEXT, name))])
 
     def _fill(
         self, targets: Sequence[str], place: tuple[Symbol, ...], over: tuple[Loop, ...], bodies: Sequence[Expr]

@@ -27,7 +27,7 @@ from tplimits.errors import ProgramError
 from tplimits.program.language.placing import Place, gathered, placed, sum_over
 from tplimits.program.network.differentiate import partials
 from tplimits.program.network.growing import Growing
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import parameter_places, parameters
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -116,9 +116,9 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
     growing = Growing(program)
     main = Walk(growing, "d", train).from_ones(program.returns[0])
     shift = Walk(growing, "d^shift ").from_ones(program.returns[1]) if len(program.returns) > 1 else None
-    trained = trained_places(program)
+    trained = parameter_places(program)
     return Backward(
-        program=growing.finished(),
+        program=growing.finished().released,
         gradients={name: tuple(main.uses.get(p, ())) for p, name in trained.items()},
         shift_gradients={name: tuple(shift.uses.get(p, ())) if shift else () for p, name in trained.items()},
         adjoints={p: tuple(uses) for p, uses in main.uses.items() if p not in trained},
@@ -127,16 +127,12 @@ def backpropagation(program: Program, train: Container[str] | None = None) -> Ba
     )
 
 
-def trained_places(program: Program) -> dict[int, str]:
-    """The parameters of a network, by position."""
-    return {p: s.name for p, s in enumerate(program) if isinstance(s, _DATA) and p not in program.inputs}
-
-
 def _differentiated(program: Program, train: Container[str] | None) -> list[bool]:
     """Which instructions depend on a parameter that is trained, or are one."""
     found: list[bool] = []
+    places = parameter_places(program)
     for position, s in enumerate(program):
-        trained = isinstance(s, _DATA) and position not in program.inputs and (train is None or s.name in train)
+        trained = position in places and (train is None or s.name in train)
         found.append(trained or any(found[p] for p in s.operands))
     return found
 
@@ -324,4 +320,4 @@ class Walk:
         return self.growing.emit(outer, hint)
 
 
-__all__ = ["Backward", "Use", "Walk", "backpropagation", "parameters", "trained_places"]
+__all__ = ["Backward", "Use", "Walk", "backpropagation", "parameters"]

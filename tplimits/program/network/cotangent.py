@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr
 
-from tplimits.program.network.backward import Use, Walk, trained_places
+from tplimits.program.network.backward import Use, Walk
 from tplimits.program.network.growing import Growing
+from tplimits.program.network.parameters import parameter_places
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import InitialScalar
@@ -71,5 +72,5 @@ def cotangent(program: Program, sample: str, a_out: Expr, train: Container[str] 
     for position in shift:
         walk.seed(position, axes, χ)
     walk.run()
-    uses = {name: tuple(walk.uses.get(p, ())) for p, name in trained_places(program).items()}
-    return Cotangent(growing.finished(), place, uses)
+    uses = {name: tuple(walk.uses.get(p, ())) for p, name in parameter_places(program).items()}
+    return Cotangent(growing.finished().released, place, uses)

@@ -82,7 +82,7 @@ class _Writer:
         name = f"δ{s.name}"
         if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
             if s.name in self.train:
-                fresh = s if isinstance(s, InitialMatrix) else replace(s, law=NORMAL)
+                fresh = replace(s, law=NORMAL)
                 self.of[position] = self.add(fresh, name)
         elif isinstance(s, MatMul):
             self._matmul(position, s, name)
@@ -154,4 +154,4 @@ def tangent(program: Program, train: Iterable[str]) -> Tangent:
         inputs=(),
         arguments=(),
     )
-    return Tangent(total, dict(writer.of), len(program))
+    return Tangent(total.released, dict(writer.of), len(program))

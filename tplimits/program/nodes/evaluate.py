@@ -34,6 +34,7 @@ ARRAY_FUNCTIONS: dict[type, Callable[..., Any]] = {
     functions.where: lambda c, x, y: numpy.where(c > 0, x, y),
     functions.sigmoid: lambda x: scipy.special.expit(x),
     functions.softplus: lambda x: numpy.logaddexp(0.0, x),
+    functions.stop_gradient: lambda x: x,
     functions.gelu: lambda x: x * scipy.special.ndtr(x),
     truncated: lambda x, c: _truncated(x, c),
     sympy.Abs: numpy.abs,
@@ -134,8 +135,9 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
         return known[expr]
     if expr in memo:
         return memo[expr]
-    if expr.is_number and not expr.has(GaussMean):
-        value: Any = _number(expr)
+    value: Any
+    if (number := _number(expr)) is not None:
+        value = number
     elif isinstance(expr, sympy.Add):
         value = evaluate(expr.args[0], known, memo)
         for a in expr.args[1:]:
@@ -175,7 +177,11 @@ def _times(total: Expr, factor: Expr) -> Expr:
     return sympy.powsimp(total * factor)
 
 
-def _number(expr: Expr) -> float:
+@lru_cache(maxsize=1 << 14)
+def _number(expr: Expr) -> float | None:
+    """A number without means inside as one, None for other expressions."""
+    if not expr.is_number or expr.has(GaussMean):
+        return None
     try:
         number = float(expr)
     except (TypeError, OverflowError):
@@ -218,6 +224,16 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     if any(k.has(variable) and k.has(*others) for k in functions.kinks(integrand)):  # kinks that move
         return numpy.vectorize(one, otypes=[float])(*values)
     return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
+
+
+def places(size: int) -> Array:
+    """The places of neurons, in (0, 1).
+
+    >>> places(2).tolist()
+    [0.25, 0.75]
+    """
+    found: Array = (numpy.arange(size) + 0.5) / size
+    return found
 
 
 def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapping[Expr, Any]) -> Array:

@@ -31,6 +31,7 @@ __all__ = [
     "sigmoid",
     "softplus",
     "step",
+    "stop_gradient",
     "where",
 ]
 
@@ -255,14 +256,29 @@ class gelu(Real):
         return x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2
 
 
+class stop_gradient(Real):
+    """x, with the derivative 0."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        return x if x.is_number or isinstance(x, stop_gradient) else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        return S.Zero
+
+    def definition(self) -> Expr:
+        return self.args[0]
+
+
 _SYMPY = (
     *(sympy.sign, sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.asin, sympy.acos, sympy.atan),
     *(sympy.sinh, sympy.cosh, sympy.tanh, sympy.asinh, sympy.atanh, sympy.erf, sympy.erfc),
 )
 _OWN: dict[type, int] = {
-    **dict.fromkeys((step, relu, sigmoid, softplus, gelu), 1),
-    **dict.fromkeys((leaky_relu, maximum, minimum), 2),
-    where: 3,
+    **dict.fromkeys((step, relu, sigmoid, softplus, gelu, stop_gradient), 1),
+    **{leaky_relu: 2, maximum: 2, minimum: 2, where: 3},
 }
 
 #: every head a body may use: its name in files, the SymPy class, the number of arguments (None: any)

@@ -39,10 +39,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class InitialMatrix(Instruction):
-    """A matrix with `rows` × `columns` iid N(0, 1/columns) entries, one per index of the axes."""
+    """A matrix with `rows` × `columns` iid entries ζ/√columns, one per index of the axes; ζ is N(0, 1) unless told.
+
+    `law` is that of ζ, with mean 0 and variance 1.
+    """
 
     rows: str = "n"
     columns: str = "n"
+    law: Law = NORMAL
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,14 @@ class InitialVector(Instruction):
 class InitialScalar(Instruction):
     """A number given from outside; `value` is its default, `law` that of its draws where nothing is given.
 
-    Data with `of` are indices of that axis, and are read as indices alone.
+    Data with `of` are indices of that axis, and are read as indices alone.  One that is `scheduled` is given anew at
+    every step of training, and is no parameter.
     """
 
     value: Expr | None = None
     of: str | None = None
     law: Law = NORMAL
+    scheduled: bool = False
 
 
 @dataclass(frozen=True)

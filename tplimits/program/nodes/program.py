@@ -18,8 +18,16 @@ from tplimits.program.nodes.bind import bind
 from tplimits.program.nodes.entries import N, constant_symbol, size_symbol, width_symbol
 from tplimits.program.nodes.execution import run
 from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.functions import stop_gradient
 from tplimits.program.nodes.given import named_once
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction
+from tplimits.program.nodes.kinds import (
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    OuterNonlin,
+    ScalarNonlin,
+)
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.stated import IndexTable
@@ -179,6 +187,22 @@ class Program:
     def replace(self, **changes: Any) -> Program:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+    @cached_property
+    def released(self) -> Program:
+        """The same values without stopped gradients: what limits are asked of, once gradients are written."""
+        every = [s for program in (self, *self.parts) for s in program]
+        if not any(isinstance(s, (OuterNonlin, ScalarNonlin)) and s.body.has(stop_gradient) for s in every):
+            return self
+        return self.replace(
+            instructions=tuple(
+                replace(s, body=s.body.replace(stop_gradient, lambda x: x))
+                if isinstance(s, (OuterNonlin, ScalarNonlin))
+                else s
+                for s in self
+            ),
+            parts=tuple(part.released for part in self.parts),
+        )
 
     def __repr__(self) -> str:
         return render.text(self)

@@ -37,7 +37,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.laws import NORMAL, SHAPES
+from tplimits.program.nodes.laws import GIVEN, GRID, NORMAL, SHAPES
 from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
@@ -117,13 +117,26 @@ def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
 
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (InitialVector, InitialScalar))
+    assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
     law = s.law
     given = (law.mean, law.std) if law.cut is None else (law.mean, law.std, law.cut)
     if not all(v is not None and number_legal(program, v) for v in given) or law.std.is_negative:
         return False
     cut = law.cut is None or not (law.cut.is_negative or law.cut.is_zero)
     return law.shape in SHAPES and cut and (law.shape == "truncated") == (law.cut is not None)
+
+
+def _unit_variance(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialMatrix)
+    return s.law.mean == 0 and s.law.std == 1 and s.law.shape != GIVEN
+
+
+def _one_grid(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialVector)
+    if s.law.shape != GRID:
+        return True
+    before = (e for e in program.instructions[:position] if isinstance(e, InitialVector) and e.over == s.over)
+    return not s.axes and not any(e.law.shape == GRID for e in before)
 
 
 def _value_legal(program: Program, position: int, s: Instruction) -> bool:
@@ -134,6 +147,11 @@ def _value_legal(program: Program, position: int, s: Instruction) -> bool:
 def _drawn_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
     return s.law == NORMAL or (s.value is None and position not in program.inputs)
+
+
+def _schedule_legal(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialScalar)
+    return not s.scheduled or (s.value is not None and not s.axes and position not in program.inputs)
 
 
 def _index_legal(program: Program, position: int, s: Instruction) -> bool:
@@ -153,11 +171,15 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (Instruction, _axes_distinct, "its axes differ from one another"),
     (InitialMatrix, _widths_known, "its rows and columns are widths of the program"),
     (InitialVector, _widths_known, "it lives on a width of the program"),
+    (InitialMatrix, _law_legal, "its law has finite numbers"),
+    (InitialMatrix, _unit_variance, "its entries have mean 0 and variance 1/columns, of a law"),
+    (InitialVector, _one_grid, "places of neurons have no finite axes, and a width has one vector of them"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _value_legal, "its value is a finite real number"),
     (InitialScalar, _drawn_legal, "data, and what has a value, have no law"),
     (InitialScalar, _index_legal, "indices are data of a network"),
+    (InitialScalar, _schedule_legal, "what moves with the step is one number that starts at a value, and no data"),
     (MatMul, _matmul_fits, "the matrix takes vectors on the operand's width, and all indices exist"),
     (OuterNonlin, _widths_known, "it lives on a width of the program"),
     (OuterNonlin, _slots_canonical, "its averaged indices are β1, β2, ... on widths of the program"),

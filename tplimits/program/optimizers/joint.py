@@ -34,8 +34,27 @@ if TYPE_CHECKING:
     from tplimits.program.parametrization.exponents import Exponents
 
 
+class _Joint(Optimizer):
+    """What looks at all entries at once."""
+
+    #: of what
+    whole: ClassVar[str] = "parameter"
+
+    @property
+    def is_entrywise(self) -> bool:
+        return False
+
+    @property
+    def is_linear(self) -> bool:
+        return False
+
+    @property
+    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
+        raise ProgramError(f"{self!r} looks at all entries of a {self.whole} at once; no update of one entry exists.")
+
+
 @dataclass(frozen=True)
-class _Around(Optimizer):
+class _Around(_Joint):
     """An optimizer around an entrywise one."""
 
     optimizer: Optimizer
@@ -43,14 +62,6 @@ class _Around(Optimizer):
     def _check_inner(self) -> None:
         if not isinstance(self.optimizer, Optimizer) or not self.optimizer.is_entrywise:
             raise ProgramError(f"{self.name}({self.optimizer!r}): give an entrywise optimizer, such as tp.Adam().")
-
-    @property
-    def is_entrywise(self) -> bool:
-        return False
-
-    @property
-    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
-        raise ProgramError(f"{self!r} looks at all entries of a parameter at once; no update of one entry exists.")
 
     def entry_by_entry(self, kind: str) -> Optimizer | None:
         return self.optimizer
@@ -65,10 +76,6 @@ class _Around(Optimizer):
     @property
     def is_memoryless(self) -> bool:
         return self.optimizer.is_memoryless
-
-    @property
-    def is_linear(self) -> bool:
-        return False
 
     @property
     def sign_preserving(self) -> bool:
@@ -182,7 +189,7 @@ class Clipped(_Around):
 
 
 @dataclass(frozen=True)
-class Adafactor(_Adaptive):
+class Adafactor(_Joint, _Adaptive):
     """g/√(v + ε²), where v of a matrix is made of bias-corrected running means of g² over rows and over columns.
 
         v_αβ = r_α c_β/⟨r⟩,  r_α ← ρ r_α + (1 − ρ) ⟨g_αβ²⟩_β,  c_β ← ρ c_β + (1 − ρ) ⟨g_αβ²⟩_α
@@ -198,14 +205,7 @@ class Adafactor(_Adaptive):
     decay: Any = 0.999
     eps: Any = 1e-8
     symbols_of: ClassVar[dict[str, str]] = {"decay": "ρ", "eps": "ε"}
-
-    @property
-    def is_entrywise(self) -> bool:
-        return False
-
-    @property
-    def formula(self) -> tuple[tuple[OptimizerState, ...], Expr]:
-        raise ProgramError(f"{self!r} looks at all entries of a matrix at once; no update of one entry exists.")
+    whole: ClassVar[str] = "matrix"
 
     def entry_by_entry(self, kind: str) -> Optimizer | None:
         if kind == "matrix":
@@ -220,10 +220,6 @@ class Adafactor(_Adaptive):
 
     @property
     def is_memoryless(self) -> bool:
-        return False
-
-    @property
-    def is_linear(self) -> bool:
         return False
 
     @property

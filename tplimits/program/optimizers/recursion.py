@@ -161,6 +161,11 @@ class Optimizer:
     # -- properties ---------------------------------------------------------------------------
 
     @property
+    def is_still(self) -> bool:
+        """Whether it never moves anything."""
+        return self.is_entrywise and self.output == 0
+
+    @property
     def is_memoryless(self) -> bool:
         """Whether Q_t depends on the last gradient alone."""
         return not self.states

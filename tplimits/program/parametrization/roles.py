@@ -15,9 +15,10 @@ import networkx
 import sympy
 from sympy import Expr
 
+from tplimits.program.network.parameters import parameter_places
 from tplimits.program.nodes.entries import OWN, AxisSum, DataIndex, Entry, Lookup
 from tplimits.program.nodes.frozen import FrozenDict
-from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, OuterNonlin
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, OuterNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -52,15 +53,14 @@ def roles(network: Program) -> Roles:
     """
     readouts = _readouts(network)
     kinds: dict[str, str] = {}
-    for position, s in enumerate(network):
-        if position in network.inputs:
-            continue
+    for position, name in parameter_places(network).items():
+        s = network[position]
         if isinstance(s, InitialMatrix):
-            kinds[s.name] = "matrix"
+            kinds[name] = "matrix"
         elif isinstance(s, InitialVector):
-            kinds[s.name] = "readout" if position in readouts else "vector"
-        elif isinstance(s, InitialScalar):
-            kinds[s.name] = "scalar"
+            kinds[name] = "readout" if position in readouts else "vector"
+        else:
+            kinds[name] = "scalar"
     return Roles(kinds, _vanishes_without(_flat(network), readouts))
 
 

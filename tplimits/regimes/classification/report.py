@@ -1,14 +1,19 @@
-"""A classification as text and as LaTeX."""
+"""A classification as text and as LaTeX, and what widening does in words."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import latex as written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tplimits.regimes.classification.derivation.sizes import Power
     from tplimits.regimes.classification.derivation.verdict import StabilityVerdict
+    from tplimits.regimes.classification.widening import Widening
 
 #: what each group of inequalities decides
 TITLES = {
@@ -79,3 +84,81 @@ def latex(verdict: StabilityVerdict) -> str:
             about = row.about.replace("_", r"\_")
             lines.append(rf"&\text{{{TITLES[group]}, {about}:}} & {written(row.left)} &{sign} {written(row.right)}")
     return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+
+
+# -- what widening does ---------------------------------------------------------------------------
+
+
+def power_of_n(p: Power) -> str:
+    """A power of n for sentences.
+
+    >>> power_of_n(Fraction(3, 2)), power_of_n(Fraction(0))
+    ('n^(3/2)', '1')
+    """
+    return "1" if p == 0 else "n" if p == 1 else f"n^({p})"
+
+
+def widening_text(found: Widening) -> str:
+    """The verdict, the powers of every layer and parameter, the largest rate, and the nearest table that learns."""
+    lines = [found.sentence, "", "at the start"]
+    starts = [f"  {name} starts like {power_of_n(p)}: it grows" for name, p in found.growing_starts.items()]
+    starts += [
+        f"  {name} starts like {power_of_n(p)}: it vanishes beside what it is added to, which is harmless"
+        for name, p in found.vanishing_starts.items()
+    ]
+    lines += starts or ["  everything is of order 1"]
+    lines.append("in training, at a rate that does not depend on n")
+    lines += [f"  {line}" for line in (*_layers(found), *_outputs(found))]
+    c = found.largest_rate
+    lines.append(f"the largest rate at which nothing grows: of order {power_of_n(-c)}, for all parameters alike")
+    moving, resting = _split(found)
+    lines.append("  there " + ("f moves" if found.at_largest_rate["f"] >= 0 else "f does not move"))
+    if moving:
+        lines.append(f"  features that move: {', '.join(moving)}")
+    if resting:
+        lines.append(f"  features that stay as they start: {', '.join(resting)}")
+    return "\n".join([*lines, *_nearest(found)])
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    return [n for n in names if not n.startswith("_")]
+
+
+def _layers(found: Widening) -> Iterator[str]:
+    for name in _named(found.layers):
+        power, step = found.first_change(name)
+        relative = power - found.scales.get(name, Fraction(0))
+        what = "grows" if relative > 0 else "vanishes" if relative < 0 else "stays of order 1"
+        yield f"{name} moves like {power_of_n(power)} from step {step} on: {what}"
+
+
+def _outputs(found: Widening) -> Iterator[str]:
+    by_power: dict[Power, list[str]] = {}
+    for name, power in found.by_parameter.items():
+        by_power.setdefault(power, []).append(name)
+    for power in found.f:
+        yield f"f moves like {power_of_n(power)} by the updates of {', '.join(by_power[power])}"
+
+
+def _split(found: Widening) -> tuple[list[str], list[str]]:
+    """The features that move at the largest rate, and those that do not."""
+    late = found.at_largest_rate
+    named = [n for n in _named(found.layers) if n in late]
+    moving = [n for n in named if late[n] >= found.scales.get(n, Fraction(0))]
+    return moving, [n for n in named if n not in moving]
+
+
+def _nearest(found: Widening) -> list[str]:
+    """What would have to change for features to be learned at every width."""
+    if found.nearest is None:
+        return ["no table of rates and initial entries that learns features was found"]
+    lines = ["the nearest table in which features are learned, with nothing growing"]
+    now, wanted = found.parametrization.of(found.program), found.nearest.of(found.program)
+    for name, e in wanted.items():
+        std, rate = now[name].b - e.b, now[name].c - e.c
+        changes = [
+            f"{what} times n^({p})" for what, p in (("initial entries", std), ("rate", rate)) if p != 0
+        ]  # fmt: skip
+        lines.append(f"  {name}: {', '.join(changes) or 'as it is'}")
+    a_out = found.nearest.a_out - found.parametrization.a_out
+    return [*lines, f"  the output times n^({-a_out})"] if a_out != 0 else lines

@@ -61,7 +61,7 @@ class Proportional:
 
 def derive_covariance(program: Program, fixed: tuple[str, ...] = ()) -> CovarianceSDE:
     """The covariance SDE of a block or of a stack of blocks."""
-    return CovarianceSDE(program, derive_block(program, fixed), fixed)
+    return CovarianceSDE(program, derive_block(program.released, fixed), fixed)
 
 
 @dataclass(frozen=True)

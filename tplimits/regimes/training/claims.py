@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import CheckError
+from tplimits.program.network.schedules import moving, parted
 from tplimits.regimes.training import finite, numbers
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def training_verdict(result: TrainingLimit, asked: CheckAsked) -> Verdict:
     sampler = _sampler(result, how, asked)
     stated = None
     if asked.claims is None:
-        start = (sampler.start if sampler.recipe.decaying else sampler.start[0]) if how.random_start else None
+        start = (sampler.start if sampler.recipe.drifting else sampler.start[0]) if how.random_start else None
         run = _run(result, asked, asked.own["lr"], asked.own["steps"], start)
         stated = run.f, run.stderr
     return finite.judged.check_outputs(sampler, stated, asked.claims, asked.sampling, how.random_start)
@@ -60,17 +61,26 @@ def training_verdict(result: TrainingLimit, asked: CheckAsked) -> Verdict:
 def _sampler(result: TrainingLimit, how: TrainedAs, asked: CheckAsked) -> OutputSampler:
     """The networks, their outputs shifted to where the limit starts."""
     own = asked.own
+    network, given = moving(result.program, asked.numbers.constants)
+    schedules, rest = parted(network, given)
     recipe = finite.recipe.recipe(
-        result.program, how.parametrization, how.optimizers, own["lr"], how.weight_decay, only=tuple(how.optimizers)
+        network, how.parametrization, how.optimizers, own["lr"], how.weight_decay, tuple(how.optimizers), schedules
     )
     if how.random_start:
         start = 0.0 if own.get("f0") is None else own["f0"]
     else:  # outputs without training are sure: f_0, with weight decay a path
-        steps = own["steps"] if recipe.decaying else 0
+        steps = own["steps"] if recipe.drifting else 0
         f = _run(result, asked, 0.0, steps, None).f
-        start = f if recipe.decaying else f[0]
+        start = f if recipe.drifting else f[0]
     return finite.judged.output_sampler(
-        recipe, own["X"], own["error"], own["steps"], start, asked.sampling.seed, asked.numbers, how.growing
+        recipe,
+        own["X"],
+        own["error"],
+        own["steps"],
+        start,
+        asked.sampling.seed,
+        replace(asked.numbers, constants=rest),
+        how.growing,
     )
 
 

@@ -12,16 +12,19 @@ import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.law.effort import Effort, TooMuch, deep
+from tplimits.law.hypotheses import universality
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
+from tplimits.program.network.schedules import parted
 from tplimits.program.nodes.given import named_once, whole_from
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
-from tplimits.regimes.training.derivation.unrolled import exact_rates, unrolled
+from tplimits.regimes.training.derivation.unrolled import unrolled
+from tplimits.regimes.training.derivation.unrolled_asked import exact_rates
 from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import feature_learning as report
 from tplimits.regimes.training.report.update_functions import NOT_ZERO
@@ -91,6 +94,7 @@ class MaximalLimit(TrainingLimit):
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
             *((NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
+            *universality.stated(self.recursion.network),
         )
 
     def __repr__(self) -> str:
@@ -112,11 +116,14 @@ class MaximalLimit(TrainingLimit):
 
     # -- exactly, for a few steps -------------------------------------------------------------
 
-    def unrolled(self, X: Any, *, error: Any, lr: Any, steps: int) -> Program:
+    def unrolled(
+        self, X: Any, *, error: Any, lr: Any, steps: int, constants: Mapping[str, Any] | None = None, **named: Any
+    ) -> Program:
         """A few steps of training as one program, which returns f_0, …, f_steps with one entry an input.
 
         It is what a network of width n does (`.run`), and its width limit (`tp.derive`, `tp.check`) is this limit with
-        kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers.
+        kets of all times: `h_t` for the vector h after step t.  Data, targets and rates become exact numbers, and so do
+        constants that are given by name, functions of the step among them; others stay symbols.
 
         Raises ProgramError for families of matrices, and for optimizers that look at all entries at once.
         """
@@ -124,9 +131,21 @@ class MaximalLimit(TrainingLimit):
         times = whole_from("steps", steps, 0, EvaluationError)
         names = tuple(self.recursion.optimizers)
         rates = exact_rates(lr, names)
-        return unrolled(self.recursion, data, exact_signal(error), rates, times)
+        given = named_once(constants, named, "unrolled()", EvaluationError)
+        return unrolled(self.recursion, data, exact_signal(error), rates, times, given)
 
-    def exact(self, X: Any, *, error: Any, lr: Any, steps: int, most: int = _MOST, progress: Progress = None) -> Any:
+    def exact(
+        self,
+        X: Any,
+        *,
+        error: Any,
+        lr: Any,
+        steps: int,
+        most: int = _MOST,
+        constants: Mapping[str, Any] | None = None,
+        progress: Progress = None,
+        **named: Any,
+    ) -> Any:
         """f_0, …, f_steps as expressions, (steps + 1, inputs, *outputs); what is not closed is a mean left open.
 
         >>> import tplimits as tp
@@ -143,7 +162,8 @@ class MaximalLimit(TrainingLimit):
 
         Raises ProgramError as `unrolled` does, and when `most` is not enough.
         """
-        program = self.unrolled(X, error=error, lr=lr, steps=steps)
+        given = named_once(constants, named, "exact()", EvaluationError)
+        program = self.unrolled(X, error=error, lr=lr, steps=steps, constants=given)
         with deep(program.name, NoLimitError), reporting(progress) as report:
             limit = WidthLimit(program, _derived(program, whole_from("most", most, 1, EvaluationError), report))
         return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
@@ -181,7 +201,8 @@ class MaximalLimit(TrainingLimit):
         record: names of vectors whose samples and Gram matrices are kept at every step.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
             It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
-        Scalar parameters and constants go by name, or in `constants`.
+        Scalar parameters and constants go by name, or in `constants`; constants may be functions c(t) of the step,
+            asked for t = 0, …, steps: outputs and gradients of step t are those at c(t), initial laws those at c(0).
         draws: the limit depends on scalar parameters that are drawn and not given: it is found for so many draws of
             them, 8 if left out, those of the seeds `seed`, `seed` + 1, … of `tp.watch`.  f is then the mean over draws.
 
@@ -189,6 +210,8 @@ class MaximalLimit(TrainingLimit):
         are not finite.
         """
         given = named_once(constants, named, "evaluate()", EvaluationError)
+        schedules, rest = parted(self.program, given)
+        given = {**rest, **schedules}
         starts = numbers.scalars.starts(self.program, X, given, ratios, seed, draws, checkpoint)
         if starts:
             more: dict[str, Any] = {
@@ -208,7 +231,7 @@ class MaximalLimit(TrainingLimit):
         asked = numbers.request.request(self.recursion, run, record)
         found = numbers.feature_learning.trajectories(asked, executor, progress)
         paths = numpy.array([one.f for one in found])
-        f, stderr = numbers.feature_learning.mean_and_error(paths)
+        f, stderr = numbers.averages.mean_and_error(paths)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets)
 

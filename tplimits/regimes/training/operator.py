@@ -162,6 +162,8 @@ class TangentLimit(TrainingLimit):
         lr: a number, a function of the step, or a mapping that names every parameter.
         f0: outputs at the start (N, *outputs), or one number for all; those of the regime if left out, or drawn from
             their Gaussian law with `seed`; with weight decay also the whole path of f^dec, (steps + 1, N, *outputs).
+        Constants go by name, or in `constants`; they may be functions c(t) of the step, asked for t = 0, …, steps, and
+            f^dec is then the path of the outputs without training, at c(t).
         particles, block, replicates: for nonlinear updates, as in `tp.MaximalUpdate`; linear ones need none.
         checkpoint: a file that keeps what is done, also of the replicate that runs; the same call goes on from there.
             It knows functions `error` by their values at a few fixed outputs, at the first step and the last.
@@ -181,7 +183,7 @@ class TangentLimit(TrainingLimit):
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_executor(executor)
         start = self.regime.f0 if f0 is None else f0
-        asked = numbers.operator_request.tangent_request(self.operator, run, start, executor)
+        asked = numbers.operator_request.tangent_request(self.operator, run, start, executor, f0 is None)
         f, stderr, runs = numbers.operator.train(asked, executor, progress)
         return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
 

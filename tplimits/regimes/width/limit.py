@@ -49,7 +49,7 @@ class Width:
             raise ProgramError(
                 f"tp.Width(infinite={self.infinite!r}): finite axes stay finite in the width limit so far."
             )
-        return WidthLimit(program, derive_width(program))
+        return WidthLimit(program, derive_width(program.released))
 
 
 @dataclass(frozen=True)
@@ -223,4 +223,4 @@ class WidthLimit(Written):
 
 def _derived_again(program: Program, assumed: Sequence[str]) -> WidthLimit:
     """A limit that was pickled, from its program."""
-    return WidthLimit(program, derive_width(program)).assuming(assumed)
+    return WidthLimit(program, derive_width(program.released)).assuming(assumed)

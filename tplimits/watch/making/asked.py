@@ -17,6 +17,7 @@ from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.samples import dependent
+from tplimits.program.network.schedules import path
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.parametrization.table import MUP
 from tplimits.regimes.training.feature_learning import MaximalLimit
@@ -144,11 +145,11 @@ class Asked:
         own = {name: rate.value for name, rate in self.recipe.rates.items()}
         return {**dict.fromkeys(self.limit.optimizers, 0.0), **own}
 
-    def scalars(self, width: float, seed: int) -> dict[str, Array]:
-        """The scalar parameters that all runs of a seed start at."""
+    def scalars(self, width: float, seed: int) -> dict[str, Any]:
+        """The scalar parameters that all runs of a seed start at, and those that move with the step."""
         given = self.given_to(width, seed)
         held = {name: w for name, w in given.items() if isinstance(self._initial(name), InitialScalar)}
-        return {**held, **scalars_of(self.net, self.X, given, seed, self.ratios)}
+        return {**held, **scalars_of(self.net, self.X, given, seed, self.ratios), **self.recipe.schedules}
 
     def _initial(self, name: str) -> Instruction:
         return self.net[self.net.initial_names[name]]
@@ -227,6 +228,8 @@ class Asked:
         for name, rate in recipe.rates.items():
             known = [rate(t) for t in range(self.steps)] if callable(rate.value) else rate.value
             rates.update(repr((name, known)).encode())
+        for name, schedule in recipe.schedules.items():
+            rates.update(repr((name, path(schedule, self.steps).tolist())).encode())
         parts: list[object] = [
             *(VERSION, to_json(self.net)),
             *(recipe.parametrization.a_out, recipe.exponents, recipe.optimizers, recipe.decays, rates.hexdigest()),

@@ -12,9 +12,12 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
+from tplimits.program.network.losses import Loss
 from tplimits.program.network.parameters import parameters
+from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.program import Program
@@ -27,6 +30,7 @@ from tplimits.watch.making.signal import refuse_no_batches
 from tplimits.watch.recording import Recording
 
 if TYPE_CHECKING:
+    from tplimits.program.network.schedules import Schedule
     from tplimits.watch.run import Run
 
 Array = NDArray[Any]
@@ -75,8 +79,15 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         raise EvaluationError(f"parametrization={how.parametrization!r:.60}: give one such as tp.MUP or tp.NTP.")
     only = _names("only", how.only)
     refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
-    bound, initial = _bound(net, data, given)
+    bound, initial, schedules = _bound(net, data, given)
     inputs_of(bound, X, "X")  # indices fit the sizes that are known now
+    _refuse_misfits(bound, how.error, len(next(iter(data.values()))))
+    for name in only or ():
+        if name not in parameters(bound):
+            raise EvaluationError(
+                f"only={how.only!r:.60}: `{name}` is no parameter of `{bound.name}`; it has "
+                f"{', '.join(parameters(bound))}."
+            )
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
     others = [w for w in bound.widths if w != "n"]
     found = width_ratios(bound.name, others, ratios, EvaluationError)
@@ -85,7 +96,7 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         data,
         how.error,
         how.batches,
-        recipe(bound, table, how.optimizer, how.lr, how.weight_decay, only),
+        recipe(bound, table, how.optimizer, how.lr, how.weight_decay, only, schedules),
         _frames(whole_from("steps", how.steps, 0, EvaluationError), looked.every),
         probes,
         labels,
@@ -93,6 +104,13 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         {name: float(ratio) for name, ratio in found.items()},
         _detail(bound, looked),
     )
+
+
+def _refuse_misfits(net: Program, error: Any, inputs: int) -> None:
+    """EvaluationError for labels that do not fit the outputs, before any network is made."""
+    if isinstance(error, Loss):
+        axes = dict.fromkeys(a for p in net.returns for a in net[p].axes)
+        error.fitting(numpy.zeros((inputs, *(size_of(net, a) for a in axes))))
 
 
 def _detail(net: Program, looked: Looked) -> Detail:
@@ -133,28 +151,20 @@ def _names(what: str, given: Any) -> tuple[str, ...] | None:
     return names
 
 
-def _bound(net: Program, X: Mapping[str, Array], given: Mapping[str, Any]) -> tuple[Program, dict[str, Array]]:
-    """The network with sizes and constants, and the parameters that are given."""
+def _bound(
+    net: Program, X: Mapping[str, Array], given: Mapping[str, Any]
+) -> tuple[Program, dict[str, Array], dict[str, Schedule]]:
+    """The network with sizes and constants, the parameters that are given, and the constants that move."""
     known, names = parameters(net), {name: net[p].name for name, p in net.initial_names.items()}
-    initial = {names[k]: real_array(k, v) for k, v in given.items() if names.get(k) in known}
-    fixed = {k: v for k, v in given.items() if names.get(k) not in known}
-    for name in fixed:
-        if name not in net.constants and name not in net.all_axes:
-            has = ", ".join((*net.constants, *known, *net.all_axes))
-            raise EvaluationError(
-                f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
-            )
-    for name, value in fixed.items():
-        if callable(value):
-            raise EvaluationError(
-                f"{name}=…: constants and sizes are numbers, the same at all steps; rates alone are functions of the "
-                f"step. If it has to change, record part after part by start=(recording, frame) with another {name}=…."
-            )
+    schedules, rest = parted(net, given)
+    initial = {names[k]: real_array(k, v) for k, v in rest.items() if names.get(k) in known}
+    fixed = {k: v for k, v in rest.items() if names.get(k) not in known}
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
-        if value is None:
+        if value is None and name not in schedules:
             raise EvaluationError(f"the constant `{name}` of `{net.name}` has no value: give {name}=….")
-    return with_sizes(constant, X, fixed), initial
+    bound, moved = moving(with_sizes(constant, X, fixed), schedules)
+    return bound, initial, moved
 
 
 def _starts(net: Program, start: Any, given: Mapping[str, Array]) -> dict[Pair | None, dict[str, Array]]:
@@ -205,6 +215,8 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
     labels, count = numpy.asarray(looked.labels), len(next(iter(probes.values())))
     if labels.shape != (count,) or labels.dtype.kind not in "biufU":
         raise EvaluationError(f"labels=…: give one number or text for each of the {count} probes.")
+    if labels.dtype.kind == "f" and not numpy.isfinite(labels).all():
+        raise EvaluationError("labels=…: they hold NaN or infinite numbers; give text, or finite numbers.")
     if any(0xD800 <= ord(c) < 0xE000 for label in labels for c in str(label)):
         raise EvaluationError("labels=…: they hold half a surrogate pair, which is no text.")
     return probes, labels

@@ -35,7 +35,7 @@ class Neurons:
     def __init__(self, asked: Asked, width: float, seed: int) -> None:
         self.asked, self.limit, self.n = asked, math.isinf(width), asked.neurons(width, seed)
         neurons = {"particles" if self.limit else "width": self.n}
-        given = dict(asked.given_to(width, seed))
+        given = {**asked.given_to(width, seed), **asked.recipe.schedules}
         trainer = asked.limit_trainer if self.limit else asked.trainer
         self._seen: tuple[int, Array, dict[str, Array]] | None = None
         self.run = trainer.start(asked.X, seed=seed, parameters=given, ratios=asked.ratios, **neurons)

@@ -43,6 +43,7 @@ class Outputs:
             seed=self.seed,
             block=asked.detail.block,
             ratios=asked.ratios,
+            constants=asked.recipe.schedules,
             progress=False,
         ).f
         return found

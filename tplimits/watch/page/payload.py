@@ -177,6 +177,8 @@ def _run(page: Shown, recording: Recording, run: Run, pack: Pack, kept: Room) ->
     """A run: its curves, and its parameters where there is room for them."""
     arrays: dict[str, Any] = {}
     stride = kept.strides.get(run, 1)
+    for name, values in recording.settings.get("schedules", {}).items():
+        arrays[_array(page, name)] = _moving(pack, numpy.array(values[: run.frames]), 1, True, f"`{name}`")
     if run in kept.strides:
         for name, array in run.parameters.items():
             arrays[_array(page, name)] = _moving(pack, array[::stride], stride, kept.exact, f"`{name}` of {run.title}")

@@ -83,6 +83,11 @@ class Parameter:
     inner: bool = True
 
     @property
+    def moves(self) -> bool:
+        """Whether it is trained at all."""
+        return not self.optimizer.is_still
+
+    @property
     def linear(self) -> bool:
         """Whether the optimizer sees the size of the gradient in proportion."""
         return self.optimizer.degree == 1
@@ -116,6 +121,11 @@ class InequalityTable:
         return tuple(p for p in self.parameters if p.kind == "readout")
 
     @cached_property
+    def moving(self) -> tuple[Parameter, ...]:
+        """Those that are trained; what does not move breaks nothing in training, and makes nothing move."""
+        return tuple(p for p in self.parameters if p.moves)
+
+    @cached_property
     def others(self) -> tuple[Parameter, ...]:
         return tuple(p for p in self.parameters if p.kind != "readout")
 
@@ -124,7 +134,7 @@ class InequalityTable:
         """Powers A of 1/n of what reads the features, at the start and in training, each with a name."""
         found = {f"a + b of {p.name}": self.start_of(p) for p in self.readouts}
         for p in self.readouts:
-            if p.linear:
+            if p.linear and p.moves:
                 found[f"a + c of {p.name}"] = self.a_out + p.exponents.a + self._c(p, sympy.S.Zero)
         if self.other_start is not None:
             found["a_out"] = self.a_out
@@ -183,7 +193,7 @@ class InequalityTable:
     def faithful(self) -> Iterator[Inequality]:
         """Scaled gradients of order 1, now and later; for optimizers that see their size."""
         A = sympy.Min(*(a for _, a in self.scales))
-        for p in self.parameters:
+        for p in self.moving:
             if not p.faithful_needed or (p.kind == "scalar" and p.inner):
                 continue
             d, fit = p.exponents.d, self.faithful_d(p, A)
@@ -198,13 +208,13 @@ class InequalityTable:
 
     def stability(self) -> Iterator[Inequality]:
         """Stable in training."""
-        for p in self.parameters:
+        for p in self.moving:
             for name, A in self._scales_of(p):
                 r = self.r(p, A)
                 what = "f" if p.kind == "readout" else "features"
                 yield Inequality("training", p.name, f"r{name}", r, "≥", sympy.S.Zero, f"moves {what} like n^({-r})")
-        for p in self.others:
-            for name, A in self.scales if p.kind != "scalar" else ():
+        for p in self.moving:
+            for name, A in self.scales if p.kind not in ("scalar", "readout") else ():
                 total = A + self.r(p, A)
                 label = f"A + r [A = {name}]" if len(self.scales) > 1 else "A + r"
                 yield Inequality(
@@ -225,19 +235,19 @@ class InequalityTable:
 
     def movement(self) -> Iterator[Inequality]:
         """Nontrivial if one of these holds."""
-        for p in self.parameters:
+        for p in self.moving:
             if p.kind == "readout" or not p.inner:
                 yield Inequality("output", p.name, "r", self.r(p, sympy.S.Zero), "=", sympy.S.Zero)
-        for p in self.others:
-            for name, A in self.scales if p.inner else ():
+        for p in self.moving:
+            for name, A in self.scales if p.inner and p.kind != "readout" else ():
                 label = f"A + r [A = {name}]" if len(self.scales) > 1 else "A + r"
                 once = HALF if p.kind == "scalar" else sympy.S.One
                 yield Inequality("output", p.name, label, A + self.r(p, A), "=", once)
 
     def features(self) -> Iterator[Inequality]:
         """Features are learned if one of these holds."""
-        for p in self.others:
-            for name, A in self._scales_of(p) if p.inner else ():
+        for p in self.moving:
+            for name, A in self._scales_of(p) if p.inner and p.kind != "readout" else ():
                 yield Inequality("features", p.name, f"r{name}", self.r(p, A), "=", sympy.S.Zero)
 
 

@@ -2,13 +2,15 @@
 
 An average over n neurons is of the order of what is averaged, or n^(−½) of it where the mean is zero.  Whether it is
 zero is derived by the recursion of kernels: at the limits of all scalars, and with scalars of any value, since training
-moves scalars, and what cancels between two of them at the start (the mean in a LayerNorm) does not cancel then.
+moves scalars, and what cancels between two of them at the start (the mean in a LayerNorm) does not cancel then.  Large
+programs, as models of PyTorch make them, are judged by symmetry alone (`parity`), which takes no expectation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,15 +20,19 @@ from sympy import Expr, Integer
 from tplimits.errors import NoLimitError
 from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.tangent import Tangent
-from tplimits.program.nodes.entries import Entry, axis_symbol, constant_symbol
+from tplimits.program.nodes.entries import OWN, Entry, axis_symbol, constant_symbol
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialScalar, Instruction, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
+from tplimits.regimes.classification.derivation.parity import parities
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE
 from tplimits.regimes.kernels.derivation.leaves import Of
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+
+#: total programs of more instructions are judged by symmetry
+LARGEST = 60
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,8 @@ def total_of(network: Program) -> Backward:
 
 
 @lru_cache(maxsize=32)
-def means_of(network: Program) -> Means:
-    """The means of a network and of its gradients.
+def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) -> Means:
+    """The means of a network and of its gradients; `starts` are the powers of 1/n of weights that are small at first.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -65,6 +71,8 @@ def means_of(network: Program) -> Means:
     program = total_of(network).program
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg) and s.operand is not None}
     sums[network.returns[0]] = network.returns[0]
+    if len(program) > LARGEST:
+        return _by_symmetry(network, program, dict(starts))
     always, unknown = _for_any_scalars(program, sums)
     limits = _limits(program) or _limits(network)
     if limits is None:
@@ -73,6 +81,27 @@ def means_of(network: Program) -> Means:
     scalars = ((p, value) for p, value in limits.scalars.items() if p < len(network))
     zeros = frozenset(p for p, value in scalars if _is_zero_limit(network[p], value))
     return Means(always | start, always, zeros, {p: why for p, why in unknown.items() if p not in start})
+
+
+def _by_symmetry(network: Program, program: Program, starts: Mapping[str, Fraction]) -> Means:
+    """What vanishes because weights are as likely as their negatives; all other means are taken not to vanish."""
+    free, started = (parities(program, at_start, starts) for at_start in (False, True))
+    always, start = (
+        frozenset(p for p, s in enumerate(program) if isinstance(s, Avg) and found.vanishes(s.operand))
+        | ({network.returns[0]} if found.vanishes(_returned(network)) else frozenset())
+        for found in (free, started)
+    )
+    zeros = (p for p, s in enumerate(network) if isinstance(s, ScalarNonlin) and started.vanishes(s.body))
+    end = network.returns[0]
+    why = f"Programs of more than {LARGEST} instructions are judged by symmetry, which does not tell of `{{}}`."
+    unknown = {} if end in always | start else {end: why.format(network[end].name)}
+    return Means(always | start, always, frozenset(zeros), unknown)
+
+
+def _returned(network: Program) -> Entry:
+    """What is returned, at its own axes."""
+    position = network.returns[0]
+    return Entry(Integer(position), OWN, *map(axis_symbol, network[position].axes))
 
 
 def _limits(program: Program) -> Recursion | None:

@@ -58,7 +58,13 @@ class Passes:
     @cached_property
     def means(self) -> Means:
         """Which averages, and whether the output, have the mean zero."""
-        return means_of(self.network)
+        starts = {}
+        for name, e in self.exponents.items():
+            s = self.network[self.network.initial_names[name]]
+            start = as_fraction(e.a + e.b) - (HALF if isinstance(s, InitialMatrix) else 0)
+            if start:
+                starts[name] = start
+        return means_of(self.network, tuple(sorted(starts.items())))
 
     @property
     def widths(self) -> frozenset[sympy.Symbol]:
@@ -94,8 +100,11 @@ class Passes:
 
     def _parameter(self, name: str, moves: Mapping[str, Power]) -> Size:
         """Entries of a parameter in the program's scale."""
-        e = self.exponents[name]
-        return Size(-as_fraction(e.a + e.b), moves.get(name, NOTHING))
+        e, moved = self.exponents[name], moves.get(name, NOTHING)
+        s = self.network[self.network.initial_names[name]]
+        if isinstance(s, (InitialVector, InitialScalar)) and s.law.mean == s.law.std == 0:
+            return Size(NOTHING, moved)
+        return Size(-as_fraction(e.a + e.b), moved)
 
     def _product(self, s: MatMul, sizes: Mapping[int, Size]) -> Size:
         """W x: random entries add up like √n, changes like n."""

@@ -27,7 +27,7 @@ HOMOGENEOUS = (functions.relu, functions.leaky_relu, functions.maximum, function
 #: f(x) ~ x at 0, bounded at infinity
 _SATURATING = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan)
 #: linear at 0 and at infinity
-_LINEAR_AT_BOTH_ENDS = (functions.gelu, sympy.asinh)
+LINEAR_AT_BOTH_ENDS = (functions.gelu, sympy.asinh)
 #: of order 1 whatever the argument, jumping where it changes sign
 _JUMPS = (functions.step, sympy.sign)
 
@@ -141,7 +141,7 @@ def _function(node: Expr, parts: list[Size]) -> Size:
     start = max(p.start for p in parts)
     changes = max(p.move for p in parts), max(p.loose for p in parts)
     zero = Fraction(0)
-    if isinstance(node, (*HOMOGENEOUS, functions.where, *_LINEAR_AT_BOTH_ENDS)):
+    if isinstance(node, (*HOMOGENEOUS, functions.where, *LINEAR_AT_BOTH_ENDS)):
         return Size(start, *changes)
     if isinstance(node, _SATURATING):
         return Size(min(start, zero), *(min(c, zero) for c in changes))

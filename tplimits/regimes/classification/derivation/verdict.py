@@ -11,7 +11,9 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError, ProgramError
+from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes.program import Program
+from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, is_centred, roles
@@ -19,7 +21,7 @@ from tplimits.program.parametrization.table import Parametrization
 from tplimits.regimes.classification.derivation.activations import Finding, findings
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
-from tplimits.regimes.classification.derivation.means import means_of
+from tplimits.regimes.classification.derivation.means import means_of, total_of
 from tplimits.regimes.classification.derivation.perceptron import on_layers, perceptron
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
@@ -110,7 +112,7 @@ class StabilityVerdict:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Assumption 2.8.2 for the activations and the optimizers."""
-        return findings(self.network, tuple(p.optimizer for p in self.table.parameters))
+        return findings(self.network.released, tuple(p.optimizer for p in self.table.moving))
 
     @cached_property
     def conditions(self) -> dict[str, sympy.Basic]:
@@ -172,7 +174,7 @@ class StabilityVerdict:
         counting = self.counting
         assert counting is not None
         for p in self.table.parameters:
-            if not p.faithful_needed or (p.kind == "scalar" and p.inner):
+            if not (p.moves and p.faithful_needed) or (p.kind == "scalar" and p.inner):
                 continue
             powers = [step.gradients[p.name] for step in counting.steps]
             wrong = next(((t, power) for t, power in enumerate(powers) if power != 0), None)
@@ -230,7 +232,12 @@ def _on_program(network: Program, parametrization: Parametrization, optimizer: A
 def _refuse_unknown(verdict: StabilityVerdict) -> None:
     """NoLimitError where something grows and a mean is not known, which is then taken not to vanish."""
     unknown = verdict.counting.means.unknown if verdict.counting is not None else {}
-    if unknown and verdict.regime == "unstable":
+    end = verdict.network.returns[0]
+    if (
+        unknown
+        and verdict.regime == "unstable"
+        and not (list(unknown) == [end] and "f starts" not in verdict.breaks[0])
+    ):
         raise NoLimitError(
             f"classify({verdict.network.name}, {verdict.parametrization!r}): whether a mean vanishes is not known, and "
             f"with it whether {verdict.breaks[0].partition(':')[0]}. {next(iter(unknown.values()))}"
@@ -245,12 +252,16 @@ def _table(
     network: Program,
 ) -> InequalityTable:
     real = real_symbols(exponents, parametrization.a_out)
+    backward, rest = total_of(network), at_rest(network)
     rows = []
     for name, e in exponents.items():
         kind = found.kinds[name]
         inner = kind != "scalar" or not _only_shifts(network, name)
         own = Exponents(*(x.xreplace(real) for x in e))
-        rows.append(Parameter(name, kind, own, optimizer_of(optimizer, name), inner))
+        chosen = optimizer_of(optimizer, name)
+        # not behind a stopped gradient, and no place
+        reached = name not in rest and (backward.gradients[name] or backward.shift_gradients[name])
+        rows.append(Parameter(name, kind, own, chosen if reached else Frozen(), inner))
     readout_start, other_start = _least_scales(network, found)
     return InequalityTable(tuple(rows), parametrization.a_out.xreplace(real), readout_start, other_start)
 

@@ -6,8 +6,9 @@ Steps are those of Euler: V + b h + √h Σ^(1/2) g, the symmetric root, negativ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
@@ -76,44 +77,46 @@ class Dense:
         for stream, state in zip(normals.streams(settings.seed, count), states, strict=True):
             normals.start(stream, state)
         at_once = max(1, min(count, _ENTRIES // m**4))
+        gaussians, spare = numpy.empty((count, m * (m + 1) // 2)), numpy.empty(m * (m + 1) // 2)
+
+        def step(first: int, V: Array, going: NDArray[numpy.int64]) -> tuple[Array, NDArray[numpy.bool_]]:
+            for path in first + going:
+                normals.draw(states[path], halves, gaussians[path], spare)
+            return self.step(V[going], h, gaussians[first + going])
+
         with reporting(progress) as report:
             report.plan(count, "paths")
             for start in range(0, count, at_once):
                 part = slice(start, start + at_once)
-                chunk = V[part], states[part], history[part], stopped[part], clipped[part]
-                self._advance(*chunk, settings.interval(V0), (steps, every, h), halves)
+                chunk = V[part], history[part], stopped[part], clipped[part]
+                advance(partial(step, start), *chunk, settings.interval(V0), steps, every)
                 report.advance(len(V[part]))
         return ended(V, settings.T, h, "dense", stopped, clipped, settings.seed, history, every)
 
-    def _advance(
-        self,
-        V: Array,
-        states: NDArray[numpy.uint64],
-        history: Array,
-        stopped: NDArray[numpy.int64],
-        clipped: NDArray[numpy.int64],
-        interval: tuple[float, float],
-        grid: tuple[int, int, float],
-        halves: int,
-    ) -> None:
-        """All steps of some paths, in place."""
-        steps, every, h = grid
-        pairs = V.shape[-1] * (V.shape[-1] + 1) // 2
-        gaussians, spare = numpy.empty((len(V), pairs)), numpy.empty(pairs)
-        stopped[_outside(V, interval)] = 0
-        for step in range(steps + 1):
-            if step:
-                going = numpy.flatnonzero(stopped < 0)
-                for path in going:
-                    normals.draw(states[path], halves, gaussians[path], spare)
-                moved, dropped = self.step(V[going], h, gaussians[going])
-                finite = numpy.isfinite(moved).all(axis=(1, 2))
-                V[going[finite]] = moved[finite]
-                clipped[going] += dropped
-                stopped[going[~finite]] = step
-                stopped[going[finite][_outside(moved[finite], interval)]] = step
-            if every and step % every == 0:
-                history[:, step // every] = V
+
+def advance(
+    step: Callable[[Array, NDArray[numpy.int64]], tuple[Array, NDArray[numpy.bool_]]],
+    V: Array,
+    history: Array,
+    stopped: NDArray[numpy.int64],
+    clipped: NDArray[numpy.int64],
+    interval: tuple[float, float],
+    steps: int,
+    every: int,
+) -> None:
+    """All steps of some paths, in place; `step` gives those of some of them one step on, and which were clipped."""
+    stopped[_outside(V, interval)] = 0
+    for at in range(steps + 1):
+        going = numpy.flatnonzero(stopped < 0)
+        if at and going.size:
+            moved, dropped = step(V, going)
+            finite = numpy.isfinite(moved).all(axis=(1, 2))
+            V[going[finite]] = moved[finite]
+            clipped[going] += dropped
+            stopped[going[~finite]] = at
+            stopped[going[finite][_outside(moved[finite], interval)]] = at
+        if every and at % every == 0:
+            history[:, at // every] = V
 
 
 def _roots(diffusion: Array) -> Array:

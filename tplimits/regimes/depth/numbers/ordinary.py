@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sympy import Symbol
 
 from tplimits.progress import Progress, reporting
+from tplimits.regimes.depth.numbers.dense import advance
 from tplimits.regimes.depth.numbers.paths import Paths, ended
 from tplimits.regimes.depth.numbers.weights import Drift
 
@@ -42,12 +43,17 @@ class Ordinary:
         drift = Drift(self.limit, self.values, m)
         history = numpy.empty((len(starts), steps // every + 1 if every else 0, m, m))
         ends, stopped, clipped = starts.copy(), numpy.full(len(starts), -1), numpy.zeros(len(starts), dtype=numpy.int64)
+
+        def step(V: Array, going: NDArray[numpy.int64]) -> tuple[Array, NDArray[numpy.bool_]]:
+            moved, dropped = zip(*(_positive(self._moved(drift, V[path], h)) for path in going), strict=True)
+            return numpy.array(moved), numpy.array(dropped)
+
         with reporting(progress) as report:
             report.plan(len(starts) * steps, "steps")
-            for k, V in enumerate(starts):
-                stopped[k], clipped[k], ends[k] = self._path(
-                    drift, V, settings.interval(V0), (steps, every, h), history[k]
-                )
+            for k in range(len(starts)):
+                part = slice(k, k + 1)
+                chunk = ends[part], history[part], stopped[part], clipped[part]
+                advance(step, *chunk, settings.interval(V0), steps, every)
                 report.advance(steps)
         return ended(
             ends[place],
@@ -61,23 +67,6 @@ class Ordinary:
             every,
         )
 
-    def _path(
-        self, drift: Drift, V: Array, interval: tuple[float, float], grid: tuple[int, int, float], history: Array
-    ) -> tuple[int, int, Array]:
-        """The step at which a path was stopped or −1, steps at which V lost negative eigenvalues, and its end."""
-        steps, every, h = grid
-        stopped, clipped = (0 if _outside(V, interval) else -1), 0
-        for step in range(steps + 1):
-            if step and stopped < 0:
-                moved, dropped = _positive(self._moved(drift, V, h))
-                if numpy.isfinite(moved).all():
-                    V, clipped = moved, clipped + dropped
-                if not numpy.isfinite(moved).all() or _outside(V, interval):
-                    stopped = step
-            if every and step % every == 0:
-                history[step // every] = V
-        return stopped, clipped, V
-
     def _moved(self, drift: Drift, V: Array, h: float) -> Array:
         with numpy.errstate(over="ignore", invalid="ignore"):
             first = drift.at(V).value
@@ -87,16 +76,11 @@ class Ordinary:
             return V + h / 2 * (first + drift.at(ahead).value)
 
 
-def _positive(V: Array) -> tuple[Array, int]:
+def _positive(V: Array) -> tuple[Array, bool]:
     """V without negative eigenvalues, and whether it had some beyond rounding."""
     if not numpy.isfinite(V).all():
-        return V, 0
+        return V, False
     values, vectors = numpy.linalg.eigh((V + V.T) / 2)
     if values[0] >= 0:
-        return (V + V.T) / 2, 0
-    return (vectors * values.clip(min=0.0)) @ vectors.T, int(values[0] < -1e-12 * values[-1])
-
-
-def _outside(V: Array, interval: tuple[float, float]) -> bool:
-    values = numpy.linalg.eigvalsh(V)
-    return bool(values[-1] > interval[1] or (interval[0] > 0 and values[0] < interval[0]))
+        return (V + V.T) / 2, False
+    return (vectors * values.clip(min=0.0)) @ vectors.T, bool(values[0] < -1e-12 * values[-1])

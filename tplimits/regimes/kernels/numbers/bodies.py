@@ -30,7 +30,9 @@ TEXTS: dict[Any, Callable[..., str]] = {
     ),
     gaps.without_spread: lambda inner, a, b: f"math.fmax({inner} - 0.5*{a} - 0.5*{b}, 0.0)",
     gaps.complement: lambda same: f"1.0 - {same}",
-    singular.nearly_singular: lambda a, c, b: f"{a}*{b} - {c}*{c} < {singular.NEARLY}*{a}*{b}",
+    singular.nearly_singular: lambda a, c, b, same="0.0": (
+        f"{a}*{b} - {c}*{c} + {same}*({a}*{b}) < {singular.NEARLY}*{a}*{b}"
+    ),
     entrywise.reciprocal: lambda a: f"1.0/{a}",
     entrywise.reciprocal_root: lambda a: f"1.0/math.sqrt({a})",
     numpy.multiply: lambda a, b: f"{a}*{b}",
@@ -164,9 +166,14 @@ class Body:
         return self.writer.let("*".join([name, *scale]))
 
 
+def is_law(step: Step | None) -> bool:
+    """Whether a step is a law with all its parts."""
+    return step is not None and step.function is bare(laws.evaluated)
+
+
 def is_own_law(step: Step | None) -> bool:
     """Whether a step is the law of one variable with itself."""
-    return step is not None and step.function is bare(laws.evaluated) and step.fixed[0].coincident
+    return is_law(step) and step is not None and step.fixed[0].coincident
 
 
 def is_pointwise(step: Step) -> bool:

@@ -40,7 +40,7 @@ from tplimits.regimes.kernels.numbers.labelled import (
 from tplimits.regimes.kernels.numbers.laws import COLLINEAR, OPPOSITE, Law, evaluated, part_of
 from tplimits.regimes.kernels.numbers.moment import evaluated_moment, function_of
 from tplimits.regimes.kernels.numbers.places import batch, gathered, positions
-from tplimits.regimes.kernels.numbers.singular import KINKED, flagged, suspicious
+from tplimits.regimes.kernels.numbers.singular import KINKED, equal_places, flagged, suspicious
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.inputs import Inputs
@@ -236,7 +236,7 @@ class Frame:
                 self._note(moment, partial(self._part, law, values, doubt))
             return law, values
         cross = self.value(c12)
-        self._note(moment, lambda: flagged([first, cross, third]))
+        self._note(moment, lambda: flagged([first, cross, third], self._same_places(cross)))
         return Law(False), [first, third, cross]
 
     def _part(self, law: Law, values: list[Any], part: Any) -> Any:
@@ -256,6 +256,12 @@ class Frame:
         """The gap of a piecewise linear function, where the gap of its law is known."""
         law, values = self.law(moment)
         return self._part(law, values, slopes) if law.gapped else None
+
+    def _same_places(self, value: Any) -> Labelled | None:
+        """On a tape of one input, where a law is one of a variable with itself."""
+        if self.tables.tape is None or self.input[1] != self.input[2]:
+            return None
+        return equal_places(self.program, self.side(""), value.labels)
 
     def _note(self, moment: Moment, flags: Callable[[], Any]) -> None:
         """Where the law of a kinked function is nearly singular."""

@@ -161,10 +161,28 @@ class Lanes(Memory):
         return len(self.passes.inputs) + len(one.sizes) - len(sizes)
 
     def _points(self, one: Pass, points: Sequence[dict[Any, Any]], seen: Mapping[int, Any]) -> None:
-        """Everything at some places: their sums together, as many chains of additions."""
+        """Everything at some places: their sums together, as many chains of additions, then one place at a time."""
         sums = {name: self._reduced(one, reduction, points) for name, reduction in one.reductions.items()}
-        for k, indices in enumerate(points):
-            self._point(one, indices, {name: values[k] for name, values in sums.items()}, seen)
+        if len(points) == 1:
+            self._point(one, points[0], {name: values[0] for name, values in sums.items()}, seen)
+            return
+        b = self.builder
+        moved = [k for k in points[0] if points[0][k] is not points[-1][k]]
+        with b.goto_entry_block():
+            found = {name: b.alloca(self.vector, len(points)) for name in sums}
+            places = {k: b.alloca(WHOLE, len(points)) for k in moved}
+        for number, indices in enumerate(points):
+            for name, values in sums.items():
+                b.store(values[number], b.gep(found[name], [WHOLE(number)], source_etype=self.vector))
+            for k in moved:
+                b.store(indices[k], b.gep(places[k], [WHOLE(number)], source_etype=WHOLE))
+        with self._loop(len(points)) as number:
+            here = {k: b.load(b.gep(places[k], [number], source_etype=WHOLE), typ=WHOLE) for k in moved}
+            names = {
+                name: b.load(b.gep(at, [number], source_etype=self.vector), typ=self.vector)
+                for name, at in found.items()
+            }
+            self._point(one, {**points[0], **here}, names, seen)
 
     def _point(self, one: Pass, indices: dict[Any, Any], names: dict[str, Any], seen: Mapping[int, Any]) -> None:
         b = self.builder

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.regimes.kernels.numbers import entrywise
-from tplimits.regimes.kernels.numbers.bodies import Body, is_own_law, is_pointwise
+from tplimits.regimes.kernels.numbers.bodies import Body, is_law, is_own_law, is_pointwise
 from tplimits.regimes.kernels.numbers.forms import Dims, NotNested, Pass
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, renamed
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
+from tplimits.regimes.kernels.numbers.singular import nearly_singular
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tape import Schedule, Step
@@ -84,7 +85,8 @@ class Passes:
         inner = [x for x in self.labels[n] if x not in self.inputs]
         if any(x not in self.sizes for x in inner):
             return False
-        if any(isinstance(v, Labelled) and v.labels and step.function is not bare(contracted) for v in step.values):
+        fixed = any(isinstance(v, Labelled) and v.labels for v in step.values)
+        if fixed and step.function is not bare(contracted) and nearly_singular not in step.fixed:
             return False
         if is_pointwise(step):
             return True
@@ -141,29 +143,58 @@ class Passes:
             for body in bodies:
                 for n in body.gathered:
                     often[n] = often.get(n, 0) + 1
-            again = {n for n, many in often.items() if many > 1} - self.kept
+            again = ({n for n, many in often.items() if many > 1} | self._shared(bodies)) - self.kept
             if not again:
                 break
             self.kept |= again
         self.passes = [*self._copies(), *(b.finished() for b in bodies)]
+
+    def _shared(self, bodies: Sequence[Body]) -> set[int]:
+        """What several passes compute of sums or laws at one place, where what is made of it differs: to be kept."""
+        made: dict[int, list[Body]] = {}
+        for body in bodies:
+            everything = tuple(range(len(self.inputs) + len(body.sizes)))
+            for n in {
+                n for n, dims in body.known if self.sizes_of(n) == body.sizes and dims == self.front(n, everything)
+            }:
+                made.setdefault(n, []).append(body)
+        often = {n for n, several in made.items() if len(several) > 1 and self._is_dear(n, made)}
+        ends = {n for n in often if any(n in {r for r, _ in body.results} for body in made[n])}
+        for body in bodies:
+            for n in {n for n, _ in body.known} - often:
+                ends |= often & {v for v in self._values(n) if body in made.get(v, [])}
+        return {n for n in ends if not is_law(self.steps[n])}
+
+    def _is_dear(self, n: int, among: Mapping[int, object]) -> bool:
+        """Whether a sum or a law is computed for it."""
+        if is_law(self.steps[n]) or self._operands(n):
+            return True
+        return any(self._is_dear(v, among) for v in self._values(n) if v in among)
+
+    def _values(self, n: int) -> list[int]:
+        step = self.steps[n]
+        return [v for v in step.values if isinstance(v, int)] if step is not None else []
 
     def sizes_of(self, n: int) -> tuple[int, ...]:
         """Sizes of the finite axes of a step."""
         return tuple(self.sizes[x] for x in self.labels[n] if x not in self.inputs)
 
     def _levels(self) -> dict[int, int]:
+        """The first pass in which each step can be computed at the place of the loop."""
         depth: dict[int, int] = {}
+        elsewhere: dict[int, int] = {}  # at any place: what is kept below has to be there whole
         for n in self.steps:  # in the order of the tape
             if n in self.inside:
                 step = self.steps[n]
                 assert step is not None
                 below = [v for v in step.values if isinstance(v, int) and v in self.inside]
                 if is_pointwise(step):
-                    depth[n] = max(
-                        (depth[v] + (v in self.kept and not self._is_beside(v, n)) for v in below), default=0
-                    )
+                    whole = {v: depth[v] + 1 if v in self.kept else elsewhere[v] for v in below}
+                    depth[n] = max((depth[v] if self._is_beside(v, n) else whole[v] for v in below), default=0)
+                    elsewhere[n] = max(whole.values(), default=0)
                 else:
                     depth[n] = max((depth.get(self.root(v), -1) + 1 for v in below), default=0)
+                    elsewhere[n] = depth[n]
         return depth
 
     def _is_beside(self, value: int, n: int) -> bool:

@@ -31,28 +31,51 @@ KINKED = (relu, leaky_relu, maximum, minimum, step, where, sympy.Abs, sympy.sign
 Flags = NDArray[numpy.bool_]
 
 
-def flagged(covariances: Sequence[Any]) -> Any:
-    """Where a law (c11, c12, c22) is nearly singular."""
-    return mapped(nearly_singular, covariances)
+def flagged(covariances: Sequence[Any], same: Labelled | None = None) -> Any:
+    """Where a law (c11, c12, c22) is nearly singular, but not where places are the `same`."""
+    return mapped(nearly_singular, [*covariances, *([] if same is None else [same])])
 
 
-def nearly_singular(a: Any, c: Any, b: Any) -> Flags:
-    """Whether a law has lost the digits of its determinant."""
+def nearly_singular(a: Any, c: Any, b: Any, same: Any = 0.0) -> Flags:
+    """Whether a law has lost the digits of its determinant; never where `same` is 1."""
     with numpy.errstate(all="ignore"):
-        found: Flags = a * b - c * c < NEARLY * a * b
+        found: Flags = a * b - c * c + same * a * b < NEARLY * a * b
     return found
+
+
+def equal_places(program: Program, inputs: Inputs, labels: Sequence[str]) -> Labelled | None:
+    """1 where the running indices of both sides are the same place of one input; None if they do not match."""
+    matched = _matched(program, [x for x in labels if not x.startswith("input ")])
+    if not matched or not matched[0]:
+        return None
+    found = numpy.ones(())
+    for root in (_root(program, x) for x in matched[0]):
+        found = numpy.multiply.outer(found, numpy.eye(inputs.sizes[root]))
+    return Labelled(found, tuple(x for pair in zip(*matched, strict=True) for x in pair))
+
+
+def _matched(program: Program, axes: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Running indices of either side, of the same axes in the same order."""
+    sides = [
+        sorted((x for x in axes if (SECOND in x) is mark), key=lambda x: _root(program, x)) for mark in (False, True)
+    ]
+    roots = [[_root(program, x) for x in side] for side in sides]
+    return None if roots[0] != roots[1] or len(set(roots[0])) < len(roots[0]) else (sides[0], sides[1])
+
+
+def _root(program: Program, label: str) -> str:
+    return program.root_axis(plain_axis(label))
 
 
 def same_data(
     program: Program, sides: tuple[Inputs, Inputs], batch: tuple[str, str], labels: Sequence[str]
 ) -> Labelled | None:
     """Where two inputs have the same data at the running indices of a table; None if the indices do not match."""
-    axes = [x for x in labels if x not in batch]
-    first = sorted((x for x in axes if SECOND not in x), key=lambda x: program.root_axis(plain_axis(x)))
-    second = sorted((x for x in axes if SECOND in x), key=lambda x: program.root_axis(plain_axis(x)))
-    roots = [program.root_axis(plain_axis(x)) for x in first]
-    if roots != [program.root_axis(plain_axis(x)) for x in second] or len(set(roots)) < len(roots):
+    matched = _matched(program, [x for x in labels if x not in batch])
+    if matched is None:
         return None
+    first, second = matched
+    roots = [_root(program, x) for x in first]
     rows = [_places(program, s, roots) for s in sides]
     _, numbers = numpy.unique(numpy.concatenate(rows), axis=0, return_inverse=True)
     split = len(rows[0])

@@ -19,7 +19,7 @@ import numpy
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import ProgramError
 from tplimits.program.network.data import with_sizes
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.pinned import pinned
@@ -34,7 +34,6 @@ from tplimits.program.nodes.entries import (
     slot_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -46,27 +45,35 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.stated import IndexTable
+from tplimits.regimes.training.derivation.unrolled_asked import Rates, bound
 from tplimits.regimes.training.derivation.unrolled_indices import Indices
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
+    from tplimits.program.network.schedules import Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
 
 #: χ of all inputs and outputs from f of the same, as arrays of expressions
 Signal = Callable[[numpy.ndarray, int], numpy.ndarray]
-#: the learning rate of every parameter at a step
-Rates = Callable[[int], Mapping[str, Expr]]
 _INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
 def unrolled(
-    recursion: MaximalRecursion, X: Mapping[str, numpy.ndarray], signal: Signal, lr: Rates, steps: int
+    recursion: MaximalRecursion,
+    X: Mapping[str, numpy.ndarray],
+    signal: Signal,
+    lr: Rates,
+    steps: int,
+    given: Mapping[str, Any],
 ) -> Program:
     """The program that trains a network for some steps; it returns f_0, …, f_steps, one entry an input.
 
+    `given` are its constants by name, numbers or functions of the step; those that are left out stay symbols.
+
     Raises ProgramError for families of matrices, and for optimizers that look at all entries of a parameter at once.
     """
+    recursion, schedules = bound(recursion, given)
     with_sizes(recursion.network, X, {})  # refused here if an axis has none
     for name, optimizer in recursion.optimizers.items():
         if not optimizer.is_entrywise:
@@ -74,31 +81,22 @@ def unrolled(
                 f"{optimizer} for `{name}` looks at all entries of a parameter at once: steps are unrolled for updates "
                 "that act entry by entry, such as tp.Adam(). `.evaluate` has numbers."
             )
-    return _Unrolling(recursion, X, signal, lr).run(steps)
-
-
-def exact_rates(lr: Any, names: tuple[str, ...]) -> Rates:
-    """Learning rates as exact numbers: one for all or by name, numbers or functions of the step."""
-    given = dict(lr) if isinstance(lr, Mapping) else dict.fromkeys(names, lr)
-    if set(given) != set(names):
-        raise ProgramError(f"lr={{…}}: give a rate for each of {', '.join(names)}.")
-
-    def rates(t: int) -> dict[str, Expr]:
-        found = {}
-        for name, value in given.items():
-            found[name] = exact_number("lr", value(t) if callable(value) else value, EvaluationError)
-            if found[name].is_negative:
-                raise EvaluationError(f"lr={value!r} for `{name}`: a learning rate is 0 or more.")
-        return found
-
-    return rates
+    return _Unrolling(recursion, X, signal, lr, schedules).run(steps)
 
 
 class _Unrolling:
     """One program under construction."""
 
-    def __init__(self, recursion: MaximalRecursion, X: Mapping[str, numpy.ndarray], signal: Signal, lr: Rates) -> None:
+    def __init__(
+        self,
+        recursion: MaximalRecursion,
+        X: Mapping[str, numpy.ndarray],
+        signal: Signal,
+        lr: Rates,
+        schedules: Mapping[str, Schedule],
+    ) -> None:
         self.recursion, self.total, self.signal, self.lr = recursion, recursion.total, signal, lr
+        self.schedules = schedules
         self.source = source = self.total.program
         self.inputs = len(next(iter(X.values())))
         sizes = dict(source.sizes) | {source.root_axis(self.total.axis): Integer(self.inputs)}
@@ -131,6 +129,7 @@ class _Unrolling:
         """All steps."""
         found = []
         for t in range(steps + 1):
+            self._move_constants(t)
             at = dict(self.now)
             self._copy(range(len(self.total.network)), at, t)
             f = self._output(at, t)
@@ -143,6 +142,13 @@ class _Unrolling:
         return self.growing.finished().replace(returns=tuple(f.source for f in found), returns_tuple=steps > 0)
 
     # -- one step -----------------------------------------------------------------------------
+
+    def _move_constants(self, t: int) -> None:
+        """What moves with the step to its number at step t."""
+        for name, schedule in self.schedules.items():
+            position = self.source.initial_names[name]
+            line = self.source[position].line
+            self.now[position] = self.growing.body(schedule.exact(t), (), None, line, f"{name}_{t}").source
 
     def _data(self, position: int, array: numpy.ndarray) -> None:
         s = self.source[position]

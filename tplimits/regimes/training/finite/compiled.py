@@ -60,8 +60,10 @@ class Compiled:
     def _states(self, optimizer: Any) -> Any:
         return optimizer.states if self.plan.entrywise else ()
 
-    def outputs(self) -> Array:
-        """f of all draws: (draws, inputs, *outputs); not finite where they overflow."""
+    def outputs(self, t: int) -> Array:
+        """f of all draws at step t: (draws, inputs, *outputs); not finite where they overflow."""
+        for name, schedule in self.plan.recipe.schedules.items():
+            self.kernel.arrays[self.plan.parameters[name]][...] = schedule(t)
         found = []
         for draw in range(self.draws):
             self.kernel.storage.select(draw)

@@ -119,7 +119,7 @@ class OutputSampler:
     def work(self, n: int) -> float:
         """The work of one draw at width n."""
         program, steps = self.at(n).program, self.steps
-        forward = 2 if self.recipe.decaying else 1
+        forward = 2 if self.recipe.drifting else 1
         moved = sum(
             update_work(program, name, _operations(optimizer), n, self.ratios)
             for name, optimizer in self.recipe.optimizers.items()
@@ -191,9 +191,10 @@ def _path(sampler: OutputSampler, start: Any) -> Array:
     along = array.shape == sampler.path
     if not along and array.shape not in ((), sampler.shape):
         raise CheckError(f"f0 has shape {array.shape}; it is {sampler.shape}, or {sampler.path} for a path.")
-    if not along and array.ndim and sampler.recipe.decaying:
+    if not along and array.ndim and sampler.recipe.drifting:
+        why = "weight decay" if sampler.recipe.decaying else "constants that move"
         raise CheckError(
-            f"f0 has shape {array.shape}, but with weight decay the outputs of the untrained network change in time: "
+            f"f0 has shape {array.shape}, but with {why} the outputs of the untrained network change in time: "
             f"give their path, {sampler.path}, or leave f0 out, which takes 0 at all times."
         )
     return numpy.broadcast_to(array, sampler.path).copy()

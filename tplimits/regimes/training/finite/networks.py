@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import at_rest, parameters
+from tplimits.program.network.schedules import at_step, moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
@@ -81,9 +82,10 @@ def train(
     optimizer, weight_decay: one for all parameters, or by name.  lr: a number, a function of the step t = 0, 1, …, or
     either of these by name.  error: ε_t as error(f) or error(f, t).  only: names of parameters that are trained, the
     others stay.  keep: names of values to record, or names for positions in the total program.  given: initial
-    parameters and constants by name, in the program's scale (W, not w).  start: what outputs are shifted to,
-    f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of the same network at rate 0 (f_0, as
-    long as nothing decays); a number, outputs (inputs, *outputs), or a path of them (steps + 1, inputs, *outputs).
+    parameters and constants by name, in the program's scale (W, not w), constants also as functions of the step.
+    start: what outputs are shifted to, f_t − f^dec_t + start_t, which the error sees too, with f^dec the outputs of
+    the same network at rate 0 (f_0, as long as nothing decays); a number, outputs (inputs, *outputs), or a path
+    of them (steps + 1, inputs, *outputs).
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -95,10 +97,12 @@ def train(
 
     Raises EvaluationError for a negative rate, a decay outside of [0, 1), unknown names, and outputs that overflow.
     """
-    asked = recipe(net, parametrization, optimizer, lr, weight_decay, only)
+    net, known = moving(net, given or {})
+    schedules, rest = parted(net, known)
+    asked = recipe(net, parametrization, optimizer, lr, weight_decay, only, schedules)
     rng = numpy.random.default_rng(seed_number(seed, EvaluationError))
     width, many = whole_from("n", n, 1, EvaluationError), whole_from("draws", draws, 1, EvaluationError)
-    networks = Networks(asked, width, many, rng, given, ratios)
+    networks = Networks(asked, width, many, rng, rest, ratios)
     kept = keep if isinstance(keep, Mapping) else {name: net.position(name) for name in keep}
     times = whole_from("steps", steps, 0, EvaluationError)
     return networks.trained(inputs_of(net, X, "X"), error_signal(error), times, kept, start)
@@ -147,8 +151,8 @@ class Networks:
         fast = None if kept else self._compiled(data, steps)
         for t in range(steps + 1):
             if fast is None:
-                run = self.run(data, whole=t < steps or bool(kept))
-            f = self.outputs(run) if fast is None else fast.outputs()
+                run = self.run(data, whole=t < steps or bool(kept), t=t)
+            f = self.outputs(run) if fast is None else fast.outputs(t)
             if untrained is not None:
                 f = f - untrained.excess(t, f)
             if not numpy.isfinite(f).all():
@@ -180,12 +184,14 @@ class Networks:
         whole: bool = True,
         held: Mapping[str, Array] | None = None,
         count: int | None = None,
+        t: int = 0,
     ) -> Execution:
         """The total program, or the forward pass alone, with the parameters that are held; the first run draws them.
 
-        `count` stops after so many instructions.
+        `count` stops after so many instructions; `t` is the step whose constants are taken.
         """
-        run = _HeldExecution(self.sampler.program, self.n, self.draws, self.rng, self.ratios, {**self.given, **data})
+        given = {**self.given, **at_step(self.recipe.schedules, t), **data}
+        run = _HeldExecution(self.sampler.program, self.n, self.draws, self.rng, self.ratios, given)
         run.held = self.held if held is None else held
         if not self.held:
             self._draw(run)
@@ -201,7 +207,7 @@ class Networks:
             e = self.recipe.exponents[name]
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             drawn = run._initial(s)
-            if name not in run.given:
+            if name not in run.given and name not in at_rest(self.net):
                 drawn = drawn * n0 ** (natural - float(e.a + e.b))
             self.held[name] = numpy.array(drawn)
 
@@ -242,12 +248,12 @@ class _Untrained:
         if t == 0:
             self.outputs = f
             self._refuse_other_shapes(f.shape[1:])
-            if self.networks.recipe.decaying:
+            if self.networks.recipe.drifting:
                 self.initial = {name: w.copy() for name, w in self.networks.held.items()}
-        elif self.networks.recipe.decaying:
+        elif self.networks.recipe.drifting:
             decays = self.networks.recipe.decays
             held = {name: w * (1 - decays.get(name, 0.0)) ** t for name, w in self.initial.items()}
-            self.outputs = self.networks.outputs(self.networks.run(self.data, whole=False, held=held))
+            self.outputs = self.networks.outputs(self.networks.run(self.data, whole=False, held=held, t=t))
         along = self.start.ndim == f.ndim
         found: Array = self.outputs - (self.start[t] if along else self.start)
         return found

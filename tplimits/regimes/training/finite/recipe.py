@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
 
 if TYPE_CHECKING:
+    from tplimits.program.network.schedules import Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.program.parametrization.exponents import Exponents
     from tplimits.program.parametrization.table import Parametrization
@@ -30,6 +31,8 @@ class Recipe:
     optimizers: Mapping[str, Optimizer]
     rates: Mapping[str, Rate]
     decays: Mapping[str, float]
+    #: scalars of the network that move with the step
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
     @cached_property
     def sampler(self) -> GradientSampler:
@@ -61,6 +64,11 @@ class Recipe:
         """Whether initial weights shrink."""
         return any(self.decays.values())
 
+    @property
+    def drifting(self) -> bool:
+        """Whether outputs change at rate 0, too."""
+        return self.decaying or bool(self.schedules)
+
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "steppers"}  # these hold functions, made again elsewhere
 
@@ -72,6 +80,7 @@ def recipe(
     lr: Any,
     weight_decay: Any = 0.0,
     only: Iterable[str] | None = None,
+    schedules: Mapping[str, Schedule] | None = None,
 ) -> Recipe:
     """Everything checked; optimizer, lr and weight_decay are one for all parameters, or by name."""
     sampler = GradientSampler(net, None if only is None else tuple(only))
@@ -86,7 +95,7 @@ def recipe(
                 known = ", ".join(parameters(net))
                 raise EvaluationError(f"{option}={{…}}: `{name!s:.60}` is no parameter; the parameters are {known}.")
     decays = {name: _decay_of(weight_decay, name) for name in names}
-    return Recipe(net, parametrization, optimizers, rates(lr, names, parameters(net)), decays)
+    return Recipe(net, parametrization, optimizers, rates(lr, names, parameters(net)), decays, schedules or {})
 
 
 def _optimizer_of(optimizer: Any, name: str) -> Optimizer:

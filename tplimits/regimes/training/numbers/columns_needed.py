@@ -32,7 +32,7 @@ Side = tuple[str, bool]
 
 def refuse_too_few(asked: TrainingRequest) -> None:
     """EvaluationError, with the numbers and the repair, for fewer particles than a run needs."""
-    moving = [t for t in range(asked.steps) if asked.decaying or any(asked.rates_at(t).values())]
+    moving = [t for t in range(asked.steps) if asked.drifting or any(asked.rates_at(t).values())]
     most = _at_most(asked, len(moving))
     _, size = particles_by_width({"n": 1.0, **asked.ratios}, asked.particles, asked.block)
     if all(PER_COLUMN * count <= size[_width(asked, side)] for side, count in most.items()):
@@ -101,7 +101,7 @@ def _counted(asked: TrainingRequest, moving: list[int]) -> dict[Side, int]:
     signal, seen = error_signal(asked.error), []
     with numpy.errstate(all="ignore"):
         for t in (*first, None):
-            f = execution.outputs()
+            f = execution.outputs(asked.steps if t is None else t)
             seen.append(_seen(execution))
             if t is not None:
                 execution.step(t, signal(f, t), asked.rates_at(t), asked.kept)

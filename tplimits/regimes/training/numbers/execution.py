@@ -18,6 +18,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.columns import Array, Population, State, rng_state, set_rng_state
 from tplimits.numbers.particles import ParticleExecution
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs
+from tplimits.program.network.schedules import Schedule, at_step
 from tplimits.program.nodes.entries import width_symbol
 from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
@@ -65,7 +66,9 @@ class TrainingExecution(ParticleExecution):
     ) -> None:
         program = total.sized(X)
         draws, columns = rng.spawn(2)
-        super().__init__(program, particles, draws, white, ratios, {**(given or {}), **X})
+        given = given or {}
+        super().__init__(program, particles, draws, white, ratios, {**at_step(given, 0), **X})
+        self.schedules = {name: value for name, value in given.items() if isinstance(value, Schedule)}
         self.total = total
         self.gates, self.singular, self.seen = gates.gates(program), singular.singular(total), dict[str, Array]()
         self._set_widths(particles, block, ratios)
@@ -155,9 +158,11 @@ class TrainingExecution(ParticleExecution):
 
     # -- time ---------------------------------------------------------------------------------
 
-    def outputs(self) -> Array:
-        """f at the parameters of now, (inputs, *outputs): the forward instructions are run."""
+    def outputs(self, t: int) -> Array:
+        """f at the parameters of now and the constants of step t, (inputs, *outputs): the forward instructions run."""
         self.arrays = []
+        for name, schedule in self.schedules.items():
+            self.given[name] = numpy.array(schedule(t))
         self.run_some(len(self.total.network))
         self.seen = self._seen(len(self.total.network))
         return network_outputs(self.total, self)

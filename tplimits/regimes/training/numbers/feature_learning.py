@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy
-import threadpoolctl
 
 from tplimits.errors import EvaluationError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
-from tplimits.progress import Progress, reporting
+from tplimits.program.network.schedules import along
 from tplimits.regimes.training.numbers import checkpoint, gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.execution import TrainingExecution
+from tplimits.regimes.training.numbers.replicates import quietly, replicated, whole
 
 if TYPE_CHECKING:
     from tplimits.numbers.columns import Array, State
     from tplimits.program.network.total import TotalProgram
+    from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.request import TrainingRequest
 
 
@@ -68,7 +65,7 @@ class Replicate:
 
     def _advance(self) -> None:
         t = len(self.f)
-        f = self.execution.outputs()
+        f = self.execution.outputs(t)
         if not numpy.isfinite(f).all():
             raise EvaluationError(
                 f"step {t}: the outputs are not finite. Training diverges at this learning rate, or a moment does not "
@@ -126,25 +123,10 @@ class Replicate:
         self.execution.restore(state["execution"])
 
 
-def _whole(asked: TrainingRequest, number: int, told: Callable[[int], None] = lambda done: None) -> Trajectory:
-    """One replicate from beginning to end."""
-    with _quietly():
-        replicate = Replicate(asked, number)
-        while not replicate.finished():
-            replicate.advance()
-            told(1)
-    return Trajectory(**replicate.result())
-
-
 def _outputs(asked: TrainingRequest, total: TotalProgram) -> Array:
     """The outputs of all replicates with another total program."""
-    found = []
-    for number in range(asked.replicates):
-        replicate = Replicate(asked, number, total)
-        while not replicate.finished():
-            replicate.advance()
-        found.append(numpy.array(replicate.f))
-    return numpy.array(found)
+    begin = partial(Replicate, asked, total=total)
+    return numpy.array([whole(begin, number)["f"] for number in range(asked.replicates)])
 
 
 def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
@@ -152,47 +134,15 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
 
     Raises EvaluationError where training lands on a jump of a scalar (`tplimits.regimes.training.numbers.gates`).
     """
-    with _quietly():
+    with quietly():
         refuse_too_few(asked)
-        found = _all(asked, executor, progress)
+        known = partial(_fingerprint, asked)
+        runs = replicated(asked, partial(Replicate, asked), asked.steps + 1, known, executor, progress)
+        found = [Trajectory(**run) for run in runs]
         seen = [one.gates for one in found]
         singular.judge(asked.recursion.total, seen)
         gates.judge(asked.recursion.total, seen, partial(_outputs, asked))
     return found
-
-
-def _all(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
-    with reporting(progress) as report:
-        times = asked.steps + 1
-        report.plan(asked.replicates * times, "training")
-        try:
-            if asked.checkpoint is not None:
-                return _kept(asked, asked.checkpoint, report.advance)
-            if executor is None:
-                return [_whole(asked, k, report.advance) for k in range(asked.replicates)]
-            found = []
-            for one in executor.map(partial(_whole, asked), range(asked.replicates)):
-                found.append(one)
-                report.advance(times)
-            return found
-        except MemoryError:
-            raise EvaluationError(
-                f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."
-            ) from None
-
-
-def _kept(asked: TrainingRequest, path: Path, told: Callable[[int], None]) -> list[Trajectory]:
-    """All replicates one after the other, with a checkpoint."""
-    with _quietly():
-        found = checkpoint.kept(path, _fingerprint(asked), asked.replicates, partial(Replicate, asked), told)
-        return [Trajectory(**one) for one in found]
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """One thread of linear algebra, the same numbers on every machine."""
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-        yield
 
 
 def _fingerprint(asked: TrainingRequest) -> str:
@@ -201,9 +151,6 @@ def _fingerprint(asked: TrainingRequest) -> str:
     parts: list[object] = [to_json(recursion.network), recursion.optimizers, recursion.weight_decay, asked.record]
     parts += [asked.particles, asked.block, asked.white, asked.seed, asked.steps, sorted(asked.ratios.items())]
     parts += [[asked.rates_at(t) for t in range(asked.steps)]]
-    return checkpoint.fingerprint(parts, {**asked.X, **asked.given}, asked.error, asked.shape, asked.steps)
-
-
-def mean_and_error(values: Array) -> tuple[Array, Array]:
-    """The mean over the first axis and its standard error."""
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    return checkpoint.fingerprint(
+        parts, {**asked.X, **along(asked.given, asked.steps)}, asked.error, asked.shape, asked.steps
+    )

@@ -20,16 +20,11 @@ from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.program.network.parameters import parameter_places
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, axis_symbol, entries, free_axes
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import (
-    InitialMatrix,
-    InitialScalar,
-    InitialVector,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.stated import IndexTable
 
 if TYPE_CHECKING:
@@ -63,9 +58,9 @@ class Gate:
 def gates(program: Program) -> tuple[Gate, ...]:
     """The jumps of scalars that depend on a parameter; indices of sums over finite axes are not looked into."""
     moving: list[bool] = []
+    places = parameter_places(program)
     for position, s in enumerate(program):
-        drawn = isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and position not in program.inputs
-        moving.append(drawn or any(moving[p] for p in s.operands))
+        moving.append(position in places or any(moving[p] for p in s.operands))
     found: dict[Expr, list[int]] = {}
     for position, s in enumerate(program):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):

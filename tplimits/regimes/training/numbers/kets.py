@@ -46,16 +46,12 @@ def roots(asked: TangentRequest) -> dict[int, Array]:
     found = {}
     for position, tables in operand_grams(total.backward.program, asked.operator.infinite).items():
         try:
-            gram = evaluate(request(tables, X, None, _given(asked), asked.ratios)).nngp
+            gram = evaluate(request(tables, X, None, asked.without_biases(asked.values), asked.ratios)).nngp
         except (EvaluationError, NoLimitError):  # no route to the number: these images are drawn as others are
             continue
         values, vectors = numpy.linalg.eigh((gram + gram.T) / 2)
         found[position] = vectors * numpy.sqrt(numpy.maximum(values, 0.0))
     return found
-
-
-def _given(asked: TangentRequest) -> dict[str, Any]:
-    return {k: v for k, v in asked.values.items() if k not in asked.operator.biases}
 
 
 class KetExecution(TrainingExecution):
@@ -117,7 +113,7 @@ def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> Tra
         rng,
         asked.white,
         asked.ratios,
-        _given(asked),
+        asked.without_biases(asked.values),
     )
     run.arrays = []
     run.run_some(len(total.program))

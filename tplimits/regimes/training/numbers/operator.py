@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-import threadpoolctl
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.optimizers.stepping import G
-from tplimits.progress import Progress, reporting
 from tplimits.regimes.training.derivation.sign_kernel import sign_kernel
 from tplimits.regimes.training.numbers import checkpoint
+from tplimits.regimes.training.numbers.averages import mean_and_error
 from tplimits.regimes.training.numbers.divisors import share
 from tplimits.regimes.training.numbers.kets import roots
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
+from tplimits.regimes.training.numbers.replicates import replicated
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.operator_request import Group, TangentRequest
 
 Array = NDArray[numpy.float64]
@@ -50,7 +50,10 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
         found = _by_signs(asked, path, biases)
         if found is not None:
             return found, numpy.zeros_like(found), found[None]
-    return _averaged(_replicates(asked, path, biases, executor, progress))
+    prepared = Prepared(path, biases, clipping(asked, biases, asked.seed), roots(asked))
+    begin = partial(TangentReplicate, asked, prepared)
+    runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)
+    return _averaged(numpy.array([run["f"] for run in runs]))
 
 
 def _is_sign(optimizer: Optimizer) -> bool:
@@ -63,7 +66,7 @@ def sign_gram_of(asked: TangentRequest) -> Array:
 
 
 def _averaged(runs: Array) -> tuple[Array, Array, Array]:
-    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs)), runs
+    return *mean_and_error(runs), runs
 
 
 def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array | None:
@@ -164,44 +167,6 @@ def _finite(f: Array, t: int) -> Array:
     if not numpy.isfinite(f).all():
         raise EvaluationError(f"step {t}: the outputs are not finite; training diverges. Give a smaller lr.")
     return f
-
-
-def _replicates(
-    asked: TangentRequest, path: Array, biases: OutputBiases, executor: Executor | None, progress: Progress
-) -> Array:
-    """All replicates; the same numbers whoever runs them."""
-    begin = partial(TangentReplicate, asked, Prepared(path, biases, clipping(asked, biases, asked.seed), roots(asked)))
-    with reporting(progress) as report:
-        report.plan(asked.replicates * asked.steps, "training")
-        try:
-            if asked.checkpoint is not None:
-                with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-                    known = _fingerprint(asked)
-                    found = checkpoint.kept(asked.checkpoint, known, asked.replicates, begin, report.advance)
-                    return numpy.array([one["f"] for one in found])
-            if executor is None:
-                return numpy.array([_whole(begin, number, report.advance) for number in range(asked.replicates)])
-            rows = []
-            for row in executor.map(partial(_whole, begin), range(asked.replicates)):
-                rows.append(row)
-                report.advance(asked.steps)
-            return numpy.array(rows)
-        except MemoryError:
-            raise EvaluationError(
-                f"particles={asked.particles}, block={asked.block}: they do not fit into memory; give fewer."
-            ) from None
-
-
-def _whole(
-    begin: Callable[[int], TangentReplicate], number: int, told: Callable[[int], None] = lambda done: None
-) -> Array:
-    """One replicate from beginning to end."""
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"), numpy.errstate(all="ignore"):
-        replicate = begin(number)
-        while not replicate.finished():
-            replicate.advance()
-            told(1)
-    return numpy.array(replicate.f)
 
 
 def _fingerprint(asked: TangentRequest) -> str:

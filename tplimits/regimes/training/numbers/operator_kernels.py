@@ -69,8 +69,7 @@ def kernels(
     static = asked.times == 1
     derivation: KernelTables = operator.kernels_of(names, static)
     data: Any = dict(asked.X) if static else asked.at_all_times()
-    given = {k: v for k, v in asked.given.items() if k not in operator.biases}
-    wanted = request(derivation, data, None, given, asked.ratios)
+    wanted = request(derivation, data, None, asked.without_biases(asked.given), asked.ratios)
     sampling = dict(asked.sampling) if derivation.is_drawn else {}
     pair = evaluate(wanted, **sampling, seed=seed)
     both = _multiples(asked, names[0])
@@ -94,7 +93,7 @@ def _multiples(asked: TangentRequest, name: str) -> Array:
 
 def sign_gram(asked: TangentRequest, derivation: KernelTables, biases: OutputBiases) -> Array:
     """K_sign, (trained inputs, evaluated inputs)."""
-    given = {k: v for k, v in asked.given.items() if k not in asked.operator.biases}
+    given = asked.without_biases(asked.given)
     again = {name: x.copy() for name, x in asked.X.items()}  # a second batch: the kernel is not symmetric
     wanted = request(derivation, dict(asked.X), again, given, asked.ratios)
     found: Array = evaluate(wanted).nngp + numpy.abs(biases.slopes).sum()

@@ -11,9 +11,9 @@ factor are moved on by one block, so that no pair is one particle with itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ from tplimits.errors import EvaluationError
 from tplimits.program.network.gradient_rows import Rows, gradient_rows
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.regimes.training.numbers.divisors import share
 from tplimits.regimes.training.numbers.kets import drawn
+from tplimits.regimes.training.numbers.parameters import Entries
 from tplimits.regimes.training.numbers.updates import block_update
 
 if TYPE_CHECKING:
@@ -108,41 +108,23 @@ class PairSums:
         return self.member.collected(values, t, outputs)
 
 
-class _Sums:
-    """An optimizer on an array of entries, and the decayed sum of its updates, divided by a norm or not."""
+class _Sums(Entries):
+    """An optimizer on an array of entries, and the decayed sum of its updates."""
 
-    def __init__(self, shape: tuple[int, ...], optimizer: Optimizer) -> None:
-        self._optimizer, self._stepper = optimizer, _of_entries(optimizer)
-        self.states: tuple[Array, ...] = self._stepper.start(shape)
-        self.sum = numpy.zeros(shape)
-
-    def add(self, t: int, gradient: Array, lr: float, decay: float, unit: int, weight: Callable[[], float]) -> None:
-        """Add the update of step t; squares of norms are sums over entries divided by `unit`, `weight` that of w."""
-        self.states, moved = self._stepper.step(t, self.states, gradient)
-        by_norm = share(self._optimizer, lambda: float((moved * moved).sum()) / unit, weight)
-        self.sum = decay * self.sum - lr * by_norm * moved
-
-    def state(self) -> State:
-        """What a checkpoint holds."""
-        return {"sum": self.sum, **{f"state{i}": s for i, s in enumerate(self.states)}}
-
-    def restore(self, state: State) -> None:
-        """Back to what a checkpoint holds."""
-        self.sum = numpy.array(state["sum"])
-        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
+    _word: ClassVar[str] = "sum"
 
 
 class EntrySums(_Sums):
     """One vector with all its axes: Q on its entries; n₀ has `unit` particles, `square` is |w|² at the start."""
 
     def __init__(self, members: list[Member], unit: int, square: float, optimizer: Optimizer) -> None:
-        super().__init__((len(members), members[0].left.shape[-1]), optimizer)
+        super().__init__(numpy.zeros((len(members), members[0].left.shape[-1])), optimizer)
         self.members, self._unit, self._weight = members, unit, square
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
         gradients = [numpy.einsum("ir,irn->n", m.signal(χ, t), m.left[m.at(t)]) for m in self.members]
-        self.add(t, numpy.array(gradients), lr, decay, self._unit, lambda: self._weight)
+        self.move(t, numpy.array(gradients), (lr, decay), self._unit, lambda: self._weight)
         self._weight *= decay**2
 
     def state(self) -> State:
@@ -157,7 +139,7 @@ class EntrySums(_Sums):
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs at step t."""
         found: Any = 0.0
-        for member, moved in zip(self.members, self.sum, strict=True):
+        for member, moved in zip(self.members, self.value, strict=True):
             found = found + member.collected(member.left[member.at(t)] @ moved / self._unit, t, outputs)
         return numpy.asarray(found)
 
@@ -171,13 +153,13 @@ class BiasSums(_Sums):
             raise EvaluationError(
                 f"{optimizer} for `{name}` divides by its size: give its value at the start, {name}=…."
             )
-        super().__init__((len(biases.slopes),), optimizer)
+        super().__init__(numpy.zeros(len(biases.slopes)), optimizer)
         self.slopes, self._start = biases.slopes, biases.start
 
     def step(self, t: int, χ: Array, lr: float, decay: float) -> None:
         """Add the update of step t."""
-        now = self._start + self.sum
-        self.add(t, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0), lr, decay, 1, lambda: float(now @ now))
+        now, gradient = self._start + self.value, self.slopes @ χ.reshape(len(χ), -1).sum(axis=0)
+        self.move(t, gradient, (lr, decay), 1, lambda: float(now @ now))
         self._start = decay * self._start
 
     def state(self) -> State:
@@ -191,7 +173,7 @@ class BiasSums(_Sums):
 
     def change(self, t: int, outputs: int) -> Array:
         """What all updates so far change in the outputs, the same for all inputs."""
-        found: Array = (self.sum @ self.slopes)[None]
+        found: Array = (self.value @ self.slopes)[None]
         return found
 
 
@@ -224,13 +206,6 @@ def _parts(asked: TangentRequest, run: TrainingExecution, name: str) -> list[Pai
     if isinstance(s, InitialMatrix):
         return [PairSums(member, run.blocks, unit, optimizer) for member in members]
     return [EntrySums(members, unit, asked.weight_square(name), optimizer)] if members else []
-
-
-def _of_entries(optimizer: Optimizer) -> Any:
-    """The stepper of the entries of vectors and scalars."""
-    found = optimizer.entry_by_entry("vector")
-    assert found is not None
-    return found.stepper()
 
 
 def _member(asked: TangentRequest, name: str, rows: list[Rows], family: int) -> Member:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import networkx
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
-from tplimits.program.network.data import with_sizes
+from tplimits.program.network.data import inputs_of, with_sizes
+from tplimits.program.network.schedules import as_data, moving, parted, path, scheduled
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.given import real_array, working_executor
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.regimes.training.derivation.operator import derive_tangent
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
 if TYPE_CHECKING:
     from tplimits.program.network.rates import Rate
     from tplimits.program.network.run_asked import RunAsked
+    from tplimits.program.network.schedules import Schedule
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.operator import TangentOperator
@@ -48,6 +52,8 @@ class TangentRequest(Settings):
     operator: TangentOperator
     f0: Array | None
     sampling: Mapping[str, Any]
+    #: inputs of the network that move with the step
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -91,6 +97,10 @@ class TangentRequest(Settings):
         """Constants, and values of scalar parameters, by name; sizes are in `bound`."""
         return {name: value for name, value in self.given.items() if name not in self.bound.all_axes}
 
+    def without_biases(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What of it the readout knows, which output biases are added to."""
+        return {name: value for name, value in given.items() if name not in self.operator.biases}
+
     @property
     def outputs(self) -> tuple[int, ...]:
         """The sizes of the output axes."""
@@ -102,9 +112,9 @@ class TangentRequest(Settings):
         return (self.inputs, *self.outputs)
 
     @property
-    def is_decaying(self) -> bool:
-        """Whether any weights shrink."""
-        return any(self.operator.weight_decay.values())
+    def is_drifting(self) -> bool:
+        """Whether outputs change without training: weights shrink, or constants move."""
+        return any(self.operator.weight_decay.values()) or bool(self.schedules)
 
     def kept(self, name: str) -> float:
         """1 − λ of a parameter."""
@@ -112,8 +122,8 @@ class TangentRequest(Settings):
 
     @property
     def times(self) -> int:
-        """How many different multiples of the initial weights there are."""
-        return self.steps + 1 if self.is_decaying else 1
+        """At how many times kets are different: initial weights have other multiples, or constants other values."""
+        return self.steps + 1 if self.is_drifting else 1
 
     def scales(self, name: str) -> Array:
         """(1 − λ)^t of a parameter for each of them."""
@@ -121,15 +131,25 @@ class TangentRequest(Settings):
         return found
 
     def at_all_times(self) -> dict[str, Array]:
-        """The data of the network on multiples of its weights: all inputs at time 0, then all at time 1, …"""
+        """The data of the network on multiples of its weights: all inputs at time 0, then all at time 1, …
+
+        Constants that move are data as well.
+        """
         decayed, groups = self.operator.decayed, self.operator.shrinking.values()
         multiples = {s: self.scales(names[0]) for s, names in zip(decayed.scales, groups, strict=True)}
         data = {name: numpy.concatenate([x] * self.times) for name, x in self.X.items()}
+        data |= {name: numpy.repeat(path(s, self.steps), self.inputs) for name, s in self.schedules.items()}
         return {**{s: numpy.repeat(values, self.inputs) for s, values in multiples.items()}, **data}
 
 
-def tangent_request(operator: TangentOperator, asked: RunAsked, f0: Any, executor: Any) -> TangentRequest:
-    """Everything checked; EvaluationError names what is wrong."""
+def tangent_request(
+    operator: TangentOperator, asked: RunAsked, f0: Any, executor: Any, silent: bool = False
+) -> TangentRequest:
+    """Everything checked; EvaluationError names what is wrong.
+
+    Networks that are `silent` without training have the outputs `f0` at all times, and no others to draw.
+    """
+    operator, asked, schedules = _scheduled(operator, asked)
     common = checked(operator.network, operator.optimizers, asked)
     given = common["given"]
     sampling = {"draws": given.pop("draws")} if "draws" in given else {}
@@ -137,11 +157,36 @@ def tangent_request(operator: TangentOperator, asked: RunAsked, f0: Any, executo
     _known(operator.whole, given)
     need_numbers(operator.optimizers)
     start = None if f0 is None else real_array("f0", f0)
-    found = TangentRequest(**common, operator=operator, f0=start, sampling=sampling)
+    found = TangentRequest(**common, operator=operator, f0=start, sampling=sampling, schedules=schedules)
     if start is not None and start.ndim == 0:
-        found = replace(found, f0=numpy.full(found.shape, float(start)))
+        times = (found.times,) if silent and found.is_drifting else ()
+        found = replace(found, f0=numpy.full((*times, *found.shape), float(start)))
     _fits(found)
     return found
+
+
+def _scheduled(operator: TangentOperator, asked: RunAsked) -> tuple[TangentOperator, RunAsked, dict[str, Schedule]]:
+    """The operator with constants that move as data, which start at their first values."""
+    network, given = moving(operator.whole, asked.given)
+    schedules, rest = parted(network, given)
+    if not schedules:
+        return operator, asked, {}
+    X = inputs_of(operator.network, asked.X, "X")
+    _refuse_outside(network)
+    found = derive_tangent(as_data(network), operator.optimizers, operator.weight_decay, operator.infinite)
+    count = len(next(iter(X.values())))
+    first = {name: numpy.full(count, schedule(0)) for name, schedule in schedules.items()}
+    return found, replace(asked, X={**first, **X}, given=rest), schedules
+
+
+def _refuse_outside(network: Program) -> None:
+    """EvaluationError where a constant that moves stands in what is added to the readout."""
+    for name, position in scheduled(network).items() if len(network.returns) > 1 else ():
+        if networkx.has_path(network.graph, position, network.returns[1]):
+            raise EvaluationError(
+                f"{name}=…: `{name}` stands in what is added to the readout, which is read once in the operator "
+                "regime: give a number, or let it move inside the readout vector alone."
+            )
 
 
 def _known(network: Program, given: Mapping[str, Any]) -> None:
@@ -159,9 +204,9 @@ def _fits(asked: TangentRequest) -> None:
     if asked.f0 is None:
         return
     path = (asked.steps + 1, *asked.shape)
-    if asked.f0.shape == asked.shape or (asked.is_decaying and asked.f0.shape == path):
+    if asked.f0.shape == asked.shape or (asked.is_drifting and asked.f0.shape == path):
         return
-    also = f", or {path} for the path of f^dec" if asked.is_decaying else ""
+    also = f", or {path} for the path of f^dec" if asked.is_drifting else ""
     raise EvaluationError(
         f"f0 has shape {asked.f0.shape}; the outputs of {asked.inputs} inputs have {asked.shape}{also}."
     )

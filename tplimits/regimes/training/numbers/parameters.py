@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 
@@ -16,7 +17,40 @@ if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
 
 
-class EntrywiseParameter:
+class Entries:
+    """An array with one optimizer state an entry, moved by updates that are divided by a norm or not."""
+
+    #: what a checkpoint calls the array
+    _word: ClassVar[str] = "value"
+
+    def __init__(self, value: Array, optimizer: Optimizer) -> None:
+        self.value, self.optimizer = value, optimizer
+        entrywise = optimizer.entry_by_entry("vector")  # that of vectors and scalars, which every optimizer has
+        assert entrywise is not None
+        self._stepper: Any = entrywise.stepper()
+        self.states: tuple[Array, ...] = self._stepper.start(value.shape)
+
+    def move(self, t: int, gradient: Array, rates: tuple[float, float], unit: int, weight: Callable[[], float]) -> None:
+        """w ← decay w − lr Q_t(g)/ν_t, `rates` lr and decay, ν_t = 1 for updates that are not divided by a norm.
+
+        Squares of norms are sums over entries divided by `unit`; `weight` gives that of what Q may be divided by.
+        """
+        self.states, moved = self._stepper.step(t, self.states, gradient)
+        by_norm = share(self.optimizer, lambda: float((moved * moved).sum()) / unit, weight)
+        lr, decay = rates
+        self.value = decay * self.value - lr * by_norm * moved
+
+    def state(self) -> State:
+        """What a checkpoint holds."""
+        return {self._word: self.value, **{f"state{i}": s for i, s in enumerate(self.states)}}
+
+    def restore(self, state: State) -> None:
+        """Back to what a checkpoint holds."""
+        self.value = numpy.array(state[self._word])
+        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
+
+
+class EntrywiseParameter(Entries):
     """A vector (*axes, particles), or a scalar (*axes), with one optimizer state an entry.
 
     `unit` is the number of particles of the readout's width for vectors, 1 for scalars: norms are roots of sums over
@@ -24,16 +58,12 @@ class EntrywiseParameter:
     """
 
     def __init__(self, value: Array, optimizer: Optimizer, unit: int) -> None:
-        self.value = value
-        self.optimizer, self._unit = optimizer, unit
-        self._stepper: Any = _entry_by_entry(optimizer).stepper()
-        self.states: tuple[Array, ...] = self._stepper.start(value.shape)
+        super().__init__(value, optimizer)
+        self._unit = unit
 
     def step(self, t: int, rows: list[Rows], χ: Array, lr: float, decay: float) -> None:
-        """w ← decay w − lr Q_t(g)/ν_t, ν_t = 1 for updates that are not divided by a norm."""
-        self.states, moved = self._stepper.step(t, self.states, self._gradient(rows, χ))
-        by_norm = share(self.optimizer, lambda: self._square(moved), lambda: self._square(self.value))
-        self.value = decay * self.value - lr * by_norm * moved
+        """The update of step t from the rows of its gradient."""
+        self.move(t, self._gradient(rows, χ), (lr, decay), self._unit, lambda: self._square(self.value))
 
     def square(self, rows: list[Rows], χ: Array) -> float:
         """The part of this parameter in the square of the norm of the whole gradient."""
@@ -50,15 +80,6 @@ class EntrywiseParameter:
             weighted = numpy.einsum("ir,irn->rn", χ[:, part.output], part.left, optimize=True)
             numpy.add.at(total, part.family, weighted)
         return total.reshape(self.value.shape)
-
-    def state(self) -> State:
-        """What a checkpoint holds."""
-        return {"value": self.value, **{f"state{i}": s for i, s in enumerate(self.states)}}
-
-    def restore(self, state: State) -> None:
-        """Back to what a checkpoint holds."""
-        self.value = numpy.array(state["value"])
-        self.states = tuple(numpy.array(state[f"state{i}"]) for i in range(len(self.states)))
 
 
 class MatrixParameter:
@@ -116,10 +137,3 @@ class MatrixParameter:
         self.members = {}
         for number, held in state.items():
             self.member(int(number)).restore(held)
-
-
-def _entry_by_entry(optimizer: Optimizer) -> Optimizer:
-    """The update function of the entries of vectors and scalars, which every optimizer has."""
-    found = optimizer.entry_by_entry("vector")
-    assert found is not None
-    return found

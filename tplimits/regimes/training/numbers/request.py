@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.data import with_sizes
+from tplimits.program.network.schedules import Schedule, moving
 from tplimits.program.nodes.kinds import InitialScalar
 from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
@@ -42,9 +43,9 @@ class TrainingRequest(Settings):
         return {name: 1.0 - float(λ) for name, λ in self.recursion.weight_decay.items()}
 
     @property
-    def decaying(self) -> bool:
-        """Whether weights move at rate 0, too."""
-        return any(self.recursion.weight_decay.values())
+    def drifting(self) -> bool:
+        """Whether what matrices are applied to changes at rate 0, too."""
+        return any(self.recursion.weight_decay.values()) or any(isinstance(v, Schedule) for v in self.given.values())
 
     @cached_property
     def sized(self) -> Program:
@@ -58,8 +59,9 @@ class TrainingRequest(Settings):
 
 def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> TrainingRequest:
     """Everything checked; EvaluationError names what is wrong."""
-    network = recursion.network
-    common = checked(network, recursion.optimizers, asked)
+    network, given = moving(recursion.network, asked.given)
+    recursion = recursion if network is recursion.network else replace(recursion, network=network)
+    common = checked(network, recursion.optimizers, replace(asked, given=given))
     names = (record,) if isinstance(record, str) else tuple(record or ())
     for name in names:
         if network[network.position(name)].width is None:

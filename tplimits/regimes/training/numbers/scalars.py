@@ -19,6 +19,7 @@ from tplimits.program.language.render import number_text
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.samples import with_samples
+from tplimits.program.network.schedules import at_step
 from tplimits.program.nodes.evaluate import drawn as from_law
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_from
@@ -62,7 +63,7 @@ def scalars_of(
     """The scalars of a seed that are drawn, the same for networks of all widths and for the limit."""
     data = inputs_of(network, X, "X")
     sampled, sample = with_samples(network)
-    known = {**given, **data}
+    known = {**at_step(given, 0), **data}
     bound = sampled.bind(**{sample: len(next(iter(data.values())))})
     run = Execution(bound, 1, 1, numpy.random.default_rng(0), ratios, known)
     found, names = {}, open_scalars(network, given)

@@ -16,8 +16,9 @@ from tplimits.numbers.loops.training import Kernel, Training, data_of
 from tplimits.program.loops.form import GRADIENT, PARAMETER, Loops
 from tplimits.program.loops.lowering import forward, training
 from tplimits.program.loops.signals import TARGETS, WEIGHTS, kind_of, with_signal
-from tplimits.program.loops.updating import FACTOR, KEEP, RATE, SCALARS, Updating
+from tplimits.program.loops.updating import FACTOR, KEEP, NEXT, RATE, SCALARS, Updating
 from tplimits.program.network.losses import Loss
+from tplimits.program.network.schedules import scheduled
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.optimizers.stepping import TIME
 
@@ -62,6 +63,8 @@ def _code(
     if _entrywise(o for _, o in optimizers):
         for name, optimizer in optimizers:
             updating.parameter(name, optimizer)
+        for name in scheduled(net):
+            updating.scheduled(name)
     asked = Training(updating.finished(), tuple(updating.statements), max(1, len(updating.scalars)))
     return Code(loops, updating, asked)
 
@@ -184,6 +187,8 @@ class Plan:
         if isinstance(entry, Expr):
             return evaluate(entry, {TIME: numpy.arange(t, t + steps, dtype=numpy.float64)})
         word, name = entry
+        if word == NEXT:
+            return [self.recipe.schedules[name](s + 1) for s in range(t, t + steps)]
         e = self.recipe.exponents[name]
         if word == FACTOR:
             return updates.n0 ** float(e.d - e.a)
@@ -196,8 +201,8 @@ class Plan:
 
     @cached_property
     def follows_a_function(self) -> bool:
-        """Whether a rate is a function of the user's, which nobody may ask for steps beyond the last."""
-        return any(callable(rate.value) for rate in self.recipe.rates.values())
+        """Whether a rate or a constant is a function of the user's, which nobody may ask for steps beyond the last."""
+        return bool(self.recipe.schedules) or any(callable(rate.value) for rate in self.recipe.rates.values())
 
 
 __all__ = ["SCALARS", "Plan"]

@@ -13,6 +13,7 @@ from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
 from tplimits.program.network.samples import with_samples
+from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import seed_number, whole_from
 from tplimits.program.parametrization.table import MUP
@@ -93,9 +94,8 @@ class Trainer:
             if limit
             else whole_from("width", width, 1, EvaluationError)
         )
-        given = dict(parameters or {})
         data = inputs_of(self.recipe.net, X, "X")
-        plan = self._plan(data, given)
+        plan, given = self._plan(data, dict(parameters or {}))
         net, count = plan.recipe.net, len(next(iter(data.values())))
         if isinstance(self.loss, Loss):  # rows of targets are looked up by compiled code, which asks nobody
             self.loss.fitting(numpy.zeros((count, *plan.outputs)))
@@ -105,13 +105,14 @@ class Trainer:
         held = drawn(plan.recipe, run, seed_number(seed, EvaluationError), limit)
         return Running(self, plan, data, run.width, held, limit)
 
-    def _plan(self, data: Mapping[str, Any], given: dict[str, Any]) -> Plan:
-        """The recipe with all sizes and constants fixed; constants are taken out of what is given."""
-        net = self.recipe.net
-        constants = {name: given.pop(name) for name in tuple(given) if name in net.constants}
-        bound = with_sizes(net, data, {})
+    def _plan(self, data: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+        """The recipe with all sizes and constants fixed, and what is given beside constants."""
+        schedules, rest = parted(self.recipe.net, given)
+        bound = with_sizes(self.recipe.net, data, {})
+        constants = {name: rest.pop(name) for name in tuple(rest) if name in bound.constants}
         bound = bound.bind(**constants) if constants else bound
-        key = (tuple(sorted(bound.sizes.items(), key=str)), tuple(sorted(bound.constants.items(), key=str)))
+        bound, moved = moving(bound, schedules)
+        key = (bound, tuple(moved.values()))
         if key not in self._plans:
-            self._plans[key] = Plan(replace(self.recipe, net=bound), self.loss)
-        return self._plans[key]
+            self._plans[key] = Plan(replace(self.recipe, net=bound, schedules=moved), self.loss)
+        return self._plans[key], rest

@@ -1,0 +1,117 @@
+"""Powers of n measured on the modules themselves: no program of the package is run here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+#: so small a rate that everything moves in proportion to it: 1 − cos of what it turns is rounding
+RATE = 1e-8
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=RATE),
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=RATE, eps=1e-14),
+}
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A fitted power of n, its standard error, and the mean sizes it is fitted to."""
+
+    power: float
+    error: float
+    sizes: tuple[float, ...]
+
+
+def slope(widths, sizes) -> Slope:
+    """log size against log n; sizes: for each width those of all seeds.  The error is the larger one of what the
+    scatter of seeds and what the distance of the means from the line tell."""
+    logs = [numpy.log(numpy.asarray(s)) for s in sizes]
+    x = numpy.log(numpy.asarray(widths, dtype=float))
+    x = x - x.mean()
+    means = numpy.array([y.mean() for y in logs])
+    b = float((x * means).sum() / (x * x).sum())
+    residual = means - means.mean() - b * x
+    scatter = sum(float(y.var(ddof=1)) / len(y) * xi**2 for y, xi in zip(logs, x, strict=True)) ** 0.5 / (x * x).sum()
+    line = math.sqrt(float((residual**2).sum()) / max(len(x) - 2, 1) / float((x * x).sum()))
+    return Slope(b, max(float(scatter), line), tuple(float(numpy.exp(m)) for m in means))
+
+
+def _first(result):
+    leaves, _ = torch.utils._pytree.tree_flatten(result)
+    return next((t for t in leaves if torch.is_tensor(t) and t.is_floating_point()), None)
+
+
+def _rms(x):
+    return float(x.detach().double().pow(2).mean().sqrt())
+
+
+def changes(make, example, n, seed, optimizer, steps=1):
+    """{(parameter or "all", value): rms of the change per unit of the rate}, values being paths of modules and f."""
+    torch.manual_seed(1000 * seed + 17)
+    model = make(n).double().eval()
+    inputs = tuple(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in example)
+    kept: dict[str, Any] = {}
+
+    def hook(name):
+        def keep(_, __, result):
+            if name not in kept and (found := _first(result)) is not None:
+                kept[name] = found.detach().clone()
+
+        return keep
+
+    for name, module in model.named_modules():
+        if name:
+            module.register_forward_hook(hook(name))
+
+    def values():
+        kept.clear()
+        f = _first(model(*inputs))
+        return f, {**kept, "f": f.detach().clone()}
+
+    f, before = values()
+    χ = torch.randn(f.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    names = {k: p for k, p in model.named_parameters() if p.requires_grad}
+    start = {k: p.detach().clone() for k, p in names.items()}
+    optimizer = OPTIMIZERS[optimizer](list(names.values()))
+    for step in range(steps):
+        optimizer.zero_grad()
+        if step:
+            f, _ = values()
+        (f * χ).mean().backward()
+        optimizer.step()
+    largest = max(float(p.grad.abs().max()) for p in names.values() if p.grad is not None)
+    # gradients that are exactly zero, those of the biases of keys, are rounding, which Adam divides by itself
+    idle = {k for k, p in names.items() if p.grad is None or float(p.grad.abs().max()) < 1e-10 * largest}
+    with torch.no_grad():
+        for k in idle:
+            names[k].copy_(start[k])
+    moved = {k: p.detach().clone() for k, p in names.items()}
+    found: dict[tuple[str, str], float] = {}
+
+    def put(who):
+        with torch.no_grad():
+            for k, p in names.items():
+                p.copy_(moved[k] if who in ("all", k) else start[k])
+            _, after = values()
+        for name, x in after.items():
+            found[who, name] = _rms(x - before[name]) / RATE if x.shape == before[name].shape else 0.0
+
+    for who in ("all", *(k for k in names if k not in idle)):
+        put(who)
+    return found
+
+
+def powers(make, example, widths, seeds, optimizer, steps=1) -> dict[tuple[str, str], Slope]:
+    """The fitted power of every change that is not zero."""
+    many = [[changes(make, example, n, s, optimizer, steps) for s in range(seeds)] for n in widths]
+    found = {}
+    for key in many[0][0]:
+        sizes = [[one[key] for one in runs] for runs in many]
+        if min(min(s) for s in sizes) > 1e-5:  # less is rounding at the rate 1e−8
+            found[key] = slope(widths, sizes)
+    return found

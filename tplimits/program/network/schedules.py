@@ -1,0 +1,218 @@
+"""Constants that move with the step of training, such as a temperature: c_0, c_1, …, given by a function of the step.
+
+Step t is one of the network with c_t: outputs f_t = f(W_t; c_t), error signals χ_t = ε_t(f_t), gradients ∂f/∂W at c_t.
+The function is asked for t = 0, …, steps, for outputs after the last step are those with the last value.  Initial laws
+and initial values that a constant stands in are those of c_0, and stay.
+
+Such a constant becomes a scalar that is given at every step and never trained: what trains networks, and what trains
+limits, knows of scalars already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from sympy import Expr, Integer, Symbol
+
+from tplimits.errors import EvaluationError
+from tplimits.program.nodes.bind import resolved
+from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol, relocated
+from tplimits.program.nodes.given import can_be_called, exact_number, finite_number
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.spec import verify
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tplimits.program.nodes.program import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A number of every step t = 0, 1, …, as a function of it."""
+
+    label: str
+    value: Callable[[int], Any]
+
+    def __call__(self, t: int) -> float:
+        """The number of step t; EvaluationError for what is none."""
+        return finite_number(f"{self.label}({t})", self.value(t), EvaluationError)
+
+    def exact(self, t: int) -> Expr:
+        """The same, exact."""
+        return exact_number(f"{self.label}({t})", self.value(t), EvaluationError)
+
+
+def parted(network: Program, given: Mapping[str, Any]) -> tuple[dict[str, Schedule], dict[str, Any]]:
+    """The schedules among what is given by name, and the rest.
+
+    Raises EvaluationError for names that the network does not have, and where nothing may move.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def warm(ξ: tp.Input, v: tp.Vector, *, c):
+    ...     return v * tp.tanh(c * ξ)
+    >>> schedules, rest = parted(warm, {"c": lambda t: 1 + t / 2, "v": [1.0]})
+    >>> schedules["c"](3), rest
+    (2.5, {'v': [1.0]})
+    """
+    found: dict[str, Schedule] = {}
+    for name, value in given.items():
+        if name not in network.constants and name not in network.all_axes and name not in network.initial_names:
+            places = dict.fromkeys(p for p in network.initial_names.values() if p not in network.inputs)
+            has = ", ".join((*network.constants, *(network[p].name for p in places), *network.all_axes))
+            raise EvaluationError(
+                f"{name!s:.60}=…: `{network.name}` has no constant, parameter or axis of this name; it has {has}."
+            )
+        if isinstance(value, Schedule):  # checked before
+            found[name] = value
+        elif callable(value) and not isinstance(value, Expr):
+            if name not in network.constants:
+                has = ", ".join(network.constants) or "none"
+                raise EvaluationError(
+                    f"{name}=…: constants and rates alone are functions of the step; `{name!s:.60}` is no constant of "
+                    f"`{network.name}`, which has {has}."
+                )
+            if not can_be_called(value, 0):
+                raise EvaluationError(
+                    f"{name}= is called as {name}(t): give a number, or a function of the step t = 0, …, steps."
+                )
+            found[name] = Schedule(name, value)
+    return found, {name: value for name, value in given.items() if name not in found}
+
+
+def at_step(given: Mapping[str, Any], t: int) -> dict[str, Any]:
+    """What is given at one step: schedules by their numbers, everything else as it is."""
+    return {name: value(t) if isinstance(value, Schedule) else value for name, value in given.items()}
+
+
+def along(given: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    """What is given at all steps: schedules as arrays (steps + 1), everything else as it is."""
+    return {name: path(v, steps) if isinstance(v, Schedule) else v for name, v in given.items()}
+
+
+def path(schedule: Schedule, steps: int) -> NDArray[numpy.float64]:
+    """c_0, …, c_steps."""
+    return numpy.array([schedule(t) for t in range(steps + 1)])
+
+
+# -- programs ---------------------------------------------------------------------------------
+
+
+def moving(network: Program, given: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
+    """The network with each scheduled constant as a scalar that is no parameter, and what is given by its names.
+
+    Scalars that are scheduled stand first and start at their values of step 0; one whose name a value of the program
+    has gets a stroke.  Constants that are stated in terms of scheduled ones move along.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def warm(ξ: tp.Input, v: tp.Vector, *, c):
+    ...     return v * tp.tanh(c * ξ)
+    >>> print(moving(warm, {"c": lambda t: 1 + t / 2})[0])
+    program warm(c, ξ, v)
+      1  c      = 1, moves with the step     scalar
+      2  ξ      = given                      scalar
+      3  v      = over n, entries N(0, 1)    vector
+      4  return = tanh(c ξ) v                OuterNonlin
+    returns return
+    """
+    schedules, rest = parted(network, given)
+    known = {s.name for s in network if isinstance(s, InitialScalar) and s.scheduled}
+    fresh = {name: schedule for name, schedule in schedules.items() if name not in known}
+    if not fresh:
+        return network, dict(given)
+    network = _along(network, fresh, rest)
+    taken, names = {*network.names, *(s.name for s in network)}, dict[str, str]()
+    for name in fresh:
+        names[name] = name
+        while names[name] in taken:
+            names[name] += "′"
+        taken.add(names[name])
+    found = _Moved(network, {names[name]: (constant_symbol(name), s.exact(0)) for name, s in fresh.items()}).program
+    return found, {**rest, **{names.get(name, name): schedule for name, schedule in schedules.items()}}
+
+
+def _along(network: Program, schedules: Collection[str], given: Collection[str]) -> Program:
+    """The network with the constants that are stated in terms of scheduled ones written out."""
+    stated = {constant_symbol(n): v for n, v in network.constants.items() if v is not None}
+    stated = {s: v for s, v in stated.items() if s.name not in schedules and s.name not in given}
+    own = set(map(constant_symbol, schedules))
+    tied = {s.name: v for s, v in resolved(stated).items() if v.free_symbols & own}
+    return network.bind(**tied) if tied else network
+
+
+class _Moved:
+    """Instructions moved on, behind the scalars that the constants become."""
+
+    def __init__(self, network: Program, starts: Mapping[str, tuple[Symbol, Expr]]) -> None:
+        self.more = len(starts)
+        self.first = dict(starts.values())
+        self.entries = {symbol: Entry(Integer(k), NO_NEURON) for k, symbol in enumerate(self.first)}
+        scalars = [InitialScalar(name, (), value=value, scheduled=True) for name, (_, value) in starts.items()]
+        own = range(self.more)
+        self.program = network.replace(
+            instructions=(*scalars, *map(self._written, network)),
+            names={**dict(zip(starts, own, strict=True)), **{n: p + self.more for n, p in network.names.items()}},
+            constants={
+                name: None if v is None else v.xreplace(self.first)
+                for name, v in network.constants.items()
+                if constant_symbol(name) not in self.first
+            },
+            returns=self._places(network.returns),
+            inputs=self._places(network.inputs),
+            arguments=(*own, *self._places(network.arguments)),
+        )
+        verify(self.program)
+
+    def _places(self, positions: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(p + self.more for p in positions)
+
+    def _moved(self, expr: Any) -> Any:
+        return relocated(expr, lambda position: position + self.more)
+
+    def _written(self, s: Instruction) -> Instruction:
+        if isinstance(s, MatMul):
+            return replace(s, matrix=s.matrix + self.more, operand=self._moved(s.operand))
+        if isinstance(s, Avg):
+            return replace(s, operand=self._moved(s.operand))
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            return replace(s, body=self._moved(s.body).xreplace(self.entries))
+        if isinstance(s, (InitialVector, InitialScalar)):
+            s = replace(s, law=s.law.changed(lambda v: v.xreplace(self.first)))
+        if isinstance(s, InitialScalar) and s.value is not None:
+            return replace(s, value=s.value.xreplace(self.first))
+        return s
+
+
+def scheduled(network: Program) -> dict[str, int]:
+    """The scalars of a network that move with the step, and where they stand."""
+    return {s.name: p for p, s in enumerate(network) if isinstance(s, InitialScalar) and s.scheduled}
+
+
+def as_data(network: Program) -> Program:
+    """The network with its scheduled scalars as data, one number an input: inputs may then stand at several steps."""
+    places = scheduled(network)
+    found = network.replace(
+        instructions=tuple(
+            replace(s, value=None, scheduled=False) if isinstance(s, InitialScalar) and s.scheduled else s
+            for s in network
+        ),
+        inputs=(*places.values(), *network.inputs),
+    )
+    verify(found)
+    return found
+
+
+__all__ = ["Schedule", "along", "as_data", "at_step", "moving", "parted", "path", "scheduled"]

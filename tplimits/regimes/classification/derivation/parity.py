@@ -1,0 +1,341 @@
+"""What vanishes by symmetry: a mean that changes its sign when that of a weight is changed.
+
+Entries that are drawn around zero have the law of their negatives, so that a network with −W in place of W is as
+likely; so are those with other signs of single members of a family of weights.  Every value is a sum of terms, each
+of which stays or changes its sign under each of these changes: a term is the set of weights that it is odd in.  The
+terms of a value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its
+mean is zero.  Terms that are smaller by a power of n than others of a sum are left out: its mean is then of their
+order at most.
+
+    products       (a + b) + (V + W)             even functions       V
+    odd functions  a + V                         all others           ⟨a⟩ + V
+    sums           all terms of both             constants            {∅}
+
+Nothing is integrated, so that networks of any size are read at once; means that vanish for another reason are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    MatMul,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.laws import GIVEN
+from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
+    from tplimits.program.nodes.program import Program
+
+_ODD = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
+_EVEN = (sympy.Abs, sympy.cos, sympy.cosh)
+
+
+#: unions of more cosets than this are replaced by one that holds them
+MOST = 6
+#: an index that a sum has run over, and another one
+SOME = (Symbol("°", integer=True), Symbol("°°", integer=True))
+
+
+@dataclass(frozen=True)
+class Coset:
+    """a + V, with a and a basis of V as sets of bits."""
+
+    shift: int = 0
+    basis: tuple[int, ...] = ()
+
+    def times(self, other: Coset) -> Coset:
+        """All sums of two members."""
+        basis = span((*self.basis, *other.basis))
+        return Coset(reduced(self.shift ^ other.shift, basis), basis)
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The terms of a value that are of its order n^(−order): a union of cosets, empty for 0."""
+
+    cosets: frozenset[Coset] = frozenset([Coset()])
+    order: Fraction = Fraction(0)
+
+    @classmethod
+    def of(cls, cosets: Iterable[Coset], order: Fraction = Fraction(0)) -> Parity:
+        """A union, or one coset that holds it where it has many parts."""
+        found = cls(frozenset(cosets), order)
+        return found if len(found.cosets) <= MOST else cls(frozenset([found.hull]), order)
+
+    @property
+    def hull(self) -> Coset:
+        """The smallest coset that holds all terms."""
+        first, *others = sorted(self.cosets, key=lambda c: (c.shift, c.basis))
+        vectors = [b for c in self.cosets for b in c.basis] + [first.shift ^ c.shift for c in others]
+        basis = span(vectors)
+        return Coset(reduced(first.shift, basis), basis)
+
+    def plus(self, other: Parity) -> Parity:
+        """The terms of a sum: those of the larger summand."""
+        if not self.cosets or (other.cosets and other.order < self.order):
+            return other
+        if not other.cosets or self.order < other.order:
+            return self
+        return Parity.of(self.cosets | other.cosets, self.order)
+
+    def times(self, other: Parity) -> Parity:
+        """The terms of a product."""
+        return Parity.of((a.times(b) for a in self.cosets for b in other.cosets), self.order + other.order)
+
+    def power(self, e: sympy.Rational) -> Parity:
+        """The terms of a power."""
+        if not self.cosets:
+            return self if e > 0 else Parity()
+        order = self.order * Fraction(int(e.p), int(e.q))
+        if e == 1:
+            return self
+        if e.is_Integer:
+            return Parity(frozenset([self.hull if e.is_odd else Coset(0, self.hull.basis)]), order)
+        return Parity(frozenset([_any(self.hull)]), order)
+
+    def function(self, node: Expr) -> Parity:
+        """The terms of a function, by its parity and by what it does at 0."""
+        if not self.cosets:
+            return Parity() if not isinstance(node, (*_ODD, *HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS)) else self
+        if isinstance(node, _ODD):
+            return Parity(frozenset([self.hull]), max(self.order, Fraction(0)))
+        if isinstance(node, _EVEN):
+            order = self.order if isinstance(node, sympy.Abs) else Fraction(0)
+            return Parity(frozenset([Coset(0, self.hull.basis)]), order)
+        linear = isinstance(node, (*HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS))
+        if not linear and self.order > 0:
+            return Parity()  # its value at 0
+        return Parity(frozenset([_any(self.hull)]), self.order if linear else Fraction(0))
+
+
+def _any(hull: Coset) -> Coset:
+    """The terms of an arbitrary function."""
+    return Coset(0, span((*hull.basis, hull.shift)))
+
+
+def parities(program: Program, at_start: bool, orders: Mapping[str, Fraction]) -> Parities:
+    """The terms of all values, with members of families told apart where products need it."""
+    coarse = Parities(program, at_start, orders)
+    apart = coarse.split()
+    return Parities(program, at_start, orders, apart) if apart else coarse
+
+
+def span(vectors: Iterable[int]) -> tuple[int, ...]:
+    """A basis of what sets of bits span.
+
+    >>> span((0b011, 0b110, 0b101))
+    (6, 3)
+    """
+    found: list[int] = []
+    for v in vectors:
+        v = reduced(v, found)
+        if v:
+            found = sorted([*found, v], reverse=True)
+    return tuple(found)
+
+
+def reduced(vector: int, basis: Iterable[int]) -> int:
+    """What is left of a set of bits beside a basis: 0 if the basis spans it."""
+    for b in basis:  # the largest first, so that what is taken away is never put back
+        vector = min(vector, vector ^ b)
+    return vector
+
+
+@dataclass(eq=False)
+class Parities:
+    """The terms of every value of a program.
+
+    >>> import tplimits as tp
+    >>> @tp.program
+    ... def logits(x: tp.Vector, K: tp.Matrix, Q: tp.Matrix):
+    ...     return tp.avg((K @ x) * (Q @ x)), tp.avg((K @ x) ** 2)
+    >>> found = Parities(logits)
+    >>> [found.vanishes(s.operand) for s in logits if isinstance(s, Avg)]
+    [True, False]
+    """
+
+    program: Program
+    #: whether scalars that are computed are what they are at the start, rather than any numbers
+    at_start: bool = False
+    #: weights whose entries start like n^(−order), beside what is natural for matrices, where this is not 0
+    orders: Mapping[str, Fraction] = field(default_factory=dict)
+    #: the families of weights whose members are told apart; for the others one sign stands for all members
+    apart: frozenset[int] = frozenset()
+    values: dict[int, Parity] = field(default_factory=dict)
+    #: the members of families of weights that bits stand for: the weight, and its index as an expression
+    members: list[tuple[int, tuple[Expr, ...]]] = field(default_factory=list)
+    bits: dict[tuple[int, tuple[Expr, ...]], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for position, s in enumerate(self.program):
+            if position in self.program.inputs or isinstance(s, InitialScalar):
+                found = Parity()
+            elif isinstance(s, (Avg, ScalarNonlin)):
+                found = self._scalar(s) if self.at_start else Parity()
+            elif isinstance(s, InitialMatrix):
+                found = self._one(self._bit(position, tuple(map(axis_symbol, s.axes))), (), self._order(s))
+            elif isinstance(s, InitialVector):
+                found = self._vector(position, s)
+            elif isinstance(s, MatMul):
+                assert s.operand is not None
+                found = self._read(s.matrix, s.matrix_indices).times(self.of_entry(s.operand))
+            else:
+                assert isinstance(s, OuterNonlin)
+                found = self.of(s.body)
+            self.values[position] = found
+
+    def vanishes(self, value: Expr) -> bool:
+        """Whether every term of an expression changes its sign with some weight: then its mean is zero.
+
+        Members of a family whose indices may be the same are taken for one and for two.
+        """
+        return all(self._is_odd(coset) for coset in self.of(value).cosets)
+
+    def _is_odd(self, coset: Coset) -> bool:
+        used = coset.shift
+        for b in coset.basis:
+            used |= b
+        seen = [i for i in range(used.bit_length()) if used >> i & 1]
+        same = [1 << i | 1 << j for i, j in combinations(seen, 2) if self._may_agree(self.members[i], self.members[j])]
+        return reduced(coset.shift, span((*coset.basis, *same))) != 0
+
+    @staticmethod
+    def _one(shift: int, basis: tuple[int, ...] = (), order: Fraction = Fraction(0)) -> Parity:
+        return Parity(frozenset([Coset(shift, basis)]), order)
+
+    def _order(self, s: Instruction) -> Fraction:
+        return self.orders.get(s.name, Fraction(0))
+
+    def _scalar(self, s: Avg | ScalarNonlin) -> Parity:
+        """A scalar at the start: an average whose mean vanishes is of the order n^(−½) of what it averages."""
+        if isinstance(s, ScalarNonlin):
+            return self.of(s.body)
+        assert s.operand is not None
+        found = self.of_entry(s.operand)
+        if found.cosets and all(self._is_odd(c) for c in found.cosets):
+            return replace(found, order=found.order + Fraction(1, 2))
+        return found
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _bit(self, position: int, indices: tuple[Expr, ...]) -> int:
+        key = (position, indices if position in self.apart else ())
+        if key not in self.bits:
+            self.bits[key] = 1 << len(self.members)
+            self.members.append(key)
+        return self.bits[key]
+
+    def _vector(self, position: int, s: InitialVector) -> Parity:
+        bit = self._bit(position, tuple(map(axis_symbol, s.axes)))
+        if s.law.mean == s.law.std == 0:
+            return Parity(frozenset())
+        if s.law.shape == GIVEN or s.law.std == 0:
+            return self._one(0, (), self._order(s))
+        return self._one(bit if s.law.mean == 0 else 0, () if s.law.mean == 0 else (bit,), self._order(s))
+
+    def of_entry(self, entry: Entry) -> Parity:
+        """The terms of a value at some index."""
+        return self._read(entry.source, entry.indices)
+
+    def _read(self, position: int, indices: tuple[Expr, ...]) -> Parity:
+        axes = self.program[position].axes
+        swap = {axis_symbol(a): i for a, i in zip(axes, indices, strict=False) if i != axis_symbol(a)}
+        return self._placed(self.values[position], swap) if swap else self.values[position]
+
+    def _placed(self, found: Parity, swap: Mapping[Symbol, Expr]) -> Parity:
+        """The terms at other indices."""
+        touched = sum(1 << i for i, (_, indices) in enumerate(self.members) if any(k.has(*swap) for k in indices))
+
+        def moved(bits: int) -> int:
+            out, left = bits & ~touched, bits & touched
+            while left:
+                at = left.bit_length() - 1
+                left ^= 1 << at
+                position, indices = self.members[at]
+                out ^= self._bit(position, tuple(i.xreplace(swap) for i in indices))
+            return out
+
+        if not any(bits & touched for c in found.cosets for bits in (c.shift, *c.basis)):
+            return found
+        return Parity.of((Coset(moved(c.shift), span(map(moved, c.basis))) for c in found.cosets), found.order)
+
+    def of(self, node: Expr) -> Parity:
+        """The terms of an expression."""
+        if isinstance(node, Entry):
+            return self.of_entry(node)
+        if node == 0:
+            return Parity(frozenset())
+        if node in self.program.known.width_symbols:
+            return Parity(order=Fraction(-1))
+        if node.is_number or node.is_Symbol or isinstance(node, ArrayEntry) or not node.args:
+            return Parity()
+        if isinstance(node, AxisSum):
+            return self._summed(node)
+        if isinstance(node, sympy.Pow) and node.exp.is_Rational:
+            return self.of(node.base).power(node.exp)
+        parts = [self.of(a) for a in node.args]
+        found = parts[0]
+        for part in parts[1:]:
+            found = found.times(part) if isinstance(node, sympy.Mul) else found.plus(part)
+        if isinstance(node, (sympy.Add, sympy.Mul)):
+            return found
+        if len(parts) > 1:  # what is smaller decides where two are compared
+            every = span(b for part in parts for c in part.cosets for b in _any(c).basis)
+            found = Parity(frozenset([Coset(0, every)]), min((p.order for p in parts if p.cosets), default=Fraction(0)))
+        return found.function(node)
+
+    def _summed(self, node: AxisSum) -> Parity:
+        """The terms of a sum over an axis: the same at any two members, which may be different ones."""
+        found = self.of(node.summand)
+        one, other = (self._placed(found, {node.bound: mark}) for mark in SOME)
+        return found if one == found else one.plus(other)
+
+    def split(self) -> frozenset[int]:
+        """The weights of which a product holds two different members, as pieces of one matrix for queries and keys."""
+        found = 0
+        for s in self.program:
+            for node in sympy.preorder_traversal(getattr(s, "body", sympy.S.Zero)):
+                read = [f for f in node.args if isinstance(f, Entry)] if isinstance(node, sympy.Mul) else []
+                for one, other in combinations(read, 2):
+                    if one.source == other.source and any(
+                        self._differ(i, j) for i, j in zip(one.indices, other.indices, strict=True)
+                    ):
+                        found |= self.values[one.source].hull.shift if self.values[one.source].cosets else 0
+        return frozenset(position for i, (position, _) in enumerate(self.members) if found >> i & 1)
+
+    def _may_agree(self, one: tuple[int, tuple[Expr, ...]], other: tuple[int, tuple[Expr, ...]]) -> bool:
+        """Whether two members of families may be the same one."""
+        if one[0] != other[0]:
+            return False
+        return not any(self._differ(i, j) for i, j in zip(one[1], other[1], strict=True))
+
+    def _differ(self, i: Expr, j: Expr) -> bool:
+        """Whether two indices are never the same."""
+        if i == j:
+            return False
+        if isinstance(i, Lookup) and isinstance(j, Lookup) and i.indices == j.indices:
+            first, second = (self.program.tables[k.table].values for k in (i, j))
+            return first.shape == second.shape and bool((first != second).all())
+        many = [self._range(k) for k in (i, j)]
+        return None not in many and not set.intersection(*many)  # type: ignore[arg-type]
+
+    def _range(self, i: Expr) -> set[int] | None:
+        if i.is_Integer:
+            return {int(i)}
+        return set(self.program.tables[i.table].values.ravel().tolist()) if isinstance(i, Lookup) else None
