@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GIVEN, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
@@ -86,7 +86,7 @@ class TorchProgram(Program):
         """The same program with normal entries of the same means and variances: powers of n do not see the law."""
         changed = tuple(
             replace(s, law=Law(s.law.mean, s.law.std))
-            if isinstance(s, (InitialVector, InitialScalar)) and s.law.shape != GIVEN
+            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.law.shape != GIVEN
             else s
             for s in self.instructions
         )
