@@ -1,4 +1,4 @@
-"""Entries as PyTorch makes them: laws of matrices, vectors and scalars in the program, at finite width and in limits."""
+"""Entries as PyTorch makes them: laws in the program, at finite width and in limits."""
 
 import numpy as np
 import pytest

@@ -180,18 +180,21 @@ class Passes:
         return tuple(self.sizes[x] for x in self.labels[n] if x not in self.inputs)
 
     def _levels(self) -> dict[int, int]:
+        """The first pass in which each step can be computed at the place of the loop."""
         depth: dict[int, int] = {}
+        elsewhere: dict[int, int] = {}  # at any place: what is kept below has to be there whole
         for n in self.steps:  # in the order of the tape
             if n in self.inside:
                 step = self.steps[n]
                 assert step is not None
                 below = [v for v in step.values if isinstance(v, int) and v in self.inside]
                 if is_pointwise(step):
-                    depth[n] = max(
-                        (depth[v] + (v in self.kept and not self._is_beside(v, n)) for v in below), default=0
-                    )
+                    whole = {v: depth[v] + 1 if v in self.kept else elsewhere[v] for v in below}
+                    depth[n] = max((depth[v] if self._is_beside(v, n) else whole[v] for v in below), default=0)
+                    elsewhere[n] = max(whole.values(), default=0)
                 else:
                     depth[n] = max((depth.get(self.root(v), -1) + 1 for v in below), default=0)
+                    elsewhere[n] = depth[n]
         return depth
 
     def _is_beside(self, value: int, n: int) -> bool:

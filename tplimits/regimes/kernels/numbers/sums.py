@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol, free_indices
-from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, TableEntry, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, Of, TableEntry, plain_axis
 from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted
 from tplimits.regimes.kernels.numbers.places import positions
 from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries, together
@@ -37,12 +37,31 @@ def axis_sum(frame: Frame, expr: AxisSum) -> Any:
     bounds, body = nest(expr)
     if isinstance(body, sympy.Add):
         return frame.value(sympy.Add(*(summed(a, expr) for a in body.args)))
-    factors = [frame.value(a) for a in sympy.Mul.make_args(body)]
+    factors = [frame.value(a) for a in _by_input(sympy.Mul.make_args(body))]
     present = {x for f in factors for x in f.labels}
     names = {b.name for b in bounds}
     missing = names - present
     times = [Labelled(numpy.asarray(float(numpy.prod([frame.size(x) for x in missing]))))] if missing else []
     return contracted([*factors, *times], frozenset(names & present))
+
+
+def _by_input(factors: Sequence[Expr]) -> list[Expr]:
+    """Factors at places where another one of the same input stands, such as a mask, multiplied into that one: what
+    compiled passes sum are products of two arrays."""
+    found: list[Expr] = []
+    for factor in sorted(factors, key=lambda f: -len(free_indices(f))):
+        places = free_indices(factor)
+        fitting = [k for k, f in enumerate(found) if places <= free_indices(f) and len(_sides(f) | _sides(factor)) < 2]
+        if fitting and places:
+            found[fitting[0]] = sympy.Mul(found[fitting[0]], factor)
+        else:
+            found.append(factor)
+    return found
+
+
+def _sides(expr: Expr) -> set[int]:
+    """The inputs that an expression reads."""
+    return {s for t in expr.atoms(TableEntry) for s in t.sides} | {d.side for d in expr.atoms(Data, Datum, Of)}
 
 
 def nest(expr: AxisSum) -> tuple[dict[Symbol, Symbol], Expr]:
