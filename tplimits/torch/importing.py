@@ -48,6 +48,10 @@ class TorchProgram(Program):
 
     __hash__ = Program.__hash__
 
+    def __reduce__(self) -> Any:
+        """Other processes get the program without the graph of PyTorch, which cannot be sent."""
+        return Program, tuple(getattr(self, f.name) for f in fields(Program))
+
     @property
     def ratios(self) -> dict[str, float]:
         """The sizes of widths other than n in multiples of n, as `run` and `check` take them."""
