@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from drawing import drawing_once
 
 import tplimits as tp
+from tplimits.sampling import adaptive
 
 
 @tp.program
@@ -103,3 +106,14 @@ def programs() -> SimpleNamespace:
 def seed(request: pytest.FixtureRequest) -> int:
     """The CRC of the test's name."""
     return zlib.crc32(request.node.name.encode())
+
+
+@pytest.fixture(autouse=True)
+def networks_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that judges several claims draws the networks of one seed once."""
+    if request.node.get_closest_marker("sampling") is None:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(adaptive, "sample", drawing_once({}))
+        yield

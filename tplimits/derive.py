@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.effort import deep
+from tplimits.law.hypotheses.universality import refuse_unestablished
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
@@ -58,7 +59,8 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     1
 
     `assume` names doubts that the caller takes on himself, as `evaluate` names them: a second moment or the sign of an
-    argument that the analysis does not reach.  The limit repeats them.  Limits of depth and of training have none.
+    argument that the analysis does not reach, or that matrices whose entries are not normal have the limits of normal
+    ones ("universality").  The limit repeats them.  Limits of depth and of training have none.
 
     Raises ProgramError for what is not a program, NoLimitError where a hypothesis of the limit fails.
     """
@@ -75,11 +77,11 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
         )
     _refuse_given(program)
     _refuse_frozen(program, asked)
+    names = (assume,) if isinstance(assume, str) else tuple(assume)
+    refuse_unestablished(program, names, asked.takes == "block")
     with deep(program.name, NoLimitError):
         limit = asked.derive(program)
-    if not assume:
-        return limit
-    return limit.assuming((assume,) if isinstance(assume, str) else assume)
+    return limit.assuming(names) if names else limit
 
 
 #: how each kind of program is made

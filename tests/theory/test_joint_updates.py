@@ -90,7 +90,8 @@ CASES = {
     "Adafactor, two widths": (widths, tp.Adafactor(decay=0.9, eps=0.05), 0.05, 0, HALF),
 }
 REGIMES = {"μP": (tp.MUP, tp.MaximalUpdate), "NTP": (tp.NTP, tp.NeuralTangent)}
-#: means move by 1/n, more so in μP and where layers are narrower than n
+#: means move by 1/n, more so in μP and where layers are narrower than n: these are twice as wide, and half as many
+#: networks then have the same error
 WIDTH, NETWORKS = {"μP": 512, "NTP": 256}, {"μP": 24, "NTP": 48}
 
 
@@ -103,7 +104,7 @@ def trained(case, regime):
     network, optimizer, lr, decay, ratios = CASES[case]
     settings = {"ratios": ratios, "weight_decay": decay, "n": WIDTH[regime] * (2 if ratios else 1)}
     setting = (network, REGIMES[regime][0].adjusted(network, optimizer), optimizer, X)
-    settings |= {"draws": NETWORKS[regime], "start": 0 if regime == "NTP" else None}
+    settings |= {"draws": NETWORKS[regime] // (2 if ratios else 1), "start": 0 if regime == "NTP" else None}
     f = train(*setting, ERROR, lr, STEPS, seed=3, **settings).f
     moved = f - f[:, :1]
     return moved[:, 1:].mean(axis=0), moved[:, 1:].std(axis=0, ddof=1) / np.sqrt(len(moved))

@@ -197,7 +197,7 @@ def _program(header, word, other):
         (lambda h: h["settings"].update(a_out=-1e308), "a_out is -1e.308"),
         (lambda h: h["settings"].update(parametrization={}), "parametrization is no text"),
         (lambda h: h["settings"].update(particles="many"), "particles is no number"),
-        (lambda h: h["settings"].update(constants=5), "constants are no object"),
+        (lambda h: h["settings"].update(schedules=5), "schedules: they are not those of the program"),
         (lambda h: h["settings"].update(ratios={"k": 2}), "a ratio of 'k'"),
         (lambda h: h["settings"].update(ratios={"n": -1}), "no positive numbers"),
         (lambda h: h.update(steps="99"), "the array '99' is missing, or named twice"),

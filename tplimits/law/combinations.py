@@ -149,8 +149,8 @@ class Combinations(NamedMoments):
         for atom, c in self.terms(expr).items():
             if is_long(atom) and not holds(atom, BoxMean, sympy.DiracDelta):
                 atom = self.gaussians.name_long(label, atom)
-            parts.append(c * atom)
-        return sympy.Add(*parts)
+            parts.append(times(c, atom))
+        return total(parts)
 
     def lengthened(self, expr: Expr) -> Expr:
         """An expression that is just a name, as its definition (one level)."""

@@ -66,7 +66,7 @@ class Expectations(Combinations):
             split = self.terms(expr)
         else:
             split = self._split(expr, scope)
-        return sympy.Add(*(c * self._atom_mean(a, scope) for a, c in split.items()))
+        return sympy.Add(*(times(c, self._atom_mean(a, scope)) for a, c in split.items()))
 
     def inner(self, a: Expr, b: Expr) -> Expr:
         """⟨a|b⟩ = E[a b], term by term so that each pair of terms is done once."""
@@ -209,7 +209,7 @@ class Expectations(Combinations):
     def _product_mean(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
         result = S.One
         for factors, variables in self._groups(sympy.Mul.make_args(atom), scope):
-            result *= self._group_mean(sympy.Mul(*factors), variables, scope)
+            result = times(result, self._group_mean(sympy.Mul(*factors), variables, scope))
             if result == 0:
                 return S.Zero
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sympy import Expr, S, Symbol
@@ -68,10 +68,14 @@ class Step:
     """
 
     rule: str
-    premises: tuple[str, ...]
+    named: tuple[str, ...] | Callable[[], Iterable[str]] = field(repr=False)
     write: Callable[[], str] = field(repr=False)
     reference: Reference
     write_remarks: Callable[[], Sequence[str]] = field(default=tuple, repr=False)
+
+    @property
+    def premises(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.named() if callable(self.named) else self.named))
 
     @property
     def conclusion(self) -> str:

@@ -117,6 +117,11 @@ class Derivation:
         """What counts as zero beside a jump, a pole or a root: 1e-12 where decimal numbers or data decide."""
         return DATA_TOLERANCE if has_rounded(self.program) else 0.0
 
+    @cached_property
+    def widths(self) -> frozenset[Symbol]:
+        """The widths that bodies may be written in."""
+        return frozenset(map(width_symbol, ("n", *self.program.widths)))
+
     @property
     def gaussians(self) -> Gaussians:
         return self.engine.gaussians
@@ -295,5 +300,6 @@ def width_ratio(width: str) -> Expr:
 
 def in_widths_of_n(expr: Expr, program: Program) -> Expr:
     """Other widths in a body written as their ratio times n."""
+    others = [w for w in program.widths if w != "n"]
     n = width_symbol("n")
-    return expr.xreplace({width_symbol(w): width_ratio(w) * n for w in program.widths if w != "n"})
+    return expr.xreplace({width_symbol(w): width_ratio(w) * n for w in others}) if others else expr

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup, axis_symbol
-from tplimits.program.parts import holds, rebuilt
+from tplimits.program.parts import found, holds, rebuilt
 
 if TYPE_CHECKING:
     import numpy
@@ -47,17 +47,26 @@ class Unroller:
 
     def __init__(self, program: Program, data: Mapping[int, NDArray[numpy.int64]] | None = None) -> None:
         self.program, self.data = program, data or {}
+        self._entries: dict[tuple[Any, ...], Entry] = {}
+        self._running: dict[tuple[Expr, tuple[str, ...]], tuple[Symbol, ...]] = {}
         self._written: dict[tuple[Expr, ...], Expr] = {}
         self._read: dict[Expr, frozenset[Symbol]] = {}
 
     def at(self, body: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> Expr:
         """The body with its axes at `index`; entries keep (source, neuron, integers)."""
-        given = {axis_symbol(a): Integer(i) for a, i in zip(axes, index, strict=True)}
-        return self._resolve(body, given)
+        return self._resolve(body, self._given(body, axes, index))
 
     def index_at(self, expr: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> int:
         """An index expression with its axes at `index`."""
-        return self.index(expr, {axis_symbol(a): Integer(i) for a, i in zip(axes, index, strict=True)})
+        return self.index(expr, self._given(expr, axes, index))
+
+    def _given(self, body: Expr, axes: tuple[str, ...], index: tuple[int, ...]) -> dict[Expr, Expr]:
+        """Where each axis stands, under the symbol that the body itself holds: an equal one is not met at a glance."""
+        key = (body, axes)
+        if key not in self._running:
+            own = {s: s for s in found(body, Symbol)}
+            self._running[key] = tuple(own.get(s, s) for s in map(axis_symbol, axes))
+        return dict(zip(self._running[key], map(Integer, index), strict=True))
 
     def index(self, expr: Expr, given: Mapping[Expr, Expr]) -> int:
         """An index expression as a number; −1 where a table says there is no entry."""
@@ -72,8 +81,7 @@ class Unroller:
         if isinstance(expr, Entry):
             if not expr.indices:
                 return expr
-            place = [self.index(i, given) for i in expr.indices]
-            return S.Zero if -1 in place else Entry(expr.args[0], expr.neuron, *map(Integer, place))
+            return self._entry(expr, tuple(self.index(i, given) for i in expr.indices))
         if isinstance(expr, ArrayEntry):
             place = [self.index(i, given) for i in expr.indices]
             return S.Zero if -1 in place else Rational(float(self.program.arrays[expr.array].values[tuple(place)]))
@@ -82,6 +90,15 @@ class Unroller:
         if not expr.args or not holds(expr, Entry, ArrayEntry, AxisSum, Kron):
             return expr
         return self._shared(expr, given) if holds(expr, AxisSum) else self._rebuilt(expr, given)
+
+    def _entry(self, expr: Entry, place: tuple[int, ...]) -> Expr:
+        """One object for one entry: the same one is found at a glance in all tables of parts, an equal one is not."""
+        if -1 in place:
+            return S.Zero
+        key = (expr.source, expr.neuron, place)
+        if key not in self._entries:
+            self._entries[key] = Entry(expr.args[0], expr.neuron, *map(Integer, place))
+        return self._entries[key]
 
     def _rebuilt(self, expr: Expr, given: Mapping[Expr, Expr]) -> Expr:
         """The parts resolved; the same expression where none of them changes."""

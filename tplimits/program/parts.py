@@ -14,9 +14,7 @@ from sympy import Expr
 
 #: answers that are remembered
 _MOST = 1 << 14
-#: sums of more terms are not put to SymPy's assumptions, which take long and know nothing of them
-_MANY_TERMS = 8
-#: odd heads that would ask these assumptions for the sign of their argument
+#: odd heads that would ask SymPy's assumptions for the sign of their argument, which take long and know nothing of sums
 _ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh)
 #: what they rewrite inside a sum: multiples of iπ, and numbers
 _SPECIAL = (type(sympy.I), sympy.Float, *(type(x) for x in (sympy.oo, -sympy.oo, sympy.zoo, sympy.nan)))
@@ -87,13 +85,8 @@ def put_in(expr: Expr, values: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> E
 
 
 def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
-    """The head of an expression over other arguments; of a long sum of real terms an odd head is f(x) or −f(−x)."""
-    if (
-        isinstance(expr, _ODD)
-        and (inner := args[0]).is_Add
-        and len(inner.args) > _MANY_TERMS
-        and not found(inner, *_SPECIAL)
-    ):
+    """The head of an expression over other arguments; of a sum of real terms an odd head is f(x) or −f(−x)."""
+    if isinstance(expr, _ODD) and (inner := args[0]).is_Add and not inner.is_number and not found(inner, *_SPECIAL):
         turned = inner.could_extract_minus_sign()
         value = type(expr)(-inner if turned else inner, evaluate=False)
         return -value if turned else value
@@ -104,6 +97,7 @@ def rebuilt(expr: Expr, args: Sequence[Expr]) -> Expr:
     return expr.func(*args)
 
 
+@functools.lru_cache(_MOST)
 def product(a: Expr, b: Expr) -> Expr:
     """a·b; of two bare factors with different bases there is nothing to simplify, and SymPy looks for it long.
 
@@ -112,7 +106,7 @@ def product(a: Expr, b: Expr) -> Expr:
     (True, 1, 2*x + 2*y)
     """
     if _is_bare(a) and _is_bare(b) and a.as_base_exp()[0] != b.as_base_exp()[0]:
-        return sympy.Mul(*((a, b) if a.compare(b) < 0 else (b, a)), evaluate=False)
+        return sympy.Mul._from_args((a, b) if a.compare(b) < 0 else (b, a))
     return a * b
 
 

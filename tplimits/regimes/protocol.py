@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tplimits.errors import ProgramError
+from tplimits.law.hypotheses.universality import UNIVERSALITY, unestablished
 from tplimits.sampling.sampling import Given, Sampling
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ class Shown:
 
 def refuse_unknown_doubts(program: Program, names: Sequence[str], known: Sequence[str]) -> None:
     """ProgramError for a name that is not that of a doubt."""
+    taken_on = (UNIVERSALITY,) if unestablished(program) else ()
     for name in names:
-        if name not in known:
+        if name not in (*known, *taken_on):
             raise ProgramError(
                 f"assume={name!r}: `{program.name}` has no such doubt; its doubts are "
-                f"{', '.join(map(repr, known)) or 'none'}."
+                f"{', '.join(map(repr, (*known, *taken_on))) or 'none'}."
             )
 
 

@@ -186,7 +186,7 @@ class Fit:
         (-1.96, 0.05)
         """
         total = math.hypot(self.stderr, error)
-        dof = self.dof * (total / self.stderr) ** 4 if self.stderr > 0 else math.inf
+        dof = self.dof * min(total / self.stderr, 1e70) ** 4 if self.stderr > 0 else math.inf
         z = (self.intercept - value) / total
         return z, float(2 * scipy.stats.t.sf(abs(z), dof))
 

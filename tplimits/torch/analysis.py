@@ -25,7 +25,7 @@ UNKNOWN = {
         ("arange", "linspace", "eye", "one_hot"),
         (
             "it numbers neurons",
-            "neurons have no order; a table along the width can be a buffer, which is read as given",
+            "neurons have no order; a table along the width can be a buffer",
         ),
     ),
 }

@@ -16,6 +16,7 @@ from tplimits.errors import ProgramError
 from tplimits.program.files import fields, postfix, serial
 from tplimits.program.files.serial import from_json, to_json
 from tplimits.program.network.backward import backpropagation
+from tplimits.program.network.schedules import moving
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.kinds import InitialVector, Instruction
 from tplimits.program.nodes.program import Program
@@ -54,6 +55,11 @@ def discrete(
     r: tp.Scalar.truncated(1, 2),
 ):
     return tp.readout(tp.sum(q * (w * tp.tanh(E)).sel(vocab=x), over="token")) + r
+
+
+@tp.network
+def mlp_of_data(ξ: tp.Input, v: tp.Vector, *, c):
+    return v * tp.tanh(c * ξ)
 
 
 @tp.program
@@ -191,7 +197,7 @@ def test_a_returned_number_and_a_program_without_arguments():
 
 
 def test_every_field_of_every_instruction_is_written():
-    programs = (everything, discrete)
+    programs = (everything, discrete, moving(mlp_of_data, {"c": lambda t: 1 + t})[0])
     written = {key for program in programs for s in json.loads(to_json(program))["instructions"] for key in s}
     renamed = {"law": "mean", "matrix_indices": "indices", "slots": "slot_widths"}
     for cls in Instruction.__subclasses__():

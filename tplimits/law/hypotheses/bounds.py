@@ -31,10 +31,7 @@ _RANGES = {
 
 def bounds(expr: Expr) -> tuple[Expr, Expr]:
     """Lower and upper bounds by interval arithmetic (infinite where nothing better is known)."""
-    if expr.is_number:
-        value = expr.evalf(20) if not expr.is_Rational else expr
-        return value, value
-    return _bounds(expr)
+    return (expr, expr) if expr.is_Rational else _bounds(expr)
 
 
 @functools.lru_cache(1 << 12)
@@ -46,6 +43,9 @@ def _times(low: Expr, high: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
 
 @functools.lru_cache(1 << 14)
 def _bounds(expr: Expr) -> tuple[Expr, Expr]:
+    if expr.is_number:
+        value = expr.evalf(20)
+        return value, value
     if expr.is_Symbol:
         return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):

@@ -19,10 +19,13 @@ from tplimits.program.parts import found
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Doubt, Reader
 
+#: what has a jump
+HEADS: tuple[type, ...] = JUMPS
+
 
 def jumps(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a jump of a body; the doubts where that cannot be told."""
-    places = [_place(reader, node) for node in sorted(found(body, *JUMPS), key=str)]
+    places = [_place(reader, node) for node in sorted(found(body, *HEADS), key=str)]
     return kept_from_zero(reader, "jump", places, where)
 
 

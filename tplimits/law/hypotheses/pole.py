@@ -21,6 +21,9 @@ from tplimits.program.parts import found
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Doubt, Reader
 
+#: what may have a pole
+HEADS: tuple[type, ...] = (sympy.log, sympy.tan, sympy.Pow)
+
 
 def poles(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on a pole of a body; the doubts where that cannot be told."""
@@ -40,8 +43,12 @@ def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
 
 def singular_places(body: Expr) -> list[tuple[Expr, Expr]]:
     """What is not finite where an argument is zero: (part of a body, argument)."""
-    places = [(node, node.args[0]) for node in found(body, sympy.log)]
-    places += [(node, sympy.cos(node.args[0])) for node in found(body, sympy.tan)]
-    powers = found(body, sympy.Pow)
-    places += [(p, p.base) for p in powers if p.exp.could_extract_minus_sign() and not p.base.is_number]
+    places = []
+    for node in found(body, *HEADS):
+        if isinstance(node, sympy.log):
+            places.append((node, node.args[0]))
+        elif isinstance(node, sympy.tan):
+            places.append((node, sympy.cos(node.args[0])))
+        elif node.exp.could_extract_minus_sign() and not node.base.is_number:
+            places.append((node, node.base))
     return sorted(places, key=str) if len(places) > 1 else places

@@ -19,6 +19,9 @@ from tplimits.program.parts import found
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Doubt, Reader
 
+#: what may be real on a part of the line only
+HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
+
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
@@ -44,8 +47,10 @@ def _place(reader: Reader, node: Expr, argument: Expr) -> Place:
 
 def ends_of_domains(body: Expr) -> list[tuple[Expr, Expr]]:
     """What is real where an argument is not negative: (part of a body, argument)."""
-    powers = [p for p in found(body, sympy.Pow) if p.exp.is_Rational and not p.exp.is_Integer]
-    ends = [(p, p.base) for p in powers]
-    for node in found(body, sympy.asin, sympy.acos, sympy.atanh):
-        ends.append((node, 1 - node.args[0] ** 2))
-    return sorted(ends, key=str)
+    ends = []
+    for node in found(body, *HEADS):
+        if not node.is_Pow:
+            ends.append((node, 1 - node.args[0] ** 2))
+        elif node.exp.is_Rational and not node.exp.is_Integer:
+            ends.append((node, node.base))
+    return sorted(ends, key=str) if len(ends) > 1 else ends

@@ -14,12 +14,10 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
+from tplimits.law.hypotheses import jump, pole, root
 from tplimits.law.hypotheses.bounds import bounds
-from tplimits.law.hypotheses.jump import jumps
 from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
-from tplimits.law.hypotheses.pole import poles
 from tplimits.law.hypotheses.reader import Doubt
-from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
@@ -27,7 +25,7 @@ from tplimits.law.rules.powers import without_n
 from tplimits.law.rules.reading import BodyReader, key_of
 from tplimits.law.rules.removable import continued, is_spread
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, holds, put_in
 
 if TYPE_CHECKING:
     from tplimits.law.state import Derivation
@@ -38,13 +36,16 @@ REFERENCE = Reference(f"{MASTER}, Def. 2.6.5 (OuterNonlin)", "yang2023tensor")
 _LONG = 100
 #: what SymPy puts where a value is not finite, or not real
 _NOT_FINITE: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo), type(-sympy.oo), type(sympy.I))
+#: a body without any of these is continuous wherever it is finite: its hypotheses need not be asked
+_SINGULAR = (*jump.HEADS, *pole.HEADS, *root.HEADS)
 SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 
 def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     """The ket of an entrywise function, averaged over its boxes."""
     body = state.unroller.at(instruction.body, instruction.axes, key[1])
-    body = without_n(state, key, body)
+    if not state.widths.isdisjoint(found(instruction.body, Symbol)):
+        body = without_n(state, key, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
     value, scalars = _substituted(state, key, body, kets)
@@ -64,22 +65,25 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
         state.judged[value] = (
             _judged(state, key, value if boxed else inner, value, growth) if value.free_symbols else value
         )
-    premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
     rule = f"outer nonlinearity of order {instruction.order}"
     text = lambda: f"|{ket.label}⟩ = {state.text(state.engine.lengthened(value))}"  # noqa: E731 - a sentence to be written later
-    state.steps.append(Step(rule, premises, text, REFERENCE, lambda: remarks))
+    state.steps.append(Step(rule, lambda: _labels(state, body), text, REFERENCE, lambda: remarks))
 
 
 def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
     """The limit of a function of scalars: the function of the limits."""
     body = state.unroller.at(instruction.body, instruction.axes, key[1])
-    body = without_n(state, key, body)
+    if not state.widths.isdisjoint(found(instruction.body, Symbol)):
+        body = without_n(state, key, body)
     value, _ = _substituted(state, key, body, {})
     state.scalars[key] = state.engine.named(value)
-    premises = tuple(dict.fromkeys(state.label(key_of(e)) for e in entries(body)))
-    state.steps.append(
-        Step("function of scalars", premises, lambda: f"{state.label(key)} → {state.text(value)}", SCALARS)
-    )
+    text = lambda: f"{state.label(key)} → {state.text(value)}"  # noqa: E731 - as above
+    state.steps.append(Step("function of scalars", lambda: _labels(state, body), text, SCALARS))
+
+
+def _labels(state: Derivation, body: Expr) -> list[str]:
+    """What a body reads, by name."""
+    return [state.label(key_of(e)) for e in entries(body)]
 
 
 def _tail(state: Derivation, inner: Expr, value: Expr) -> Tail:
@@ -122,24 +126,26 @@ def _kets(
 def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
     """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
     body = continued(body, lambda entry: _vanishes(state, key_of(entry)))
-    scalars = {e: state.scalars[key_of(e)] for e in entries(body) if key_of(e) in state.scalars}
+    limits = ((e, state.scalars.get(key_of(e))) for e in entries(body))
+    scalars = {e: limit for e, limit in limits if limit is not None}
     means = found(body, GaussMean)
     scalars |= {node: _constant_mean(state, key, node) for node in means}
     swap = {**scalars, **kets}
     boxed = any(e.neuron != OWN for e in kets)
     reader = BodyReader(state, swap, {} if means or boxed else state.limits)
-    for hypothesis in (jumps, poles, roots):
-        state.judge(hypothesis, reader, body, key)
+    if holds(body, *_SINGULAR):
+        for hypothesis in (jump.jumps, pole.poles, root.roots):
+            state.judge(hypothesis, reader, body, key)
     if all(key_of(e) in state.exact for e in entries(body)):
         state.exact.add(key)
-    if bounds(body)[0] >= 0 or reader.bounds(body)[0] >= 0:
+    if bounds(body)[0].is_extended_nonnegative or reader.bounds(body)[0].is_extended_nonnegative:
         state.nonnegative.add(key)
     value = reader.limit(body)
     if found(value, *_NOT_FINITE):
-        limits = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
+        known = ", ".join(f"{state.label(key_of(e))} → {v}" for e, v in scalars.items() if isinstance(e, Entry))
         raise NoLimitError(
             f"{state.program.where(key[0])}: `{reader.shown(body)}` is not finite at the limit of its arguments "
-            f"({limits or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
+            f"({known or 'constants'}); hypothesis: ψ continuous at the limits of its scalars. Keep the denominator "
             "or the logarithm away from zero."
         )
     return value, scalars

@@ -103,7 +103,8 @@ class _Written(Walker[dict[str, Any]]):
     """What the JSON object of an instruction holds beside its kind, name and axes."""
 
     def initial_matrix(self, s: InitialMatrix) -> dict[str, Any]:
-        return {"rows": s.rows, "columns": s.columns}
+        law = {} if s.law == NORMAL else _law_words(s.law)
+        return {"rows": s.rows, "columns": s.columns, **law}
 
     def initial_vector(self, s: InitialVector) -> dict[str, Any]:
         return {"over": s.over, **_law_words(s.law)}
@@ -196,6 +197,8 @@ def _instruction(fields: Fields) -> Instruction:
         given["over"] = fields.text("over")
     if cls is InitialMatrix:
         given |= {"rows": fields.text("rows"), "columns": fields.text("columns")}
+        if fields.has("mean"):
+            given["law"] = _law(fields)
     elif cls is InitialVector:
         given["law"] = _law(fields)
     elif cls is InitialScalar:

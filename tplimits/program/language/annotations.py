@@ -10,7 +10,7 @@ from sympy import Expr
 
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import exact, fail, plain
-from tplimits.program.nodes.laws import Law, truncated_normal, uniform
+from tplimits.program.nodes.laws import Law, of_columns, truncated_normal, uniform
 from tplimits.program.nodes.normalise import normalise
 
 
@@ -29,7 +29,10 @@ class Kind:
     def __repr__(self) -> str:
         shown = f"tp.{self.what}" + (f"[{', '.join(map(repr, self.names))}]" if self.names else "")
         shown += f".of({self.index_of!r})" if self.index_of else ""
-        return shown + (f" with entries {self.law.described()}" if self.law else "")
+        if self.law is None:
+            return shown
+        of = of_columns(self.law, "columns") if self.what == "Matrix" else self.law.described()
+        return f"{shown} with entries {of}"
 
     @stated("tp.Input[…].of")
     def of(self, axis: str) -> Kind:
@@ -43,23 +46,42 @@ class Kind:
     @stated("tp.Vector[…].normal")
     def normal(self, mean: Any = 0, std: Any = 1) -> Kind:
         """Entries N(mean, std²)."""
+        if self.what == "Matrix":
+            return self._of_unit_variance("normal", Law(), mean == 0 and std == 1)
         return self._drawn("normal", Law(*_numbers("normal", mean=mean, std=std)))
 
     @stated("tp.Vector[…].uniform")
-    def uniform(self, low: Any, high: Any) -> Kind:
-        """Entries uniform in [low, high]: `w: tp.Vector["d"].uniform(-1, 1)`."""
+    def uniform(self, low: Any = None, high: Any = None) -> Kind:
+        """Entries uniform in [low, high]: `w: tp.Vector["d"].uniform(-1, 1)`; `W: tp.Matrix.uniform()` without ends."""
+        if self.what == "Matrix":
+            return self._of_unit_variance("uniform", Law(shape="uniform"), low is None and high is None)
         a, b = _numbers("uniform", low=low, high=high)
         if (b - a).is_positive is False:
             fail(f"{self!r}.uniform({low}, {high})", "give the lower end first")
         return self._drawn("uniform", uniform(a, b))
 
     @stated("tp.Vector[…].truncated")
-    def truncated(self, std: Any, at: Any) -> Kind:
-        """Entries N(0, std²), given that they lie within ±at."""
+    def truncated(self, std: Any = None, at: Any = None) -> Kind:
+        """Entries N(0, std²), given that they lie within ±at; of a matrix, normal within ±at deviations."""
+        if self.what == "Matrix":
+            (cut,) = _numbers("truncated", at=at)
+            if cut.is_positive is False:
+                fail(f"{self!r}.truncated(at={at})", "give a positive end")
+            return self._of_unit_variance("truncated", Law(shape="truncated", cut=cut), std is None)
         spread, end = _numbers("truncated", std=std, at=at)
         if spread.is_positive is False or end.is_positive is False:
             fail(f"{self!r}.truncated({std}, {at})", "give a positive standard deviation, and a positive end")
         return self._drawn("truncated", truncated_normal(spread, end))
+
+    @stated("tp.Vector[…].signs")
+    def signs(self, size: Any = 1) -> Kind:
+        """Entries size and −size, each with probability ½; those of a matrix are ±1/√columns."""
+        if self.what == "Matrix":
+            return self._of_unit_variance("signs", Law(shape="signs"), size == 1)
+        (number,) = _numbers("signs", size=size)
+        if number.is_positive is False:
+            fail(f"{self!r}.signs({size})", "give a positive size")
+        return self._drawn("signs", Law(sympy.S.Zero, number, "signs"))
 
     @stated("tp.Vector[…].constant")
     def constant(self, value: Any) -> Kind:
@@ -77,6 +99,16 @@ class Kind:
         )
         fail(f"{self!r}.orthogonal(): its entries would not be independent, as the theorems behind limits ask", repair)
 
+    def _of_unit_variance(self, call: str, law: Law, unscaled: bool) -> Kind:
+        """A law of entries of a matrix, of which the shape alone is free."""
+        if not unscaled or self.law is not None:
+            fail(
+                f"{self!r}.{call}(…)",
+                f"entries of matrices are iid with mean 0 and variance 1/columns, of one law: write "
+                f"W: tp.Matrix.{call}({'at=2' if call == 'truncated' else ''}) and a factor in the program",
+            )
+        return replace(self, law=law)
+
     def _drawn(self, call: str, law: Law) -> Kind:
         if self.what not in ("Vector", "Scalar"):
             fail(
@@ -89,9 +121,9 @@ class Kind:
 
 
 #: what may be said of entries
-_LAWS = ("normal", "uniform", "truncated", "constant", "orthogonal")
+_LAWS = ("normal", "uniform", "truncated", "signs", "constant", "orthogonal")
 #: what else an annotation stands for
-_UNDRAWN = {"Matrix": "entries of matrices are iid N(0, 1/columns)", "Input": "data are given"}
+_UNDRAWN = {"Matrix": "entries of matrices are iid with mean 0 and variance 1/columns", "Input": "data are given"}
 
 
 def _numbers(call: str, **values: Any) -> list[Expr]:
@@ -132,14 +164,18 @@ class _Annotation(type):
 
 
 class Matrix(metaclass=_Annotation):
-    """An initial matrix with iid N(0, 1/columns) entries; `tp.Matrix["k", "n", "head"]` maps width n to k."""
+    """An initial matrix with iid N(0, 1/columns) entries; `tp.Matrix["k", "n", "head"]` maps width n to k.
+
+    Entries of another shape, with the same variance: `.uniform()`, `.truncated(at=2)` for normal ones within two
+    deviations, `.signs()`.
+    """
 
 
 class Vector(metaclass=_Annotation):
     """An initial vector with iid N(0, 1) entries; `tp.Vector["k", "token"]` lives on width k.
 
     Entries of another law are written behind it: `.normal(mean, std)`, `.uniform(low, high)`, `.truncated(std, at)` for
-    N(0, std²) within ±at, `.constant(value)`.
+    N(0, std²) within ±at, `.signs(size)`, `.constant(value)`.
 
     >>> Vector["k", "token"], Vector["token"].uniform(-1, 1)
     (tp.Vector['k', 'token'], tp.Vector['token'] with entries uniform in [-1, 1])

@@ -44,10 +44,11 @@ def argument(trace: Trace, name: str, kind: Kind | None, default: Any) -> Any:
         if default is not None:
             fail(
                 f"a default for the matrix `{name}`",
-                "its entries are iid N(0, 1/columns): multiply by a factor in the program",
+                "its entries are iid with variance 1/columns: multiply by a factor in the program",
             )
         rows, columns = widths or ["n", "n"]
-        value = Value(trace, sympy.S.Zero, None, axes, origin=Origin("matrix", (name, rows, columns)))
+        law = NORMAL if kind.law is None else kind.law.changed(trace.constant)
+        value = Value(trace, sympy.S.Zero, None, axes, origin=Origin("matrix", (name, rows, columns, law)))
         return MatrixValue(trace, value.uid, rows, columns, axes, trace.indices(axes))
     if kind.what == "State":
         if widths not in ([], ["n"]):

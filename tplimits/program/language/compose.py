@@ -195,7 +195,7 @@ class _Replay:
 
     def _origin(self, s: Instruction, name: str) -> Origin:
         if isinstance(s, InitialMatrix):
-            return Origin("matrix", (name, self.width[s.rows], self.width[s.columns]))
+            return Origin("matrix", (name, self.width[s.rows], self.width[s.columns], s.law.changed(self.expr)))
         if isinstance(s, InitialVector):
             return Origin("vector", (name, s.law.changed(self.expr)))
         if isinstance(s, InitialScalar):

@@ -10,7 +10,7 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
-from tplimits.program.nodes.laws import NORMAL
+from tplimits.program.nodes.laws import NORMAL, of_columns
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class _RightHandSide(Walker[tuple[str, str]]):
         self.program = program
 
     def initial_matrix(self, s: InitialMatrix) -> tuple[str, str]:
-        return f"{s.rows}×{s.columns}, entries N(0, 1/{s.columns})", "matrix"
+        return f"{s.rows}×{s.columns}, entries {of_columns(s.law, s.columns, number_text)}", "matrix"
 
     def initial_vector(self, s: InitialVector) -> tuple[str, str]:
         return f"over {s.over}, {_law(s)}", "vector"

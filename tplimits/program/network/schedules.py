@@ -55,7 +55,9 @@ class Schedule:
 
 
 def parted(network: Program, given: Mapping[str, Any]) -> tuple[dict[str, Schedule], dict[str, Any]]:
-    """The schedules among what is given by name, and the rest; EvaluationError where nothing may move.
+    """The schedules among what is given by name, and the rest.
+
+    Raises EvaluationError for names that the network does not have, and where nothing may move.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -67,6 +69,12 @@ def parted(network: Program, given: Mapping[str, Any]) -> tuple[dict[str, Schedu
     """
     found: dict[str, Schedule] = {}
     for name, value in given.items():
+        if name not in network.constants and name not in network.all_axes and name not in network.initial_names:
+            places = dict.fromkeys(p for p in network.initial_names.values() if p not in network.inputs)
+            has = ", ".join((*network.constants, *(network[p].name for p in places), *network.all_axes))
+            raise EvaluationError(
+                f"{name!s:.60}=…: `{network.name}` has no constant, parameter or axis of this name; it has {has}."
+            )
         if isinstance(value, Schedule):  # checked before
             found[name] = value
         elif callable(value) and not isinstance(value, Expr):
@@ -198,7 +206,8 @@ def as_data(network: Program) -> Program:
     places = scheduled(network)
     found = network.replace(
         instructions=tuple(
-            replace(s, value=None, scheduled=False) if p in places.values() else s for p, s in enumerate(network)
+            replace(s, value=None, scheduled=False) if isinstance(s, InitialScalar) and s.scheduled else s
+            for s in network
         ),
         inputs=(*places.values(), *network.inputs),
     )

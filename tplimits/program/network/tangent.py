@@ -82,7 +82,7 @@ class _Writer:
         name = f"δ{s.name}"
         if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
             if s.name in self.train:
-                fresh = s if isinstance(s, InitialMatrix) else replace(s, law=NORMAL)
+                fresh = replace(s, law=NORMAL)
                 self.of[position] = self.add(fresh, name)
         elif isinstance(s, MatMul):
             self._matmul(position, s, name)

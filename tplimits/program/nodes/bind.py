@@ -14,7 +14,14 @@ from sympy import Expr, Symbol
 from tplimits.errors import ProgramError
 from tplimits.program.language.tracing import exact, plain
 from tplimits.program.nodes.entries import constant_symbol, size_symbol
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    InitialMatrix,
+    InitialScalar,
+    InitialVector,
+    Instruction,
+    OuterNonlin,
+    ScalarNonlin,
+)
 from tplimits.program.nodes.normalise import normalise
 from tplimits.program.nodes.spec import verify
 
@@ -128,7 +135,7 @@ def _substituted(instruction: Instruction, substitution: Mapping[Expr, Expr]) ->
         return instruction
     if isinstance(instruction, (OuterNonlin, ScalarNonlin)):
         return replace(instruction, body=instruction.body.xreplace(substitution))
-    if isinstance(instruction, InitialVector):
+    if isinstance(instruction, (InitialMatrix, InitialVector)):
         return replace(instruction, law=instruction.law.changed(lambda v: v.xreplace(substitution)))
     if isinstance(instruction, InitialScalar):
         value = None if instruction.value is None else instruction.value.xreplace(substitution)

@@ -135,8 +135,9 @@ def evaluate(expr: Expr, known: Mapping[Expr, Any], memo: dict[Expr, Any] | None
         return known[expr]
     if expr in memo:
         return memo[expr]
-    if expr.is_number and not expr.has(GaussMean):
-        value: Any = _number(expr)
+    value: Any
+    if (number := _number(expr)) is not None:
+        value = number
     elif isinstance(expr, sympy.Add):
         value = evaluate(expr.args[0], known, memo)
         for a in expr.args[1:]:
@@ -176,7 +177,11 @@ def _times(total: Expr, factor: Expr) -> Expr:
     return sympy.powsimp(total * factor)
 
 
-def _number(expr: Expr) -> float:
+@lru_cache(maxsize=1 << 14)
+def _number(expr: Expr) -> float | None:
+    """A number without means inside as one, None for other expressions."""
+    if not expr.is_number or expr.has(GaussMean):
+        return None
     try:
         number = float(expr)
     except (TypeError, OverflowError):

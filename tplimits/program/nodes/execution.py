@@ -5,8 +5,10 @@ Arrays have a leading axis of independent draws: `run` takes one draw, an `Execu
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -14,13 +16,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import (
-    OWN,
-    ArrayEntry,
-    AxisSum,
-    Entry,
-    Kron,
-)
+from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, Kron
 from tplimits.program.nodes.evaluate import (
     ARRAY_FUNCTIONS,
     Array,
@@ -125,12 +121,13 @@ class Execution(Setting, Walker[Array]):
                 raise EvaluationError(f"the {what} `{s.name}` has no value: give {s.name}=….")
             return numpy.full((self.draws, *shape), float(evaluate(s.value, self.leaves)))
         if isinstance(s, InitialMatrix):
-            array = self.rng.standard_normal((self.draws, *shape))
+            normal = s.law == NORMAL
+            array = self.rng.standard_normal((self.draws, *shape)) if normal else self._drawn(s, shape)
             array *= 1 / math.sqrt(shape[-1])
             return array
         return self._drawn(s, shape)
 
-    def _drawn(self, s: InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
+    def _drawn(self, s: InitialMatrix | InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
         """Entries by their law."""
         full = (self.draws, *shape)
         return drawn(s.law, full, lambda: self.rng.standard_normal(full), self.leaves)
@@ -165,7 +162,7 @@ class Execution(Setting, Walker[Array]):
         if not s.slots:
             return self._body(s.body, s.axes, neurons, slice(0, self.draws), slice(None))
         n, slots = self.width[s.over], tuple(range(-len(s.slots), 0))
-        axes = (*s.axes, *_summed_axes(s.body).values())
+        axes = (*s.axes, *_reads(s.body).bound.values())
         entries = math.prod(self.width[w] for w in neurons.values()) * math.prod(self.shape(axes))
         batch, step = max(1, _CHUNK // entries), max(1, min(n, _CHUNK * n // entries))
         rows = []
@@ -191,19 +188,17 @@ class Execution(Setting, Walker[Array]):
         self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice
     ) -> Array:
         """A body as it is written."""
-        bound = _summed_axes(body)
+        reads = _reads(body)
+        bound = reads.bound
         grid = self._grid(axes, bound)
         known = dict(self.leaves)
-        for leaf in body.atoms(Entry, ArrayEntry):
+        for leaf in reads.leaves:
             known[leaf] = self._leaf(leaf, grid, list(neurons), draws, own)
-        sums = body.atoms(AxisSum)
-        scatters = {s: found for s in sums if (found := scatter(s)) is not None}
-        for kron in _compared(body, scatters):
+        for kron in reads.compared:
             known[kron] = _on_grid(grid.same(*kron.indices), grid, len(neurons))
-        # inner sums hold fewer sums than outer ones, so they are known when an outer one needs them
-        for total in sorted(sums, key=lambda s: len(s.atoms(AxisSum))):
-            if total in scatters:
-                known[total] = self._scattered(total, scatters[total], known, grid, len(neurons))
+        for total in reads.sums:
+            if total in reads.scatters:
+                known[total] = self._scattered(total, reads.scatters[total], known, grid, len(neurons))
                 continue
             summand = numpy.asarray(evaluate(total.summand, known))
             known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
@@ -238,16 +233,28 @@ class Execution(Setting, Walker[Array]):
         return read.reshape((*read.shape[:-1], *(1,) * place, read.shape[-1], *(1,) * (len(neurons) - place - 1)))
 
 
-def _summed_axes(body: Expr) -> dict[str, str]:
-    """The bound indices of a body, by name, and the axes they run over."""
-    sums = sorted(body.atoms(AxisSum), key=lambda s: s.bound.name)
-    return {s.bound.name: s.axis for s in sums}
+@dataclass(frozen=True)
+class _Reads:
+    """What a body reads: leaves, sums from the innermost, those of them that scatter, and comparisons of indices."""
+
+    leaves: frozenset[Expr]
+    sums: tuple[AxisSum, ...]
+    scatters: Mapping[AxisSum, Scatter]
+    #: but for those that are the places of scatters
+    compared: frozenset[Kron]
+    #: the bound indices by name, and the axes they run over
+    bound: Mapping[str, str]
 
 
-def _compared(body: Expr, scatters: Iterable[Expr]) -> frozenset[Kron]:
-    """The comparisons of indices in a body that are more than the places of scatters."""
-    left = body.xreplace({total: scatter.summand for total, scatter in dict(scatters).items()})
-    return found(left, Kron)
+@functools.lru_cache(maxsize=1 << 12)
+def _reads(body: Expr) -> _Reads:
+    """What a body reads, found once for all batches of draws."""
+    # inner sums hold fewer sums than outer ones, so they are known when an outer one needs them
+    sums = tuple(sorted(body.atoms(AxisSum), key=lambda s: len(s.atoms(AxisSum))))
+    scatters = {s: one for s in sums if (one := scatter(s)) is not None}
+    compared = found(body.xreplace({total: s.summand for total, s in scatters.items()}), Kron)
+    bound = {s.bound.name: s.axis for s in sorted(sums, key=lambda s: s.bound.name)}
+    return _Reads(frozenset(body.atoms(Entry, ArrayEntry)), sums, scatters, compared, bound)
 
 
 def _on_grid(values: Any, grid: Grid, neurons: int) -> Any:

@@ -134,8 +134,8 @@ class _Builder:
     def _instruction(self, value: Value) -> Instruction:
         kind, data, axes = value.origin.kind, value.origin.data, value.axes
         if kind == "matrix":
-            name, rows, columns = data
-            return InitialMatrix(name, axes, rows=rows, columns=columns)
+            name, rows, columns, law = data
+            return InitialMatrix(name, axes, rows=rows, columns=columns, law=law)
         if kind == "vector":
             name, law = data
             return InitialVector(name, axes, over=value.width or "n", law=law)

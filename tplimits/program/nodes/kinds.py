@@ -39,10 +39,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class InitialMatrix(Instruction):
-    """A matrix with `rows` × `columns` iid N(0, 1/columns) entries, one per index of the axes."""
+    """A matrix with `rows` × `columns` iid entries ζ/√columns, one per index of the axes; ζ is N(0, 1) unless told.
+
+    `law` is that of ζ, with mean 0 and variance 1.
+    """
 
     rows: str = "n"
     columns: str = "n"
+    law: Law = NORMAL
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
     normal        ζ = g
     uniform       ζ = √3 erf(g/√2)
+    signs         ζ = sign(g): ±1 with probability ½ each
     truncated     ζ = T(g)/s, T(g) = √2 erfinv(erf(c/√2) erf(g/√2)), s² = 1 − 2c φ(c)/(2Φ(c) − 1)
     given         no law: numbers along a width that come with the program's weights, such as sines of positions
 
@@ -41,7 +42,7 @@ class truncated(Real):
 
 #: of entries that are given whenever the program runs; nothing is said of them, so that no limit is derived
 GIVEN = "given"
-SHAPES = ("normal", "uniform", "truncated", GIVEN)
+SHAPES = ("normal", "uniform", "truncated", "signs", GIVEN)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Law:
             return sympy.sqrt(3) * sympy.erf(g / sympy.sqrt(2))
         if self.cut is not None:
             return truncated(g, self.cut) / _spread(self.cut)
-        return g
+        return sympy.sign(g) if self.shape == "signs" else g
 
     def changed(self, change: Callable[[Expr], Expr]) -> Law:
         """The law with something done to its numbers."""
@@ -98,6 +99,8 @@ class Law:
             return "given numbers"
         if self.shape == "uniform":
             return "uniform in [{}, {}]".format(*map(write, self.ends))
+        if self.shape == "signs":
+            return f"{write(self.mean)} ± {write(self.std)}" if self.mean else f"±{write(self.std)}"
         if self.bound is not None:
             std, end = self.bound
             return f"N({write(self.mean)}, {write(std**2)}) within ±{write(end)}"
@@ -117,6 +120,19 @@ def truncated_normal(std: Expr, at: Expr) -> Law:
     """N(0, std²), given that an entry lies within ±at."""
     cut = at / std
     return Law(S.Zero, std * _spread(cut), "truncated", cut)
+
+
+def of_columns(law: Law, columns: str, write: Callable[[Expr], str] = str) -> str:
+    """In words the law of entries ζ/√columns of a matrix, ζ of a law with mean 0 and variance 1.
+
+    >>> of_columns(NORMAL, "n"), of_columns(Law(shape="uniform"), "n")
+    ('N(0, 1/n)', 'uniform, of variance 1/n')
+    """
+    if law.shape == "signs":
+        return f"±1/sqrt({columns})"
+    if law.cut is not None:
+        return f"normal within ±{write(law.cut)} deviations, of variance 1/{columns}"
+    return f"N(0, 1/{columns})" if law == NORMAL else f"{law.shape}, of variance 1/{columns}"
 
 
 def _spread(c: Expr) -> Expr:

@@ -37,7 +37,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.laws import NORMAL, SHAPES
+from tplimits.program.nodes.laws import GIVEN, NORMAL, SHAPES
 from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
@@ -117,13 +117,18 @@ def _rational_powers(program: Program, position: int, s: Instruction) -> bool:
 
 
 def _law_legal(program: Program, position: int, s: Instruction) -> bool:
-    assert isinstance(s, (InitialVector, InitialScalar))
+    assert isinstance(s, (InitialMatrix, InitialVector, InitialScalar))
     law = s.law
     given = (law.mean, law.std) if law.cut is None else (law.mean, law.std, law.cut)
     if not all(v is not None and number_legal(program, v) for v in given) or law.std.is_negative:
         return False
     cut = law.cut is None or not (law.cut.is_negative or law.cut.is_zero)
     return law.shape in SHAPES and cut and (law.shape == "truncated") == (law.cut is not None)
+
+
+def _unit_variance(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialMatrix)
+    return s.law.mean == 0 and s.law.std == 1 and s.law.shape != GIVEN
 
 
 def _value_legal(program: Program, position: int, s: Instruction) -> bool:
@@ -158,6 +163,8 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (Instruction, _axes_distinct, "its axes differ from one another"),
     (InitialMatrix, _widths_known, "its rows and columns are widths of the program"),
     (InitialVector, _widths_known, "it lives on a width of the program"),
+    (InitialMatrix, _law_legal, "its law has finite numbers"),
+    (InitialMatrix, _unit_variance, "its entries have mean 0 and variance 1/columns, of a law"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _value_legal, "its value is a finite real number"),

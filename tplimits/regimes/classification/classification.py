@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from tplimits.errors import CheckError
+from tplimits.law.hypotheses.universality import refuse_unestablished
 from tplimits.program.network.parameters import parameters
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
@@ -91,6 +92,7 @@ class Classification:
         Raises NoLimitError where the parametrization is not stable, where no theorem gives its limit (it is named), and
         where a hypothesis of the limit fails.
         """
+        refuse_unestablished(self.program, (), False)
         found = self if optimizer is None else classify(self.program, self.parametrization, optimizer)
         point = stable_point(found.verdict)
         chosen: Any = found.optimizer

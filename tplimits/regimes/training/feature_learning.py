@@ -12,6 +12,7 @@ import numpy
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError
 from tplimits.law.effort import Effort, TooMuch, deep
+from tplimits.law.hypotheses import universality
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
@@ -22,7 +23,8 @@ from tplimits.progress import Progress, Report, reporting
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
-from tplimits.regimes.training.derivation.unrolled import exact_rates, unrolled
+from tplimits.regimes.training.derivation.unrolled import unrolled
+from tplimits.regimes.training.derivation.unrolled_asked import exact_rates
 from tplimits.regimes.training.limit import TrainingLimit
 from tplimits.regimes.training.report import feature_learning as report
 from tplimits.regimes.training.report.update_functions import NOT_ZERO
@@ -92,6 +94,7 @@ class MaximalLimit(TrainingLimit):
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
             *((NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
+            *universality.stated(self.recursion.network),
         )
 
     def __repr__(self) -> str:
@@ -228,7 +231,7 @@ class MaximalLimit(TrainingLimit):
         asked = numbers.request.request(self.recursion, run, record)
         found = numbers.feature_learning.trajectories(asked, executor, progress)
         paths = numpy.array([one.f for one in found])
-        f, stderr = numbers.feature_learning.mean_and_error(paths)
+        f, stderr = numbers.averages.mean_and_error(paths)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets)
 

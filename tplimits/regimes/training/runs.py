@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from tplimits.pictures.plots import plot_training
 from tplimits.program.nodes.given import whole_number
 from tplimits.regimes.protocol import Shown
 from tplimits.regimes.training.derivation.labels import output_labels
+from tplimits.regimes.training.numbers.averages import mean_and_error
 
 Array = NDArray[numpy.float64]
 
@@ -100,5 +100,4 @@ def mean_of_draws(runs: Sequence[TrainingRun], drawn: tuple[str, ...]) -> Traini
     """The mean of limits that belong to different draws, with its standard error; kets are those of the first."""
     f = numpy.array([run.f for run in runs])
     grams = {name: numpy.mean([run.grams[name] for run in runs], axis=0) for name in runs[0].grams}
-    stderr = f.std(axis=0, ddof=1) / math.sqrt(len(f))
-    return TrainingRun(runs[0].title, f.mean(axis=0), stderr, f, grams, runs[0].kets, drawn)
+    return TrainingRun(runs[0].title, *mean_and_error(f), f, grams, runs[0].kets, drawn)

@@ -12,7 +12,8 @@ from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm
 from tplimits.law.closed_forms.tilting import InfiniteMoment
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians
-from tplimits.law.kets import Ket, Key
+from tplimits.law.hypotheses import universality
+from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.average import average
 from tplimits.law.rules.initial import initial_scalar, initial_vector
 from tplimits.law.rules.matmul import matmul
@@ -21,6 +22,7 @@ from tplimits.law.rules.reading import key_of
 from tplimits.law.state import Derivation
 from tplimits.law.unroll import indices
 from tplimits.program.nodes.entries import Entry
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -75,14 +77,22 @@ def _ket(state: Derivation, key: Key | None) -> Ket:
     return Ket("0", S.Zero) if key is None else state.kets[key]
 
 
+UNIVERSAL = Reference(f"{MASTER}, Setup 2.6.4", "yang2023tensor")
+
+
 class _Rules(Walker[None]):
     """The rule of each kind, at one index of its axes."""
 
     def __init__(self, state: Derivation) -> None:
         self.state = state
+        self.said: set[InitialMatrix] = set()
 
     def initial_matrix(self, s: InitialMatrix, key: Key) -> None:
         """A matrix has no ket; its products do."""
+        if s.law != NORMAL and s not in self.said:
+            self.said.add(s)
+            (text,) = universality.stated((s,))
+            self.state.steps.append(Step("initial matrix", (), lambda: text, UNIVERSAL))
 
     def initial_vector(self, s: InitialVector, key: Key) -> None:
         initial_vector(self.state, key, s)

@@ -223,4 +223,4 @@ class WidthLimit(Written):
 
 def _derived_again(program: Program, assumed: Sequence[str]) -> WidthLimit:
     """A limit that was pickled, from its program."""
-    return WidthLimit(program, derive_width(program)).assuming(assumed)
+    return WidthLimit(program, derive_width(program.released)).assuming(assumed)

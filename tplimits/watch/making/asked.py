@@ -145,7 +145,7 @@ class Asked:
         own = {name: rate.value for name, rate in self.recipe.rates.items()}
         return {**dict.fromkeys(self.limit.optimizers, 0.0), **own}
 
-    def scalars(self, width: float, seed: int) -> dict[str, Array]:
+    def scalars(self, width: float, seed: int) -> dict[str, Any]:
         """The scalar parameters that all runs of a seed start at, and those that move with the step."""
         given = self.given_to(width, seed)
         held = {name: w for name, w in given.items() if isinstance(self._initial(name), InitialScalar)}

@@ -12,8 +12,10 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.law.unroll import size_of
 from tplimits.program.network.data import inputs_of, with_sizes
 from tplimits.program.network.loss import error_signal
+from tplimits.program.network.losses import Loss
 from tplimits.program.network.parameters import parameters
 from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.given import real_array, seed_number, several, whole_from, whole_number, width_ratios
@@ -79,6 +81,13 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
     refuse_no_batches(how.error, how.batches, len(next(iter(data.values()))))
     bound, initial, schedules = _bound(net, data, given)
     inputs_of(bound, X, "X")  # indices fit the sizes that are known now
+    _refuse_misfits(bound, how.error, len(next(iter(data.values()))))
+    for name in only or ():
+        if name not in parameters(bound):
+            raise EvaluationError(
+                f"only={how.only!r:.60}: `{name}` is no parameter of `{bound.name}`; it has "
+                f"{', '.join(parameters(bound))}."
+            )
     table = MUP.adjusted(bound, how.optimizer) if how.parametrization is None else how.parametrization
     others = [w for w in bound.widths if w != "n"]
     found = width_ratios(bound.name, others, ratios, EvaluationError)
@@ -95,6 +104,13 @@ def asked(net: Any, X: Any, how: Training, looked: Looked, given: Mapping[str, A
         {name: float(ratio) for name, ratio in found.items()},
         _detail(bound, looked),
     )
+
+
+def _refuse_misfits(net: Program, error: Any, inputs: int) -> None:
+    """EvaluationError for labels that do not fit the outputs, before any network is made."""
+    if isinstance(error, Loss):
+        axes = dict.fromkeys(a for p in net.returns for a in net[p].axes)
+        error.fitting(numpy.zeros((inputs, *(size_of(net, a) for a in axes))))
 
 
 def _detail(net: Program, looked: Looked) -> Detail:
@@ -142,12 +158,6 @@ def _bound(
     known, names = parameters(net), {name: net[p].name for name, p in net.initial_names.items()}
     initial = {names[k]: real_array(k, v) for k, v in given.items() if names.get(k) in known}
     fixed = {k: v for k, v in given.items() if names.get(k) not in known}
-    for name in fixed:
-        if name not in net.constants and name not in net.all_axes:
-            has = ", ".join((*net.constants, *known, *net.all_axes))
-            raise EvaluationError(
-                f"{name}=…: `{net.name}` has no constant, parameter or axis of this name; it has {has}."
-            )
     schedules, fixed = parted(net, fixed)
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
@@ -205,6 +215,8 @@ def _probes(net: Program, X: Mapping[str, Array], looked: Looked) -> tuple[dict[
     labels, count = numpy.asarray(looked.labels), len(next(iter(probes.values())))
     if labels.shape != (count,) or labels.dtype.kind not in "biufU":
         raise EvaluationError(f"labels=…: give one number or text for each of the {count} probes.")
+    if labels.dtype.kind == "f" and not numpy.isfinite(labels).all():
+        raise EvaluationError("labels=…: they hold NaN or infinite numbers; give text, or finite numbers.")
     if any(0xD800 <= ord(c) < 0xE000 for label in labels for c in str(label)):
         raise EvaluationError("labels=…: they hold half a surrogate pair, which is no text.")
     return probes, labels

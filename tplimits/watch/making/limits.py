@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tplimits.derive import derive
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.entries import width_symbol
@@ -81,7 +82,10 @@ class LimitOf:
     @cached_property
     def derived(self) -> MaximalLimit | TangentLimit:
         """The limit itself; NoLimitError where a hypothesis fails."""
-        return self.regime.derive(self.net)
+        regime = self.regime
+        if isinstance(regime, MaximalUpdate):
+            return derive(self.net, regime)
+        return derive(self.net, regime)
 
     @cached_property
     def is_neuronwise(self) -> bool:

@@ -61,7 +61,7 @@ def X(seed):
     return np.random.default_rng(seed).standard_normal((2, 4)) / 2
 
 
-SMALL = {"widths": (16, 32, 64, 96)}
+SMALL = {"widths": (8, 16, 32, 64)}
 
 
 @pytest.mark.sampling

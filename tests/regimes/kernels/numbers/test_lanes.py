@@ -207,7 +207,7 @@ def test_blocks_are_the_array():
     for part in (slice(8, 11), slice(3, 9), np.array([4, 0, 10])):
         some = found.some(part)
         np.testing.assert_array_equal(getattr(some, "plain", some).array, value.array[part])
-    np.testing.assert_array_equal(Blocks.of(value, 16, np.float32).array, found.laid_out(16, np.float32))
+    np.testing.assert_array_equal(Blocks.of(value, 16, np.float32).array, found.laid_out(16, np.float32).array)
 
 
 def perceptron(φ, bias: float, norm: bool) -> tp.Program:

@@ -22,6 +22,13 @@ class Blocks:
     many: int
     sizes: tuple[int, ...]
     labels: tuple[str, ...]
+    #: where the array begins in memory, if that is known
+    start: int | None = None
+
+    @property
+    def address(self) -> int:
+        """Where the array begins in memory."""
+        return address(self.array) if self.start is None else self.start
 
     @classmethod
     def of(cls, value: Labelled, lanes: int, dtype: Any) -> Blocks:
@@ -40,11 +47,11 @@ class Blocks:
         whole = self.array.transpose(0, 2, 1).reshape(blocks * lanes, places)[: self.many]
         return Labelled(whole.reshape(self.many, *self.sizes), self.labels)
 
-    def laid_out(self, lanes: int, dtype: Any) -> NDArray[Any]:
+    def laid_out(self, lanes: int, dtype: Any) -> Blocks:
         """In blocks of so many inputs."""
         if self.array.shape[2] == lanes and self.array.dtype == dtype:
-            return self.array
-        return Blocks.of(self.plain, lanes, dtype).array
+            return self
+        return Blocks.of(self.plain, lanes, dtype)
 
     def some(self, part: slice | NDArray[numpy.intp]) -> Blocks | Labelled:
         """A few inputs; whole blocks stay where they are."""
@@ -67,6 +74,9 @@ class Own:
 
     def some(self, part: slice | NDArray[numpy.intp]) -> Own:
         """Those of a few inputs."""
+        many = len(self.near)
+        if isinstance(part, slice) and part.indices(many) == (0, many, 1):
+            return self
         return Own([_some(r, part) for r in self.rows], self.near[part])
 
     def row(self, place: int) -> Labelled:
@@ -83,7 +93,7 @@ class Own:
             elif isinstance(row, Labelled):
                 rows.append(Blocks.of(row, lanes, dtype))
             else:
-                rows.append(Blocks(row.laid_out(lanes, dtype), row.many, row.sizes, row.labels))
+                rows.append(row.laid_out(lanes, dtype))
         return Own(rows, self.near)
 
 
@@ -97,8 +107,14 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """An array of any content whose vectors lie in one line of the cache each."""
     size = math.prod(shape) * numpy.dtype(dtype).itemsize
     memory = numpy.empty(size + 64, numpy.uint8)
-    start = -memory.__array_interface__["data"][0] % 64
+    start = -address(memory) % 64
     return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array begins in memory."""
+    found: int = array.__array_interface__["data"][0]
+    return found
 
 
 def plain(value: Labelled | Blocks) -> Labelled:

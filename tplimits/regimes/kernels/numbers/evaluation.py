@@ -30,7 +30,7 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
-from tplimits.regimes.kernels.numbers.symmetry import symmetric, transposed
+from tplimits.regimes.kernels.numbers.symmetry import mirrored, symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _MANY = 1 << 16
 #: pairs from which on single precision is worth while, and inputs of either side that it is tried at
 _SINGLE, _SAMPLE = 1024, (4, 8)
 #: entries of the largest table of one tile
-_TILE = 1 << 17
+_TILE = 1 << 15
 #: inputs a side of one tile of the compiled loop for all pairs
 _WHOLE = 1024
 #: inputs a side up to which a symmetric request is one tile: several leave out what is below the diagonal
@@ -241,8 +241,7 @@ def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
     found = numpy.array(value)
     for i in range(0, len(found), _LEAST):
         a, rest = slice(i, i + _LEAST), slice(i + _LEAST, None)
-        lower = numpy.tril_indices(len(found[a, a]), -1)
-        found[a, a][lower] = transposed(found[a, a])[lower]
+        mirrored(found[a, a])
         found[rest, a] = transposed(found[a, rest])
     diagonal = numpy.flatnonzero(known)
     found[diagonal, diagonal] = own[diagonal]

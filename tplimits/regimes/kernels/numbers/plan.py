@@ -234,7 +234,7 @@ class Plan:
             _, side, place, labels = leaf
             row = owns[side].rows[place]
             if isinstance(row, Blocks) and in_blocks:
-                return Blocks(row.array, row.many, row.sizes, labels)
+                return row if row.labels == labels else Blocks(row.array, row.many, row.sizes, labels, row.start)
             return Labelled(owns[side].row(place).array, labels)
 
         return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -17,13 +18,23 @@ def transposed(value: Array) -> Array:
     return value.transpose((1, 0, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes)))
 
 
+def mirrored(value: Array) -> None:
+    """Write what is above the diagonal below it, in place."""
+    below = _below(len(value)).reshape(len(value), -1, *[1] * (value.ndim - 2))
+    numpy.copyto(value, transposed(value), where=below)
+
+
+@lru_cache(maxsize=64)
+def _below(many: int) -> NDArray[numpy.bool_]:
+    return numpy.tri(many, k=-1, dtype=bool)
+
+
 def symmetric(value: Array) -> Array:
     """A symmetric kernel without what rounding makes of it: entries below the diagonal are those above."""
-    if numpy.array_equal(value, transposed(value), equal_nan=True):
+    if (value == transposed(value)).all():  # NaN aside
         return value
     found = numpy.array(value)
-    lower = numpy.tril_indices(len(found), -1)
-    found[lower] = transposed(found)[lower]
+    mirrored(found)
     rows = math.prod(found.shape[2 : found.ndim // 2 + 1])
     if rows > 1:  # outputs of one input
         one = numpy.arange(len(found))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import networkx
 from sympy import Expr
 
+from tplimits.law.hypotheses import universality
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.law.state import ASSUMED
 from tplimits.program.network.parameters import parameters
@@ -134,6 +135,7 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
         )
     if derivation.alike:
         found.append(f"outputs along {', '.join(derivation.alike)} are independent and have the same kernels")
+    found += universality.stated(network)
     found += [f"taken on by the user, not established: {name}" for name in assumed]
     return tuple(found)
 

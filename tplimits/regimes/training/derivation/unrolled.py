@@ -19,12 +19,11 @@ import numpy
 import sympy
 from sympy import Expr, Integer
 
-from tplimits.errors import EvaluationError, ProgramError
+from tplimits.errors import ProgramError
 from tplimits.program.network.data import with_sizes
 from tplimits.program.network.growing import Growing
 from tplimits.program.network.pinned import pinned
 from tplimits.program.network.samples import at_sample
-from tplimits.program.network.schedules import moving, parted
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -35,7 +34,6 @@ from tplimits.program.nodes.entries import (
     slot_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.given import exact_number
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,
@@ -47,6 +45,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.stated import IndexTable
+from tplimits.regimes.training.derivation.unrolled_asked import Rates, bound
 from tplimits.regimes.training.derivation.unrolled_indices import Indices
 
 if TYPE_CHECKING:
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
 
 #: χ of all inputs and outputs from f of the same, as arrays of expressions
 Signal = Callable[[numpy.ndarray, int], numpy.ndarray]
-#: the learning rate of every parameter at a step
-Rates = Callable[[int], Mapping[str, Expr]]
 _INITIAL = (InitialMatrix, InitialVector, InitialScalar)
 
 
@@ -76,7 +73,7 @@ def unrolled(
 
     Raises ProgramError for families of matrices, and for optimizers that look at all entries of a parameter at once.
     """
-    recursion, schedules = _bound(recursion, given)
+    recursion, schedules = bound(recursion, given)
     with_sizes(recursion.network, X, {})  # refused here if an axis has none
     for name, optimizer in recursion.optimizers.items():
         if not optimizer.is_entrywise:
@@ -85,35 +82,6 @@ def unrolled(
                 "that act entry by entry, such as tp.Adam(). `.evaluate` has numbers."
             )
     return _Unrolling(recursion, X, signal, lr, schedules).run(steps)
-
-
-def _bound(recursion: MaximalRecursion, given: Mapping[str, Any]) -> tuple[MaximalRecursion, Mapping[str, Schedule]]:
-    """The recursion with numbers for constants, and those that move as scalars."""
-    schedules, fixed = parted(recursion.network, given)
-    for name in fixed:
-        if name not in recursion.network.constants:
-            has = ", ".join(recursion.network.constants) or "none"
-            raise EvaluationError(f"{name}=…: `{recursion.network.name}` has no constant of this name; it has {has}.")
-    network = recursion.network.bind(**fixed) if fixed else recursion.network
-    network, moved = moving(network, schedules)
-    return replace(recursion, network=network) if given else recursion, moved
-
-
-def exact_rates(lr: Any, names: tuple[str, ...]) -> Rates:
-    """Learning rates as exact numbers: one for all or by name, numbers or functions of the step."""
-    given = dict(lr) if isinstance(lr, Mapping) else dict.fromkeys(names, lr)
-    if set(given) != set(names):
-        raise ProgramError(f"lr={{…}}: give a rate for each of {', '.join(names)}.")
-
-    def rates(t: int) -> dict[str, Expr]:
-        found = {}
-        for name, value in given.items():
-            found[name] = exact_number("lr", value(t) if callable(value) else value, EvaluationError)
-            if found[name].is_negative:
-                raise EvaluationError(f"lr={value!r} for `{name}`: a learning rate is 0 or more.")
-        return found
-
-    return rates
 
 
 class _Unrolling:

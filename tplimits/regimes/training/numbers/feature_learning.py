@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -155,8 +154,3 @@ def _fingerprint(asked: TrainingRequest) -> str:
     return checkpoint.fingerprint(
         parts, {**asked.X, **along(asked.given, asked.steps)}, asked.error, asked.shape, asked.steps
     )
-
-
-def mean_and_error(values: Array) -> tuple[Array, Array]:
-    """The mean over the first axis and its standard error."""
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))

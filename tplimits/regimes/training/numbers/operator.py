@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -18,6 +17,7 @@ from tplimits.program.network.loss import error_signal
 from tplimits.program.optimizers.stepping import G
 from tplimits.regimes.training.derivation.sign_kernel import sign_kernel
 from tplimits.regimes.training.numbers import checkpoint
+from tplimits.regimes.training.numbers.averages import mean_and_error
 from tplimits.regimes.training.numbers.divisors import share
 from tplimits.regimes.training.numbers.kets import roots
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
@@ -66,7 +66,7 @@ def sign_gram_of(asked: TangentRequest) -> Array:
 
 
 def _averaged(runs: Array) -> tuple[Array, Array, Array]:
-    return runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(len(runs)), runs
+    return *mean_and_error(runs), runs
 
 
 def _by_signs(asked: TangentRequest, path: Array, biases: OutputBiases) -> Array | None:

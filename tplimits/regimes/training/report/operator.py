@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr
 
+from tplimits.law.hypotheses import universality
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.program.language.render import body_text, number_text, right_hand_side
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
@@ -249,4 +250,4 @@ def assumptions(operator: TangentOperator, at_zero: bool = False) -> tuple[str, 
         found.append(NOT_ZERO)
     if operator.infinite:
         found.append(f"infinitely many independent members along {', '.join(operator.infinite)}")
-    return tuple(found)
+    return (*found, *universality.stated(operator.whole))

@@ -51,11 +51,13 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
         axes, e = run.shape(s.axes), recipe.exponents[name]
         if isinstance(s, InitialMatrix):
             shape = (*axes, run.width[s.rows], run.width[s.columns])
-            found[name] = normal_of(seed, number, shape) / numpy.sqrt(shape[-1])
+            normal = normal_of(seed, number, shape)
+            found[name] = from_law(s.law, shape, partial(numpy.asarray, normal), run.leaves) / numpy.sqrt(shape[-1])
         elif name not in found:
             width = (run.width[s.over],) if isinstance(s, InitialVector) else ()
-            normal = quantiles.get(name)
-            if normal is None:
+            if name in quantiles:
+                normal = quantiles[name]
+            else:
                 normal = normal_of(seed, number, (*width, *axes))
                 normal = numpy.moveaxis(normal, 0, -1) if width else normal
             found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)

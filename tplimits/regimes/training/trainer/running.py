@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -12,11 +13,13 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.loops import kernels
 from tplimits.numbers.loops.machine import PRODUCT
 from tplimits.program.loops.form import DATA, PARAMETER
+from tplimits.program.loops.signals import TARGETS, WEIGHTS
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.losses import Loss
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.training.finite.updates import updates
 from tplimits.regimes.training.trainer.engine import SCALARS, Plan
+from tplimits.regimes.training.trainer.once import Once, once
 
 if TYPE_CHECKING:
     from tplimits.regimes.training.trainer.trainer import Trainer
@@ -169,33 +172,50 @@ class Running:
 
     def outputs(self, X: Any = None) -> Array:
         """f on the data of the run, or on others: (N, *outputs)."""
-        data, count = self._data, self._count
-        if X is not None:
-            inputs = self._inputs(X)
-            data, count = self._plan.data(inputs), len(next(iter(inputs.values())))
-        return self._finite(self._kernel.outputs(data, numpy.arange(count)))
+        if X is None:
+            found = self._kernel.outputs(self._data, self._once.rows)
+            return self._finite(self._once.all_of(found))
+        inputs = self._inputs(X)
+        count = len(next(iter(inputs.values())))
+        return self._finite(self._kernel.outputs(self._plan.data(inputs), numpy.arange(count)))
 
     def gradients(self) -> dict[str, Array]:
         """The gradients ∂L/∂W of the loss on all training inputs, for every trained parameter W of the program."""
-        self._trained()
-        return self._found_gradients()
+        return self.outputs_and_gradients()[1]
 
     def outputs_and_gradients(self) -> tuple[Array, dict[str, Array]]:
-        """Both of the above, in one pass over the training inputs."""
-        rows, found = self._trained()
+        """Both of the above, in one pass over the training inputs; those that are listed twice are taken once."""
+        rows, rest, repeated, share = self._parted
+        if self._plan.by_name:
+            self._kernel.arrays[SCALARS][0] = share
+            found = self._kernel.gradients({**self._data, **self._targets, **repeated}, rows)
+        else:
+            found = self._differentiated(self._signalled(rows), rows)
         gradients = self._found_gradients()
-        if len(rows) == self._count:
-            return found, gradients
-        f, rest = numpy.empty((self._count, *found.shape[1:])), numpy.ones(self._count, dtype=bool)
-        f[rows], rest[rows] = found, False
-        f[rest] = self._finite(self._kernel.outputs(self._data, numpy.flatnonzero(rest)))
-        return f, gradients
+        if len(rest):
+            f = numpy.empty((*found.shape[:-1], self._count))
+            f[..., rows] = found
+            f[..., rest] = self._kernel.outputs(self._data, rest)
+            found = f[..., self._once.rows]
+        return self._finite(self._once.all_of(found)), gradients
 
-    def _trained(self) -> tuple[NDArray[numpy.int64], Array]:
-        """Fill the gradients of the loss on the training inputs; their numbers, and f on them."""
-        loss = self.trainer.loss
-        rows = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
-        return rows, self._finite(self._differentiated(self._signalled(rows), rows))
+    @cached_property
+    def _parted(self) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64], dict[str, NDArray[Any]], float]:
+        """Inputs that are trained on and others, each once; the weights of all that are alike, one over their sum."""
+        loss, once = self.trainer.loss, self._once
+        own = loss.rows if isinstance(loss, Loss) else numpy.arange(self._count)
+        trained = numpy.isin(once.rows, own)
+        alike = len(once.rows) < self._count
+        repeated = {WEIGHTS: once.sums(self._targets[WEIGHTS])} if alike else {}
+        return once.rows[trained], once.rows[~trained], repeated, float(self._plan.shares(own[None])[0])
+
+    @cached_property
+    def _once(self) -> Once:
+        """Each input once, those with different targets apart; error signals of the user's may tell any apart."""
+        if not self._plan.by_name:
+            return once((numpy.arange(self._count),))
+        targets = numpy.moveaxis(self._targets[TARGETS], -1, 0)
+        return once((*self._X.values(), targets, self.trainer.loss.train))
 
     def value(self, name: str, X: Any = None) -> Array:
         """A named value: (N, *axes, n) if it depends on the data, (*axes, n) if not."""

@@ -1,0 +1,112 @@
+"""Matrices whose entries are not normal have the limits of normal ones (Yang & Littwin, Setup 2.6.4).
+
+Hypotheses: entries are independent, of mean 0 and variance 1/columns, with moments E|√columns W|^k bounded in n;
+initial vectors are smooth functions of normal variables; all functions of vectors are smooth, with derivatives
+bounded by polynomials.  Then every average has the limit that it has with normal entries.  Three things are outside
+of this:
+
+    functions with kinks or jumps, and those that grow faster, as exp
+    √n times an average, a fluctuation: the theorem is about averages themselves
+    what is of the order 1/n, such as drift and noise of deep networks: fourth moments of the entries enter
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, Symbol
+
+from tplimits.errors import NoLimitError
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import NORMAL, of_columns, truncated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tplimits.program.nodes.kinds import Instruction
+    from tplimits.program.nodes.program import Program
+
+#: what users call it when they take it on themselves
+UNIVERSALITY = "universality"
+#: smooth functions whose derivatives are bounded, or grow like powers
+_TAME = (
+    *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.asinh, truncated),
+    *(functions.sigmoid, functions.softplus, functions.gelu, functions.stop_gradient),
+)
+
+_HEADS = {head for head, _ in functions.HEADS.values()} - {sympy.Add, sympy.Mul, sympy.Pow}
+
+
+def unlike_normal(program: Program) -> tuple[str, ...]:
+    """The matrices of a program whose entries have another law than the normal one."""
+    return tuple(s.name for s in program if isinstance(s, InitialMatrix) and s.law != NORMAL)
+
+
+def unestablished(program: Program) -> str:
+    """Why universality is not established for a program with such matrices; nothing where it is, or is not needed."""
+    if not unlike_normal(program):
+        return ""
+    for position, s in enumerate(program):
+        if isinstance(s, InitialVector) and s.law.shape == "signs":
+            return f"`{s.name}` has entries {s.law.described()}, no smooth function of normal variables"
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            if (found := next(_rough(s.body), None)) is not None:
+                return f"{program.where(position)} holds {found}"
+            if _is_scaled_up(s.body, program.known.width_symbols):
+                return f"{program.where(position)} multiplies by a power of n, as a fluctuation √n ⟨…⟩ does"
+    return ""
+
+
+def stated(program: Iterable[Instruction]) -> tuple[str, ...]:
+    """What a limit says of matrices that are not normal."""
+    return tuple(
+        f"{s.name} has entries {of_columns(s.law, s.columns)}: by universality the limits are those of normal entries"
+        for s in program
+        if isinstance(s, InitialMatrix) and s.law != NORMAL
+    )
+
+
+def refuse_unestablished(program: Program, taken_on: tuple[str, ...], of_order_one_over_n: bool) -> None:
+    """NoLimitError where matrices are not normal and the theorem does not reach."""
+    names = unlike_normal(program)
+    if not names:
+        return
+    shown = ", ".join(f"`{name}`" for name in names)
+    if of_order_one_over_n:
+        raise NoLimitError(
+            f"entries of {shown} are not normal: drift and noise of a layer are of the order 1/n, where fourth moments "
+            "of entries enter and universality ends (Setup 2.6.4 is about averages). Take normal entries, tp.Matrix."
+        )
+    why = unestablished(program)
+    if why and UNIVERSALITY not in taken_on:
+        raise NoLimitError(
+            f"entries of {shown} are not normal, and {why}: that limits are those of normal entries is proved for "
+            "smooth functions of vectors whose derivatives are bounded by polynomials, and for averages (Setup 2.6.4). "
+            f'Take normal entries, or smooth functions; or take it on yourself: assume=("{UNIVERSALITY}",).'
+        )
+
+
+def _rough(expr: Expr) -> Iterator[str]:
+    """Functions of vectors in a body that are not smooth, or grow faster than powers."""
+    if isinstance(expr, Entry) or not any(e.neuron != NO_NEURON for e in entries(expr)):
+        return
+    if isinstance(expr, sympy.Pow):
+        if not (expr.exp.is_Integer and expr.exp.is_nonnegative):
+            yield f"a power {expr.exp} of vectors, with a pole or a root at 0"
+    elif type(expr) in _HEADS and not isinstance(expr, _TAME):
+        fast = isinstance(expr, (sympy.exp, sympy.cosh, sympy.sinh))
+        why = "derivatives that no polynomial bounds" if fast else "a kink, a jump or a pole"
+        yield f"{type(expr).__name__.lower()} of vectors, with {why}"
+    for argument in expr.args:
+        if isinstance(argument, Expr):
+            yield from _rough(argument)
+
+
+def _is_scaled_up(body: Expr, widths: frozenset[Symbol]) -> bool:
+    """Whether a positive power of a width stands in a body."""
+    powers = {p for p in body.atoms(sympy.Pow) if p.base in widths}
+    bare = body.xreplace(dict.fromkeys(powers, sympy.S.One)).free_symbols & widths
+    return bool(bare) or any(not p.exp.is_negative for p in powers)

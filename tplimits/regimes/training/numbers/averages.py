@@ -1,0 +1,23 @@
+"""Means over replicates, or over draws, with their standard errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.errors import EvaluationError
+
+Array = NDArray[numpy.float64]
+
+
+def mean_and_error(values: Array) -> tuple[Array, Array]:
+    """The mean over the first axis and its standard error; EvaluationError where they are too large for numbers."""
+    with numpy.errstate(all="ignore"):
+        mean, stderr = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    if not (numpy.isfinite(mean).all() and numpy.isfinite(stderr).all()):
+        raise EvaluationError(
+            "the outputs are beyond 1e150, where their errors are no numbers: training diverges. Give a smaller lr."
+        )
+    return mean, stderr
