@@ -26,8 +26,9 @@ def conv1d(
 ) -> Value:
     """y_i = Σ_τ W_τ x_{s i + δ τ − p} along one axis, without a factor: 1/√(taps · channels) stands in the program.
 
-    weights: tp.Matrix["n", "n", "tap"] of vectors, tp.Vector["d", "tap"] of data with d channels; further axes of a
-    matrix and x (groups) are matched.  over: the positions and their number, {"at": 32}, or "at" where it is known.
+    weights: tp.Matrix["n", "n", "tap"] of vectors, tp.Vector["tap"] for a depthwise convolution, neuron by neuron, and
+    tp.Vector["d", "tap"] of data with d channels; further axes of weights and x (groups) are matched.
+    over: the positions and their number, {"at": 32}, or "at" where it is known.
     taps: {"tap": 3}.  padding: "SAME" (zeros, ⌈size/stride⌉ places, the odd one behind), "VALID", "CIRCULAR".
     to: the axis of the result, else `at` where the size stays and `at_16` where it becomes 16.
 
