@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+
 import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, TplimitsError
 from tplimits.program.network.schedules import moving
 from tplimits.program.nodes.entries import constant_symbol
 from tplimits.regimes.training.finite.networks import train
@@ -199,6 +201,19 @@ def test_what_is_no_schedule_is_refused_alike_everywhere(c, said):
     for call in calls:
         with pytest.raises(EvaluationError, match=said):
             call()
+
+
+def test_functions_that_cannot_be_sent_to_other_processes_are_refused():
+    kets = tp.derive(warm, tp.MaximalUpdate(tp.SGD()))
+    how = {"steps": 1, "c": lambda t: 1.0, **HOW}
+    with ProcessPoolExecutor(1) as executor:
+        for call in (
+            lambda: kets.evaluate(X, executor=executor, **how),
+            lambda: tp.check(kets, X=X, draws=20, executor=executor, **how),
+            lambda: tp.watch(warm, X, optimizer=tp.SGD(), widths=8, executor=executor, **how),
+        ):
+            with pytest.raises(TplimitsError, match="c= cannot be sent to the processes"):
+                call()
 
 
 def test_what_does_not_move():
