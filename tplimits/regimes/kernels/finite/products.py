@@ -38,9 +38,13 @@ class FiniteKernels:
     @property
     def ntk(self) -> Array:
         """The sum over the parameters that are trained."""
+        return self.weighted({})
+
+    def weighted(self, rates: Mapping[str, float]) -> Array:
+        """The same with a factor for each parameter, 1 where none is given."""
         total = numpy.zeros_like(self.nngp)
-        for part in self.ntk_of.values():
-            total = total + part
+        for name, part in self.ntk_of.items():
+            total = total + rates.get(name, 1.0) * part
         return total
 
 
@@ -82,7 +86,7 @@ class Products:
         if len(network.returns) == 1:
             return 0.0
         random = {p for p, s in enumerate(network) if _is_random(network, p)}
-        behind = networkx.ancestors(network.graph, network.returns[1]) & random
+        behind = (networkx.ancestors(network.graph, network.returns[1]) | {network.returns[1]}) & random
         slopes = [u.gradient.source for uses in self.sampler.backward.shift_gradients.values() for u in uses]
         graph = self.sampler.backward.program.graph
         curved = any((networkx.ancestors(graph, g) | {g}) & random for g in slopes)
