@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GIVEN, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
@@ -21,6 +21,7 @@ from tplimits.regimes.classification.widening import Widening
 from tplimits.torch.analysis import analysed
 from tplimits.torch.building import Built, built, weights_of
 from tplimits.torch.entries import Entries, measured
+from tplimits.torch.exporting import called, module_of
 from tplimits.torch.graph import export
 from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
 from tplimits.torch.permutation import permutation_error
@@ -47,6 +48,10 @@ class TorchProgram(Program):
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(Program))
 
     __hash__ = Program.__hash__
+
+    def __reduce__(self) -> Any:
+        """Other processes get the program without the graph of PyTorch, which cannot be sent."""
+        return Program, tuple(getattr(self, f.name) for f in fields(Program))
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -86,7 +91,7 @@ class TorchProgram(Program):
         """The same program with normal entries of the same means and variances: powers of n do not see the law."""
         changed = tuple(
             replace(s, law=Law(s.law.mean, s.law.std))
-            if isinstance(s, (InitialVector, InitialScalar)) and s.law.shape != GIVEN
+            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.law.shape != GIVEN
             else s
             for s in self.instructions
         )
@@ -113,6 +118,14 @@ def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], na
     args = example if isinstance(example, tuple) else (example,)
     sizes = _widths(widths)
     _refuse_no_example(args)
+    with torch.random.fork_rng(devices=()):  # random numbers that a script draws later are those it would have drawn
+        return _imported(make, args, sizes, name)
+
+
+def _imported(
+    make: Callable[[int], Any], args: tuple[Any, ...], sizes: tuple[int, ...], name: str | None
+) -> TorchProgram:
+    called(module_of(make, sizes[0]), args, sizes[0])
     row, by_row = one_row(make, args, sizes[0])
     graph = export(make, row, sizes)
     found = analysed(graph)

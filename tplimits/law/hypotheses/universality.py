@@ -2,8 +2,7 @@
 
 Hypotheses: entries are independent, of mean 0 and variance 1/columns, with moments E|√columns W|^k bounded in n;
 initial vectors are smooth functions of normal variables; all functions of vectors are smooth, with derivatives
-bounded by polynomials.  Then every average has the limit that it has with normal entries.  Three things are outside
-of this:
+bounded by polynomials.  Then every average has the limit that it has with normal entries.  Outside of this are
 
     functions with kinks or jumps, and those that grow faster, as exp
     √n times an average, a fluctuation: the theorem is about averages themselves

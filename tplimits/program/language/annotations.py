@@ -10,7 +10,7 @@ from sympy import Expr
 
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import exact, fail, plain
-from tplimits.program.nodes.laws import Law, of_columns, truncated_normal, uniform
+from tplimits.program.nodes.laws import PLACES, Law, of_columns, truncated_normal, uniform
 from tplimits.program.nodes.normalise import normalise
 
 
@@ -83,6 +83,13 @@ class Kind:
             fail(f"{self!r}.signs({size})", "give a positive size")
         return self._drawn("signs", Law(sympy.S.Zero, number, "signs"))
 
+    @stated("tp.Vector[…].grid")
+    def grid(self) -> Kind:
+        """The places of neurons along a width: (j + ½)/n for neuron j, the same in every draw and never trained."""
+        if self.what != "Vector":
+            fail(f"{self!r}.grid()", "places of neurons are a vector: u: tp.Vector.grid()")
+        return self._drawn("grid", PLACES)
+
     @stated("tp.Vector[…].constant")
     def constant(self, value: Any) -> Kind:
         """The same number for all entries."""
@@ -121,7 +128,7 @@ class Kind:
 
 
 #: what may be said of entries
-_LAWS = ("normal", "uniform", "truncated", "signs", "constant", "orthogonal")
+_LAWS = ("normal", "uniform", "truncated", "signs", "grid", "constant", "orthogonal")
 #: what else an annotation stands for
 _UNDRAWN = {"Matrix": "entries of matrices are iid with mean 0 and variance 1/columns", "Input": "data are given"}
 
@@ -175,7 +182,7 @@ class Vector(metaclass=_Annotation):
     """An initial vector with iid N(0, 1) entries; `tp.Vector["k", "token"]` lives on width k.
 
     Entries of another law are written behind it: `.normal(mean, std)`, `.uniform(low, high)`, `.truncated(std, at)` for
-    N(0, std²) within ±at, `.signs(size)`, `.constant(value)`.
+    N(0, std²) within ±at, `.signs(size)`, `.constant(value)`.  `.grid()` are places of neurons.
 
     >>> Vector["k", "token"], Vector["token"].uniform(-1, 1)
     (tp.Vector['k', 'token'], tp.Vector['token'] with entries uniform in [-1, 1])

@@ -226,6 +226,16 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
 
 
+def places(size: int) -> Array:
+    """The places of neurons, in (0, 1).
+
+    >>> places(2).tolist()
+    [0.25, 0.75]
+    """
+    found: Array = (numpy.arange(size) + 0.5) / size
+    return found
+
+
 def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapping[Expr, Any]) -> Array:
     """Entries of a law from standard normal draws of a shape; `g` is not asked for them where the law is a constant."""
     mean, std = (float(evaluate(v, leaves)) for v in (law.mean, law.std))

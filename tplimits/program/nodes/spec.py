@@ -37,7 +37,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.laws import GIVEN, NORMAL, SHAPES
+from tplimits.program.nodes.laws import GIVEN, GRID, NORMAL, SHAPES
 from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
@@ -131,6 +131,14 @@ def _unit_variance(program: Program, position: int, s: Instruction) -> bool:
     return s.law.mean == 0 and s.law.std == 1 and s.law.shape != GIVEN
 
 
+def _one_grid(program: Program, position: int, s: Instruction) -> bool:
+    assert isinstance(s, InitialVector)
+    if s.law.shape != GRID:
+        return True
+    before = (e for e in program.instructions[:position] if isinstance(e, InitialVector) and e.over == s.over)
+    return not s.axes and not any(e.law.shape == GRID for e in before)
+
+
 def _value_legal(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialScalar)
     return number_legal(program, s.value)
@@ -165,6 +173,7 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialVector, _widths_known, "it lives on a width of the program"),
     (InitialMatrix, _law_legal, "its law has finite numbers"),
     (InitialMatrix, _unit_variance, "its entries have mean 0 and variance 1/columns, of a law"),
+    (InitialVector, _one_grid, "places of neurons have no finite axes, and a width has one vector of them"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _value_legal, "its value is a finite real number"),

@@ -156,9 +156,9 @@ def _bound(
 ) -> tuple[Program, dict[str, Array], dict[str, Schedule]]:
     """The network with sizes and constants, the parameters that are given, and the constants that move."""
     known, names = parameters(net), {name: net[p].name for name, p in net.initial_names.items()}
-    initial = {names[k]: real_array(k, v) for k, v in given.items() if names.get(k) in known}
-    fixed = {k: v for k, v in given.items() if names.get(k) not in known}
-    schedules, fixed = parted(net, fixed)
+    schedules, rest = parted(net, given)
+    initial = {names[k]: real_array(k, v) for k, v in rest.items() if names.get(k) in known}
+    fixed = {k: v for k, v in rest.items() if names.get(k) not in known}
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
         if value is None and name not in schedules:

@@ -11,12 +11,13 @@ import networkx
 import sympy
 from sympy import DiracDelta, Expr, Integer, S
 
-from tplimits.errors import NoLimitError
+from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.hypotheses.freshness import readout
 from tplimits.law.rules.dots import NotAFunction
-from tplimits.program.network.parameters import parameters, refuse_laws_of_biases
+from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.network.preactivations import with_preactivations
 from tplimits.program.network.tangent import tangent
+from tplimits.program.network.written_out import written_out
 from tplimits.program.nodes.entries import NO_NEURON, Entry, Kron, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.regimes.kernels.derivation.brackets import ONE_SIDE, OTHER_SIDE
@@ -132,11 +133,14 @@ def derive_kernels(
     infinite = tuple(infinite)
     rates = dict(train) if isinstance(train, Mapping) else {}
     made_from = (network, rates or (None if train is None else tuple(train)), infinite, tuple(assumed))
-    network = with_preactivations(network, infinite)
+    network = with_preactivations(written_out(network), infinite)
     free, interior = _scalars(network)
     _refuse_conditional(network, interior, train)
     _refuse_sized(network, infinite)
-    trained = tuple(t for t in (parameters(network) if train is None else train) if t not in interior)
+    rest = at_rest(network)
+    if wrong := [t for t in train or () if t in rest]:
+        raise ProgramError(f"tp.Kernels(train=…): `{wrong[0]}` holds places of neurons, which are not trained.")
+    trained = tuple(t for t in (parameters(network) if train is None else train) if t not in {*interior, *rest})
     moved, network = tangent(network, trained, {n: sympy.sqrt(r) for n, r in rates.items()}), network.released
     vector = network.returns[0]
     state = Recursion(network, moved, infinite, (vector,), assumed)
@@ -220,7 +224,6 @@ def _shift(network: Program, trained: Mapping[str, Expr], free: set[int]) -> tup
         else Entry(Integer(position), NO_NEURON, *map(axis_symbol, shift.axes))
     )
     nngp, ntk, constant = S.Zero, S.Zero, body
-    refuse_laws_of_biases(network, sorted(free))
     for entry in body.atoms(Entry):
         scalar = network[entry.source]
         if entry.source not in free:
@@ -230,9 +233,9 @@ def _shift(network: Program, trained: Mapping[str, Expr], free: set[int]) -> tup
             )
         assert isinstance(scalar, InitialScalar)
         slope = _slope(body, entry, network, position)
-        constant = constant.xreplace({entry: scalar.value if scalar.value is not None else S.Zero})
+        constant = constant.xreplace({entry: scalar.value if scalar.value is not None else scalar.law.mean})
         same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
-        nngp += slope**2 * same if scalar.value is None else S.Zero
+        nngp += (slope * scalar.law.std) ** 2 * same if scalar.value is None else S.Zero
         ntk += slope**2 * same * trained.get(scalar.name, S.Zero)
     return nngp, ntk, constant
 

@@ -133,7 +133,8 @@ class Forms:
         if any(t.bounds for t in found):
             raise NoLimitError(
                 "a nonlinear function of a sum of nonlinear functions over a finite axis needs a mean over as many "
-                "variables as the axis is long, which is not offered. Put a matrix between the two."
+                "variables as the axis is long, which is not offered. Put a matrix between the two; where it sums "
+                "vectors that are not normal, a short axis whose size is known will do: network.bind(d=3)."
             )
         if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
             return addend.func(*map(self.factor, addend.args))

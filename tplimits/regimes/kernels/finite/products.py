@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.program.network.gradient_rows import Rows, returned_values, rows_of_use
 from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
 
 if TYPE_CHECKING:
@@ -93,8 +94,13 @@ class Products:
         if not curved and all(isinstance(network[p], InitialScalar) for p in behind):
             total: Any = 0.0
             for position in behind:
-                factors = self._factors(network[position].name, readout=False)
-                total = total + (_product(factors, self.rows, self.columns, self.outputs) if factors else 0.0)
+                scalar = network[position]
+                assert isinstance(scalar, InitialScalar)
+                factors = self._factors(scalar.name, readout=False)
+                variance = float(evaluate(scalar.law.std, self.run.leaves)) ** 2
+                total = total + (
+                    variance * _product(factors, self.rows, self.columns, self.outputs) if factors else 0.0
+                )
             return total
         second = Products(self.sampler, self.again(), self.rows, self.columns, self.again).readout_values()[1]
         difference = (shift - second) / numpy.sqrt(2.0)

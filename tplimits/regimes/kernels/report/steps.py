@@ -12,7 +12,7 @@ from sympy import Expr
 from tplimits.law.hypotheses import universality
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.law.state import ASSUMED
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import parameters, scalars_unlike_normal
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.derivation.leaves import Of, TableEntry
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Outline
@@ -138,6 +138,8 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     if derivation.alike:
         found.append(f"outputs along {', '.join(derivation.alike)} are independent and have the same kernels")
     found += universality.stated(network)
+    if others := scalars_unlike_normal(network):
+        found.append(f"{', '.join(others)} are not normal: K is the covariance of f_0, which is no Gaussian process")
     found += [f"taken on by the user, not established: {name}" for name in assumed]
     return tuple(found)
 
