@@ -21,8 +21,8 @@ from sympy import S
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.laws import GIVEN, Law, uniform
 
-#: models that are made of each width, and of those whose parameters are a few numbers
-SEEDS, MORE, FEW = 8, 64, 64
+#: models that are made of each width; more of those with parameters of a few numbers, until they are as many as FEW
+SEEDS, MORE, FEW = 8, 64, 256
 #: constants that initialisers are made of, and roots of them, are read off to this relative accuracy
 EXACT = 1e-3
 #: as known is the end of a truncated law
@@ -136,7 +136,7 @@ def measured(make: Callable[[int], Any], names: Iterable[str], widths: tuple[int
 
 def _is_few(samples: list[numpy.ndarray]) -> bool:
     """Whether entries are random and too few for their spread to be known."""
-    return samples[0].size < FEW and any((s != samples[0]).any() for s in samples[1:])
+    return samples[0].size * len(samples) < FEW and any((s != samples[0]).any() for s in samples[1:])
 
 
 def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, int]) -> Entries:
@@ -158,9 +158,9 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     counts = [p.size for p in pooled]
     fourth = float(numpy.mean([((p - p.mean()) ** 4).mean() / p.var() ** 2 for p in pooled]))
     flat = fourth < 2.2 and _is_flat(pooled)
-    if flat:  # the ends of uniform laws are known better than their spread
+    if flat:  # the ends of uniform laws are known better than their spread; their errors have long tails
         ends = [_half(p) for p in pooled]
-        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(2 / c for c in counts)) / ratio
+        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(4 / c for c in counts)) / ratio
     else:
         power = -math.log(stds[1] / stds[0]) / ratio
         error = math.sqrt(sum(_kurtosis_error(p) / c for p, c in zip(pooled, counts, strict=True))) / ratio

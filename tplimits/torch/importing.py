@@ -21,6 +21,7 @@ from tplimits.regimes.classification.widening import Widening
 from tplimits.torch.analysis import analysed
 from tplimits.torch.building import Built, built, weights_of
 from tplimits.torch.entries import Entries, measured
+from tplimits.torch.exporting import called, module_of
 from tplimits.torch.graph import export
 from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
 from tplimits.torch.permutation import permutation_error
@@ -117,6 +118,14 @@ def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], na
     args = example if isinstance(example, tuple) else (example,)
     sizes = _widths(widths)
     _refuse_no_example(args)
+    with torch.random.fork_rng(devices=()):  # random numbers that a script draws later are those it would have drawn
+        return _imported(make, args, sizes, name)
+
+
+def _imported(
+    make: Callable[[int], Any], args: tuple[Any, ...], sizes: tuple[int, ...], name: str | None
+) -> TorchProgram:
+    called(module_of(make, sizes[0]), args, sizes[0])
     row, by_row = one_row(make, args, sizes[0])
     graph = export(make, row, sizes)
     found = analysed(graph)
