@@ -133,6 +133,9 @@ BROKEN = {
     "its axes differ from one another": [changed(VECTOR, axes=("token", "token"))],
     "its rows and columns are widths of the program": [changed(MATRIX, rows="m"), changed(MATRIX, columns="token")],
     "it lives on a width of the program": [changed(VECTOR, over="m"), changed(OUTER, over="m")],
+    "what moves with the step is one number that starts at a value, and no data": [
+        changed(SCALAR, scheduled=True),  # a family
+    ],
     "its law has finite numbers": [
         changed(MATRIX, law=Law(sympy.oo, Integer(1))),
         changed(MATRIX, law=Law(Integer(0), Integer(1), "triangular")),
