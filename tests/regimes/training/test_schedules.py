@@ -216,6 +216,17 @@ def test_functions_that_cannot_be_sent_to_other_processes_are_refused():
                 call()
 
 
+@pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
+def test_checkpoints_know_the_whole_schedule(regime, tmp_path):
+    limit = tp.derive(warm, regime(tp.Adam(eps=0.1)))
+    how = {"steps": 3, "particles": 64, "replicates": 2, "block": 16, "checkpoint": tmp_path / "run.npz", **HOW}
+    more = {"f0": 0.0} if regime is tp.NeuralTangent else {}
+    first = limit.evaluate(X, c=warmer, **more, **how)
+    np.testing.assert_array_equal(limit.evaluate(X, c=lambda t: 1 + 0.4 * t, **more, **how).f, first.f)
+    with pytest.raises(EvaluationError, match="another run|other"):
+        limit.evaluate(X, c=lambda t: 1 + 0.5 * t, **more, **how)
+
+
 def test_what_does_not_move():
     kets = tp.derive(warm, tp.MaximalUpdate(tp.SGD()))
     with pytest.raises(EvaluationError, match="`d` is no constant of `warm`, which has c, gain"):
