@@ -223,7 +223,7 @@ def test_checkpoints_know_the_whole_schedule(regime, tmp_path):
     more = {"f0": 0.0} if regime is tp.NeuralTangent else {}
     first = limit.evaluate(X, c=warmer, **more, **how)
     np.testing.assert_array_equal(limit.evaluate(X, c=lambda t: 1 + 0.4 * t, **more, **how).f, first.f)
-    with pytest.raises(EvaluationError, match="another run|other"):
+    with pytest.raises(EvaluationError, match=r"another run|other"):
         limit.evaluate(X, c=lambda t: 1 + 0.5 * t, **more, **how)
 
 
