@@ -129,7 +129,10 @@ def kernel_limit(outline: Outline) -> str:
     """Tables in order, the two kernels, means by name, what anonymous names stand for."""
     printer = Printer(outline)
     network = outline.derivation.network
-    trained = ", ".join(outline.derivation.trained) or "nothing"
+    rates = outline.derivation.rates
+    trained = (
+        ", ".join(f"{r}·{n}" if (r := rates.get(n, 1)) != 1 else n for n in outline.derivation.trained) or "nothing"
+    )
     of = f"tangent kernel Θ of {_shortened(trained)}"
     lines = [f"kernels of {network.name}: NNGP K, {of}"]
     if outline.derivation.no_ntk:
