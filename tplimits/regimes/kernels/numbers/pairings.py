@@ -108,7 +108,7 @@ class Pairings:
             left, right = (p for p, x in zip(gather.at, labels, strict=True) if x not in self.passes.inputs)
             if not (isinstance(left, Picks) and isinstance(right, Picks)):
                 raise NotNested("a sum over one side")
-            if (left.dims, right.dims) != ((place,), (place + 1,)) or (left.places != right.places).any():
+            if (left.dims, right.dims) != ((place,), (place + 1,)) or not numpy.array_equal(left.places, right.places):
                 raise NotNested("taps that are not shared")
             self._window(gather, left, one)
             return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers import entrywise
 from tplimits.regimes.kernels.numbers.bodies import Body, is_law, is_own_law, is_pointwise
 from tplimits.regimes.kernels.numbers.edges import summed_gaps
@@ -146,10 +147,11 @@ class Passes:
         """Passes in order; what several of them gather is kept."""
         while True:
             level = self._levels()
-            groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+            groups: dict[tuple[int, tuple[int, ...], bool], list[int]] = {}
             for n in sorted({*self.kept, *self.flags}):
-                groups.setdefault((level[n], self.sizes_of(n)), []).append(n)
-            bodies = [self._body(members, sizes) for (_, sizes), members in sorted(groups.items())]
+                between = self.banded and any(SECOND in x for x in self.labels[n])  # channels may be as many as places
+                groups.setdefault((level[n], self.sizes_of(n), between), []).append(n)
+            bodies = [self._body(members, sizes) for (_, sizes, _), members in sorted(groups.items())]
             often: dict[int, int] = {}
             for body in bodies:
                 for n in body.gathered:
