@@ -13,6 +13,7 @@ from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.hypotheses.freshness import readout
+from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.network.preactivations import with_preactivations
@@ -130,6 +131,7 @@ def derive_kernels(
 
     `train` names the parameters that are trained; as a mapping it gives each the factor r of its squared gradients.
     """
+    refuse_orthogonal(network)
     infinite = tuple(infinite)
     rates = dict(train) if isinstance(train, Mapping) else {}
     made_from = (network, rates or (None if train is None else tuple(train)), infinite, tuple(assumed))

@@ -11,6 +11,7 @@ from sympy.printing.str import StrPrinter
 
 from tplimits.program.language.render import superscript
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
+from tplimits.regimes.kernels.report.reach import reach
 from tplimits.report.text import AsWritten, as_written
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ def title(shown: Title) -> str:
 
 def demand(outline: Outline, derivation: KernelTables) -> tuple[str, ...]:
     """A line a table with axes: at which of its places it is wanted between two inputs."""
-    found = []
+    found, apart = [], reach(derivation)
     for table in derivation.needed:
         equal = derivation.demand.cross.get(table.number)
         if equal is None or not table.left:
             continue
         tied = {p for p, _ in equal}
         parts = [f"at equal {a}" if p in tied else f"at all {a}" for p, a in enumerate(table.left)]
+        parts = [apart[table.number]] if not tied and table.number in apart else parts
         found.append(f"{title(outline.titles[table.number])} {', '.join(parts)}")
     return tuple(found)
 
