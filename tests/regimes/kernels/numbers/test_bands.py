@@ -8,6 +8,7 @@ import pytest
 
 import tplimits as tp
 from tplimits.regimes.kernels.numbers import evaluation, functions, paired, plan, request
+from tplimits.regimes.kernels.numbers.bands import Chain
 from tplimits.regimes.kernels.numbers.blocks import Blocks
 from tplimits.regimes.kernels.numbers.cells import Axis
 from tplimits.regimes.kernels.numbers.offsets import Pool, Pooled, all_offsets, is_upper, pool
@@ -180,3 +181,29 @@ def test_pools_put_every_entry_where_it_belongs(half, strides, taps, fine, coars
         for y, x in np.ndindex(a - abs(dy), b - abs(dx)):
             i = (y + top) * b + x + side
             np.testing.assert_allclose(kept[start + y * (b - abs(dx)) + x], expected[i, i + dy * b + dx], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("every place", ["at some p whose offset is at most 1"] * 3 + ["at equal q"] * 3),
+        ("stride", ["at some p whose offset is at most 4"] * 3 + ["at all q"]),
+        ("pool", ["at all p"] * 3 + ["at all q"] * 3),
+    ],
+)
+def test_offsets_are_printed(name, asked):
+    found = tp.derive(NETWORKS[name][0], tp.Kernels()).demand
+    assert sorted(line[line.index(" at ") + 1 :] for line in found) == sorted(asked)
+
+
+@pytest.mark.parametrize("name", ["every place", "stride", "stride, pool", "two pools", "rectangle"])
+def test_printed_offsets_are_those_that_are_computed(name):
+    network, places = NETWORKS[name]
+    limit = tp.derive(network, tp.Kernels())
+    _, made = compiled(limit, nets.data(2, places))
+    bands = made.functions[0].of(False, 8).lanes.bands
+    chain = next(p for p in bands.phases if isinstance(p, Chain))
+    far = tuple(max(abs(o[k]) for o in chain.wanted) for k in range(2))
+    shape = bands.axes[places].shape
+    (words,) = {line[line.index(" at ") + 1 :] for line in limit.demand if line.endswith((" p", "most 1", "most 4"))}
+    assert words == "at all p" if far == (shape[0] - 1, shape[1] - 1) else words.endswith(f"at most {far[0]}")
