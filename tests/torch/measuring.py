@@ -59,7 +59,7 @@ def changes(make, example, n, seed, optimizer, steps=1):
 
     def hook(name):
         def keep(_, __, result):
-            if name not in kept and (found := _first(result)) is not None:
+            if (found := _first(result)) is not None:  # the last call of a module that is called several times
                 kept[name] = found.detach().clone()
 
         return keep

@@ -84,15 +84,20 @@ class Entries:
 def number(value: float, error: float = EXACT) -> sympy.Expr:
     """The simplest number near a measured one: a rational or the root of one, within a relative error.
 
-    >>> number(0.5774), number(0.0201, 0.01), number(0.0)
+    A decimal of one digit, as people write it, goes before fractions of larger numbers: 0.02 is no 1/49.
+
+    >>> number(0.5774), number(0.0201, 0.02), number(0.0)
     (sqrt(3)/3, 1/50, 0)
     """
     if value == 0:
         return sympy.S.Zero
     size = abs(value)
     plain = simplest(size * (1 - error), size * (1 + error))
+    decimal = Fraction(f"{size:.0e}")
+    if plain.numerator * plain.denominator > 16 and abs(float(decimal) / size - 1) <= error:
+        plain = decimal
     square = simplest(size**2 * (1 - 2 * error), size**2 * (1 + 2 * error))
-    if 4 * square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
+    if plain != decimal and 4 * square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
         found = sympy.sqrt(sympy.Rational(square.numerator, square.denominator))
     else:
         found = sympy.Rational(plain.numerator, plain.denominator)
