@@ -112,10 +112,10 @@ def test_kernels_are_those_of_networks_that_torch_makes(name):
     net = tp.from_torch(make, x, widths=(16, 32, 64))
     limit = tp.derive(net.gaussian().leading(), tp.Kernels())
     pair = limit.evaluate(net.data(x))
-    for (found, error), claimed in zip(intercept(net, make, x), (pair.nngp, pair.ntk), strict=True):
+    for (found, error), claimed, wrong in zip(intercept(net, make, x), (pair.nngp, pair.ntk), (1.35, 1.1), strict=True):
         z = (found - numpy.asarray(claimed)) / error
         assert numpy.abs(z).max() < 4.0, (found, claimed, error)
-        twin = (found - 1.15 * numpy.asarray(claimed)) / error  # a limit 15 % off
+        twin = (found - wrong * numpy.asarray(claimed)) / error  # 35 % and 10 % off
         assert numpy.abs(twin).max() > 4.0
 
 
