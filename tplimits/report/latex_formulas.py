@@ -6,9 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import sympy
 from sympy import Expr
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE
 
+from tplimits.program.nodes.entries import AxisSum
 from tplimits.report.text import AsWritten
 
 #: letters and signs that fit on one line of an align, about
@@ -66,6 +69,22 @@ def _seen(text: str) -> str:
 
 class FormulaPrinter(AsWritten, LatexPrinter):
     """SymPy's LaTeX with sums term by term, floats as they were written and functions by their names."""
+
+    def summed(self, below: str, summand: Expr) -> str:
+        """A sum over a finite axis; of several terms or of a negative one in brackets."""
+        inside = self._print(summand)
+        bare = not (isinstance(summand, sympy.Add) or inside.startswith("-"))
+        return rf"\sum_{{{below}}} " + (inside if bare else rf"\left({inside}\right)")
+
+    def parenthesize(self, item: Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
+        """As SymPy does; a power of a sum over an axis is not that of its last factor."""
+        shown = str(super().parenthesize(item, level, is_neg, strict))
+        powered = isinstance(item, AxisSum) and level >= PRECEDENCE["Pow"]
+        return rf"\left({shown}\right)" if powered else shown
+
+    def _needs_mul_brackets(self, expr: Expr, first: bool = False, last: bool = False) -> bool:
+        summed = isinstance(expr, AxisSum) and not last
+        return summed or bool(super()._needs_mul_brackets(expr, first, last))
 
     def _print_Function(self, expr: Expr, exp: str | None = None) -> str:
         head = type(expr).__name__

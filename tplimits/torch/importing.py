@@ -11,7 +11,7 @@ import sympy
 import torch
 
 from tplimits.errors import EvaluationError, ProgramError
-from tplimits.program.nodes.kinds import InitialScalar, InitialVector
+from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
 from tplimits.program.nodes.laws import GIVEN, NORMAL, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
@@ -51,6 +51,10 @@ class TorchProgram(Program):
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(Program))
 
     __hash__ = Program.__hash__
+
+    def __reduce__(self) -> Any:
+        """Other processes get the program without the graph of PyTorch, which cannot be sent."""
+        return Program, tuple(getattr(self, f.name) for f in fields(Program))
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -94,7 +98,7 @@ class TorchProgram(Program):
         """The same program with normal entries of the same means and variances: powers of n do not see the law."""
         changed = tuple(
             replace(s, law=Law(s.law.mean, s.law.std))
-            if isinstance(s, (InitialVector, InitialScalar)) and s.law.shape != GIVEN
+            if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)) and s.law.shape != GIVEN
             else s
             for s in self.instructions
         )

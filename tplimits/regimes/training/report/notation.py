@@ -73,7 +73,7 @@ class _TimedLatex(NamedLatex):
         return rf"|{shown}\rangle" if expr.neuron == OWN else rf"|{shown}\rangle^{{\boxed{{1}}}}"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        return rf"\sum_{{{self._print(expr.bound)}}} {self.parenthesize(expr.summand, 40)}"
+        return self.summed(self._print(expr.bound), expr.summand)
 
     def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
         return rf"c^{{({expr.array})}}_{{{','.join(self._print(i) for i in expr.indices)}}}"
