@@ -11,7 +11,7 @@ from tplimits.program.files.serial import to_json
 from tplimits.report import citations
 from tplimits.report.html import TEMPLATES, cells
 from tplimits.report.json_report import step_document, written_document
-from tplimits.report.latex_formulas import environment
+from tplimits.report.latex_formulas import environment, fragment
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Written(ABC):
 
     def latex(self) -> str:
         """A compilable fragment (amsmath)."""
-        return environment(self._formulas(), "align*")
+        return fragment(self._formulas())
 
     def _repr_latex_(self) -> str:
         # MathJax and KaTeX have no align of their own: they want dollars around an aligned environment

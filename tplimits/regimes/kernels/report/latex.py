@@ -6,18 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import sympy
 from sympy import Expr, Symbol
-from sympy.printing.precedence import PRECEDENCE
 
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup
 from tplimits.program.nodes.kinds import Avg, MatMul
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.entries import Kron
+    from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Kron, Lookup
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
     from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Of, TableEntry
     from tplimits.regimes.kernels.report.labels import Title
@@ -113,19 +110,9 @@ class Printer(FormulaPrinter):
         return rf"\delta_{{{','.join(map(self._print, expr.args))}}}"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        inside = self._print(expr.summand)
-        inside = rf"\left({inside}\right)" if isinstance(expr.summand, sympy.Add) else inside
+        inside = self.summand(expr)
         axis = name(expr.axis.rstrip("′"))
         return rf"\sum_{{{self._print(expr.bound)} \in {_primed(axis) if expr.axis.endswith('′') else axis}}} {inside}"
-
-    def parenthesize(self, item: Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
-        shown = str(super().parenthesize(item, level, is_neg, strict))
-        powered = isinstance(item, AxisSum) and level >= PRECEDENCE["Pow"]
-        return rf"\left({shown}\right)" if powered else shown
-
-    def _needs_mul_brackets(self, expr: Expr, first: bool = False, last: bool = False) -> bool:
-        summed = isinstance(expr, AxisSum) and not last
-        return summed or bool(super()._needs_mul_brackets(expr, first, last))
 
     def _print_DrawMean(self, expr: DrawMean) -> str:
         return rf"\operatorname{{E}}\left[{self._print(expr.product)}\right]"
@@ -206,7 +193,7 @@ class _Body(FormulaPrinter):
         return shown if isinstance(s, (Avg, MatMul)) else rf"\left({shown}\right)"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        return rf"\sum_{{{name(expr.axis)}}} {self._print(expr.summand)}"
+        return rf"\sum_{{{name(expr.axis)}}} {self.summand(expr)}"
 
     def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
         return rf"\mathrm{{array}}_{{{expr.array}}}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Step
+from tplimits.regimes.training.report.long_bars import named_bars
 from tplimits.regimes.training.report.notation import LATEX, TEXT, NamedLatex, Notation
 from tplimits.regimes.training.report.outline import Equation, Outline
 from tplimits.regimes.training.report.ratios import text_factor
@@ -92,11 +93,14 @@ def _conclusion(equation: Equation) -> str:
 def formulas(recursion: MaximalRecursion) -> list[Formula]:
     """The recursion row by row, then what its signs mean."""
     outline = Outline(recursion, Notation(LATEX))
-    rows = []
+    rows, bars = [], 0
     for e in outline.equations():
         right = e.right.replace("−", "-").replace("·", r"\cdot ")
+        right, inside = named_bars(right, bars)
+        bars += len(inside)
         first, *rest = right.split(r" - \eta ")
         rows.append(Formula(e.left, "=", (first, *(rf"- \eta {part}" for part in rest))))
+        rows += inside
     for name, ratio in outline.larger_transposes().items():
         matrix = rf"{outline.write.timed(name, '0')}^{{\top}}"
         covariance = rf"{outline.write.number(ratio)}\,\langle y|y'\rangle"
