@@ -35,7 +35,8 @@ def limits_of(network, infinite=()):
 def test_the_zoo_compiles(tmp_path):
     found = {f"width {name}": tp.derive(entry.program).latex() for name, entry in zoo.PROGRAMS.items()}
     for name, entry in zoo.NETWORKS.items():
-        found |= {f"{word} {name}": limit.latex() for word, limit in limits_of(entry.program, entry.infinite)}
+        of_network = enumerate(limits_of(entry.program, entry.infinite))
+        found |= {f"{i} {word} {name}": limit.latex() for i, (word, limit) in of_network}
     assert len(found) > 80
     assert complaints(found, tmp_path) == {}
 
