@@ -69,6 +69,7 @@ from tplimits.program.network.batches import Batches as Batches
 from tplimits.program.network.batches import batches as batches
 from tplimits.program.network.block import block as block
 from tplimits.program.network.block import stack as stack
+from tplimits.program.network.heads import Head as Head
 from tplimits.program.network.losses import cross_entropy as cross_entropy
 from tplimits.program.network.losses import squared_error as squared_error
 from tplimits.program.network.network import network as network

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.effort import deep
+from tplimits.law.hypotheses.fluctuation import is_place
 from tplimits.law.hypotheses.universality import refuse_unestablished
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
@@ -77,6 +78,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
         )
     _refuse_given(program)
     _refuse_frozen(program, asked)
+    _refuse_places(program, asked)
     names = (assume,) if isinstance(assume, str) else tuple(assume)
     refuse_unestablished(program, names, asked.takes == "block")
     with deep(program.name, NoLimitError):
@@ -99,6 +101,17 @@ def _refuse_given(program: Program) -> None:
             raise NoLimitError(
                 f"`{s.name}` is given numbers along the width {s.over}, not drawn: how they look when {s.over} "
                 "grows is not known. Replace it by a vector with a law, or leave it out."
+            )
+
+
+def _refuse_places(program: Program, regime: Regime) -> None:
+    """At order 1/n averages over places of neurons have other errors than those of independent entries."""
+    for s in program:
+        if regime.takes == "block" and isinstance(s, InitialVector) and is_place(s):
+            raise NoLimitError(
+                f"`{s.name}` holds places of neurons: averages over them do not fluctuate, and layers share them, "
+                "while drift and noise of a layer are those of independent entries drawn anew. Leave it out, or take "
+                "another regime."
             )
 
 

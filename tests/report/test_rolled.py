@@ -16,7 +16,12 @@ def written_out(lines):
 def test_what_is_rolled_can_be_written_out(depth):
     lines = ["start"]
     for i in range(depth):
-        lines += [f"h{i} = W[layer={depth - i}] x{i}", f"a{3 * i + 1} = 0.5 h{i}", f"x{i + 1} = f(a{3 * i + 1})", "same"]
+        lines += [
+            f"h{i} = W[layer={depth - i}] x{i}",
+            f"a{3 * i + 1} = 0.5 h{i}",
+            f"x{i + 1} = f(a{3 * i + 1})",
+            "same",
+        ]
     assert written_out(lines) == lines
     assert len(rolled(lines)) == (len(lines) if depth < 3 else 2)
 
@@ -24,7 +29,7 @@ def test_what_is_rolled_can_be_written_out(depth):
 def test_a_layer_that_differs_is_not_rolled_away():
     lines = [line for i in range(12) for line in (f"h{i} = W x{i}", f"x{i + 1} = relu(h{i if i != 6 else 5})")]
     assert written_out(lines) == lines
-    assert any("x7 = relu(h5)" == line for line in rolled(lines))
+    assert any(line == "x7 = relu(h5)" for line in rolled(lines))
 
 
 def test_numbers_with_leading_zeros_stay():

@@ -99,7 +99,7 @@ def forward(U, Ws, v, X, s=0.0):
     """f of a network with one matrix a layer."""
     x = np.tanh(U @ X.T)
     for W in Ws:
-        x = np.tanh(W @ x)
+        x = np.tanh(_Weights.matrix(W, SGD()).times(x))
     return v @ x / len(v) ** (1 - s)
 
 

@@ -59,7 +59,7 @@ def changes(make, example, n, seed, optimizer, steps=1):
 
     def hook(name):
         def keep(_, __, result):
-            if name not in kept and (found := _first(result)) is not None:
+            if (found := _first(result)) is not None:  # the last call of a module that is called several times
                 kept[name] = found.detach().clone()
 
         return keep
@@ -115,3 +115,13 @@ def powers(make, example, widths, seeds, optimizer, steps=1) -> dict[tuple[str, 
         if min(min(s) for s in sizes) > 1e-5:  # less is rounding at the rate 1e−8
             found[key] = slope(widths, sizes)
     return found
+
+
+def judged(counted: float, found: Slope) -> dict[str, Any]:
+    """A measured power beside the counted one: wrong where it is nearer to another multiple of ½ beyond two errors."""
+    apart = abs(found.power - counted)
+    verdict = "undecided" if found.error > 0.25 else "right" if apart <= 0.25 + 2 * found.error else "wrong"
+    return {
+        "counted": counted, "measured": round(found.power, 3), "error": round(found.error, 3), "verdict": verdict,
+        "sizes": [float(f"{s:.3g}") for s in found.sizes],
+    }  # fmt: skip

@@ -21,7 +21,8 @@ UNLIKE = tp.ABCD({"vector": (0, 0, "1/2", 1)}, tp.MUP, "slow")
 
 
 def engine(net, table, optimizer, x=X[:4], y=None):
-    how = Training(tp.squared_error(np.zeros(4) if y is None else y), optimizer, 0.1, 1, 0.0, table, None, None, None)
+    targets = np.zeros((4, 3) if net is deep else 4) if y is None else y
+    how = Training(tp.squared_error(targets), optimizer, 0.1, 1, 0.0, table, None, None, None)
     looked = Looked(None, None, None, None, None, True, False, 64, 2, 16)
     return engine_of(asked(net, x, how, looked, {}, None), tp.inf)
 

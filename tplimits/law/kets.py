@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sympy import Expr, S, Symbol
 
@@ -60,7 +60,7 @@ class Reference:
 MASTER = "Yang & Littwin 2023, Tensor Programs IVb"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Step:
     """One step of a derivation: by `rule`, from `premises`, to `conclusion`, with remarks.
 
@@ -68,10 +68,13 @@ class Step:
     """
 
     rule: str
-    named: tuple[str, ...] | Callable[[], Iterable[str]] = field(repr=False)
-    write: Callable[[], str] = field(repr=False)
+    named: tuple[str, ...] | Callable[[], Iterable[str]]
+    write: Callable[[], str]
     reference: Reference
-    write_remarks: Callable[[], Sequence[str]] = field(default=tuple, repr=False)
+    write_remarks: Callable[[], Sequence[str]] = tuple
+
+    def __repr__(self) -> str:
+        return f"Step(rule={self.rule!r}, premises={self.premises!r}, reference={self.reference!r})"
 
     @property
     def premises(self) -> tuple[str, ...]:

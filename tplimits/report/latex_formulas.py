@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import sympy
 from sympy import Expr
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
@@ -60,15 +61,14 @@ class Formula:
 class FormulaPrinter(AsWritten, LatexPrinter):
     """SymPy's LaTeX with sums term by term, floats as they were written and functions by their names."""
 
-    def _print_Function(self, expr: Expr, exp: str | None = None) -> str:
-        head = type(expr).__name__
-        escaped = head.replace("_", r"\_")
-        command = _COMMANDS.get(head, rf"\operatorname{{{escaped}}}")
-        inside = ", ".join(self._print(a) for a in expr.args)
-        power = f"^{{{exp}}}" if exp is not None else ""
-        return rf"{command}{power}\left({inside}\right)"
+    def summed(self, below: str, summand: Expr) -> str:
+        """A sum over a finite axis; of several terms or of a negative one in brackets."""
+        inside = self._print(summand)
+        bare = not (isinstance(summand, sympy.Add) or inside.startswith("-"))
+        return rf"\sum_{{{below}}} " + (inside if bare else rf"\left({inside}\right)")
 
     def parenthesize(self, item: Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
+        """As SymPy does; a power of a sum over an axis is not that of its last factor."""
         shown = str(super().parenthesize(item, level, is_neg, strict))
         powered = isinstance(item, AxisSum) and level >= PRECEDENCE["Pow"]
         return rf"\left({shown}\right)" if powered else shown
@@ -77,10 +77,13 @@ class FormulaPrinter(AsWritten, LatexPrinter):
         summed = isinstance(expr, AxisSum) and not last
         return summed or bool(super()._needs_mul_brackets(expr, first, last))
 
-    def summand(self, expr: AxisSum) -> str:
-        """What is summed along an axis, in brackets where a sign or a sum would be misread."""
-        shown = self._print(expr.summand)
-        return rf"\left({shown}\right)" if expr.summand.is_Add or shown.startswith("-") else str(shown)
+    def _print_Function(self, expr: Expr, exp: str | None = None) -> str:
+        head = type(expr).__name__
+        escaped = head.replace("_", r"\_")
+        command = _COMMANDS.get(head, rf"\operatorname{{{escaped}}}")
+        inside = ", ".join(self._print(a) for a in expr.args)
+        power = f"^{{{exp}}}" if exp is not None else ""
+        return rf"{command}{power}\left({inside}\right)"
 
     # SymPy prints these by methods of their own, in forms that are no functions of kets
     _print_tanh = _print_sin = _print_cos = _print_log = _print_sign = _print_DiracDelta = _print_Function

@@ -201,7 +201,7 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool, list[str | None]]:
     if isinstance(tensor.value, Total):
         value = tensor.value
         parts = {}
-        for key, part in (("return", value.vector), ("shift", value.shift)):
+        for key, part in (("return", value.summand), ("shift", value.shift)):
             if part is not None:
                 parts[key] = low.writer.written(low.part(tensor, part), names)
         return parts, True, names
@@ -218,7 +218,7 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool, list[str | None]]:
 
 
 def _factor(kind: Kind, atoms: Mapping[str, Fraction], entries: Entries) -> Any:
-    """What a matrix with entries N(0, 1/columns) is multiplied by, powers of n apart."""
+    """What a matrix with entries of variance 1/columns is multiplied by, powers of n apart."""
     if entries.shape == "constant":
         return 1
     columns = atoms[kind.names[1]]
@@ -233,7 +233,8 @@ def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries) 
     if len(widths) > 2:
         refuse(found.graph[at], "it has three dimensions that grow with n", "a matrix has two")
     what = ("Scalar", "Vector", "Matrix")[len(widths)]
-    law = None if what == "Matrix" or entries.law() == NORMAL else entries.law()
+    found_law = entries.shape_alone() if what == "Matrix" else entries.law()
+    law = None if found_law == NORMAL else found_law
     return Kind(what, (*map(str, widths), *axes), law=law)
 
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy
+import scipy
 import sympy
 import torch
 from sympy import S
@@ -20,17 +21,20 @@ from sympy import S
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.laws import GIVEN, Law, uniform
 
-#: models that are made of each width, and of those whose parameters are a few numbers
-SEEDS, MORE, FEW = 8, 64, 64
+#: models that are made of each width; more of those with parameters of a few numbers, until they are as many as FEW
+SEEDS, MORE, FEW = 8, 64, 256
 #: constants that initialisers are made of, and roots of them, are read off to this relative accuracy
 EXACT = 1e-3
+#: as known is the end of a truncated law
+CUT = 2e-2
 
 
 @dataclass(frozen=True)
 class Entries:
     """The initial entries of a parameter: mean and std·n^(−power)·ζ, ζ of mean 0 and variance 1.
 
-    shape: "uniform", "normal", "constant", or "given": the same different numbers in every model.  error: the standard
+    shape: "uniform", "normal", "truncated" at `cut` deviations, "signs" (two values), "constant", or "given": the same
+    different numbers in every model.  error: the standard
     error of the measured power; doubt: that of std, relative to it, three times.
     """
 
@@ -40,6 +44,7 @@ class Entries:
     shape: str
     error: float
     doubt: float = EXACT
+    cut: float | None = None
 
     def law(self) -> Law:
         """The law without its power of n."""
@@ -49,7 +54,17 @@ class Entries:
         if self.shape == GIVEN:
             return Law(S.Zero, S.One, GIVEN)
         half = sympy.sqrt(3) * self.spread
-        return uniform(mean - half, mean + half) if self.shape == "uniform" else Law(mean, self.spread)
+        if self.shape == "uniform":
+            return uniform(mean - half, mean + half)
+        return Law(mean, self.spread, *self._shape)
+
+    def shape_alone(self) -> Law:
+        """The law with mean 0 and variance 1, as matrices have it."""
+        return Law() if self.shape in ("constant", GIVEN) else Law(S.Zero, S.One, *self._shape)
+
+    @property
+    def _shape(self) -> tuple[str, sympy.Expr | None]:
+        return self.shape, None if self.cut is None else number(self.cut, CUT)
 
     @property
     def spread(self) -> sympy.Expr:
@@ -69,15 +84,20 @@ class Entries:
 def number(value: float, error: float = EXACT) -> sympy.Expr:
     """The simplest number near a measured one: a rational or the root of one, within a relative error.
 
-    >>> number(0.5774), number(0.0201, 0.01), number(0.0)
+    A decimal of one digit, as people write it, goes before fractions of larger numbers: 0.02 is no 1/49.
+
+    >>> number(0.5774), number(0.0201, 0.02), number(0.0)
     (sqrt(3)/3, 1/50, 0)
     """
     if value == 0:
         return sympy.S.Zero
     size = abs(value)
     plain = simplest(size * (1 - error), size * (1 + error))
+    decimal = Fraction(f"{size:.0e}")
+    if plain.numerator * plain.denominator > 16 and abs(float(decimal) / size - 1) <= error:
+        plain = decimal
     square = simplest(size**2 * (1 - 2 * error), size**2 * (1 + 2 * error))
-    if 4 * square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
+    if plain != decimal and 4 * square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
         found = sympy.sqrt(sympy.Rational(square.numerator, square.denominator))
     else:
         found = sympy.Rational(plain.numerator, plain.denominator)
@@ -121,7 +141,7 @@ def measured(make: Callable[[int], Any], names: Iterable[str], widths: tuple[int
 
 def _is_few(samples: list[numpy.ndarray]) -> bool:
     """Whether entries are random and too few for their spread to be known."""
-    return samples[0].size < FEW and any((s != samples[0]).any() for s in samples[1:])
+    return samples[0].size * len(samples) < FEW and any((s != samples[0]).any() for s in samples[1:])
 
 
 def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, int]) -> Entries:
@@ -142,9 +162,10 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     ratio = math.log(widths[1] / widths[0])
     counts = [p.size for p in pooled]
     fourth = float(numpy.mean([((p - p.mean()) ** 4).mean() / p.var() ** 2 for p in pooled]))
-    if fourth < 2.2:  # the ends of uniform laws are known better than their spread
+    flat = fourth < 2.2 and _is_flat(pooled)
+    if flat:  # the ends of uniform laws are known better than their spread; their errors have long tails
         ends = [_half(p) for p in pooled]
-        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(2 / c for c in counts)) / ratio
+        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(4 / c for c in counts)) / ratio
     else:
         power = -math.log(stds[1] / stds[0]) / ratio
         error = math.sqrt(sum(_kurtosis_error(p) / c for p, c in zip(pooled, counts, strict=True))) / ratio
@@ -159,12 +180,40 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     mean = float(numpy.concatenate(list(pooled)).mean())
     mean = 0.0 if abs(mean) < 4 * max(stds) / math.sqrt(min(counts)) else mean
     std = float(numpy.mean([s * n ** float(rounded) for s, n in zip(stds, widths, strict=True)]))
-    if fourth >= 2.2:
-        return Entries(mean, std, rounded, "normal", error, max(3 / math.sqrt(2 * sum(counts)), 1e-6))
+    if _is_two_valued(pooled):
+        return Entries(mean, std, rounded, "signs", error)
+    if not flat:
+        cut = _cut(pooled)
+        shape = "normal" if cut is None else "truncated"
+        return Entries(mean, std, rounded, shape, error, max(3 / math.sqrt(2 * sum(counts)), 1e-6), cut)
     # the largest of many uniform entries is closer to the end than their spread tells
     p, n = max(zip(pooled, widths, strict=True), key=lambda pair: pair[0].size)
     half = _half(p) * n ** float(rounded)
     return Entries(mean, half / math.sqrt(3), rounded, "uniform", error, max(16 / p.size, 1e-6))
+
+
+def _is_two_valued(pooled: list[numpy.ndarray]) -> bool:
+    """Whether entries are two numbers, as random signs are."""
+    return all(numpy.allclose(abs(p - p.mean()), p.std(), rtol=1e-3 + 3 / math.sqrt(p.size)) for p in pooled)
+
+
+def _is_flat(pooled: list[numpy.ndarray]) -> bool:
+    """Whether the ends of entries are √3 deviations away, as those of a uniform law are."""
+    p = max(pooled, key=len)
+    return abs(float(numpy.ptp(p) / p.std()) / math.sqrt(12) - 1) < 2 / math.sqrt(p.size)
+
+
+def _cut(pooled: list[numpy.ndarray]) -> float | None:
+    """Where normal entries are truncated, in deviations of the normal law; None where no end is seen."""
+    p = max(pooled, key=len)
+    end = float(numpy.abs(p - p.mean()).max() / p.std())
+    if not 1.8 < end < 0.7 * scipy.stats.norm.isf(1 / (2 * p.size)):  # the largest of so many normal ones
+        return None
+
+    def beyond(c: float) -> float:
+        return float(c / scipy.stats.truncnorm.std(-c, c) - end)
+
+    return float(scipy.optimize.brentq(beyond, 1e-2, 10.0))
 
 
 def _half(p: numpy.ndarray) -> float:

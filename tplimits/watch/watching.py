@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.files import check_writable, place_of
 from tplimits.program.nodes.given import named_once, sent_to, working_executor
 from tplimits.progress import Progress, Report, reporting
-from tplimits.report.files import check_writable, place_of
 from tplimits.version import VERSION
 from tplimits.watch import file, making
 from tplimits.watch.recording import Recording
@@ -86,7 +86,7 @@ def watch(
     particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
     path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.
-    Constants, sizes and initial values of parameters go by name, or in `constants`; a constant may be a function c(t)
+    Constants, sizes and initial values of parameters go by name, or in `constants`.  A constant may be a function c(t)
     of the step, asked for t = 0, …, steps: outputs, gradients and the frame of step t are those at c(t), initial laws
     those at c(0).  It is a value of the recording, under its name.
 

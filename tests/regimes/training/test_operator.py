@@ -272,7 +272,7 @@ BAD = {
     "few": ({"particles": 15}, "particles=15: give a whole number, at least 16"),
     "alone": ({"replicates": 1}, "replicates=1: give a whole number, at least 2"),
     "conditioning": ({"conditioning": "grey"}, "conditioning='grey': it is one of white, lazy"),
-    "name": ({"c": 1}, "`c` is no constant of `biased`; it has b"),
+    "name": ({"c": 1}, "`biased` has no constant, parameter or axis of this name"),
     "data": ({"data": X[0]}, "X has shape"),
     "ratio": ({"ratios": {"k": 2}}, "widths of `biased` besides n are none"),
     "shape": ({"error": lambda f: f[:1]}, "error= gave an array of shape"),

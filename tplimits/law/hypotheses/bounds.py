@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import sympy
 from sympy import Expr, S
@@ -27,6 +28,11 @@ _RANGES = {
     functions.softplus: (0, sympy.oo),
     sympy.cosh: (1, sympy.oo),
 }
+
+#: heads that grow with their argument
+_GROWING = (sympy.tanh, sympy.erf, sympy.atan, functions.sigmoid, functions.relu, functions.softplus)
+#: heads with the sign of their argument
+_ODD = (sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
 
 
 def bounds(expr: Expr) -> tuple[Expr, Expr]:
@@ -53,9 +59,9 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         low, high = sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
         return low, high
     if isinstance(expr, sympy.Mul):
-        low, high = bounds(expr.args[0])
-        for a in expr.args[1:]:
-            low, high = _times(low, high, *bounds(a))
+        low, high = S.One, S.One
+        for least, most in _factors(expr.args):
+            low, high = _times(low, high, least, most)
         return low, high
     if isinstance(expr, sympy.exp):
         low, high = bounds(expr.args[0])
@@ -75,8 +81,14 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
             return low**expr.exp, high**expr.exp
         return -sympy.oo, sympy.oo
     if type(expr) in _RANGES:
-        low, high = _RANGES[type(expr)]
-        return S(low), S(high)
+        least, most = map(S, _RANGES[type(expr)])
+        if not isinstance(expr, _GROWING):
+            return least, most
+        low, high = bounds(expr.args[0])
+        return (
+            least if low is S.NegativeInfinity else expr.func(low).evalf(20),
+            most if high is S.Infinity else expr.func(high).evalf(20),
+        )
     if isinstance(expr, truncated):
         return -expr.args[1], expr.args[1]
     if isinstance(expr, functions.maximum):
@@ -91,3 +103,15 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
     if isinstance(expr, BoxMean):
         return bounds(expr.integrand)
     return -sympy.oo, sympy.oo
+
+
+def _factors(factors: tuple[Expr, ...]) -> Iterator[tuple[Expr, Expr]]:
+    """Bounds of the factors of a product; of f·tanh(f), which is never negative, together."""
+    pairs = {f: f.args[0] for f in factors if isinstance(f, _ODD) and f.args[0] in factors}
+    together = {*pairs, *pairs.values()}
+    for f in factors:
+        if f not in together:
+            yield bounds(f)
+    for f, argument in pairs.items():
+        low, high = _times(*bounds(f), *bounds(argument))
+        yield max(low, S.Zero), high

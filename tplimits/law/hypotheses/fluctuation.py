@@ -21,9 +21,11 @@ from sympy import Expr
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import GRID
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Sources
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: the hypothesis in the words of an error
@@ -74,6 +76,11 @@ def refused(program: Program, position: int, name: str, why: str) -> NoLimitErro
     )
 
 
+def is_place(s: Instruction) -> bool:
+    """Whether a vector holds places of neurons: sums over those are Riemann's and do not fluctuate."""
+    return isinstance(s, InitialVector) and s.law.shape == GRID
+
+
 def origins_of(program: Program, position: int) -> set[int]:
     """Initial vectors and matrices that an instruction depends on."""
     above = networkx.ancestors(program.graph, position)
@@ -83,7 +90,7 @@ def origins_of(program: Program, position: int) -> set[int]:
 def initial_only(program: Program, position: int) -> bool:
     """Whether an instruction reads functions of initial vectors alone, through no matrix, scalar or box."""
     for p in networkx.ancestors(program.graph, position):
-        if isinstance(program[p], (InitialMatrix, MatMul, Avg, ScalarNonlin)):
+        if isinstance(program[p], (InitialMatrix, MatMul, Avg, ScalarNonlin)) or is_place(program[p]):
             return False
         if _is_average(program, p):
             return False
@@ -119,7 +126,7 @@ def _is_average(program: Program, position: int) -> bool:
 def _free(places: _Places, position: int, fresh: frozenset[int]) -> bool:
     """Whether averages and products with matrices upstream do not depend on the fresh sources."""
     program, graph = places.program, places.graph
-    if not all(isinstance(program[f], (InitialVector, InitialMatrix)) for f in fresh):
+    if not all(isinstance(program[f], (InitialVector, InitialMatrix)) and not is_place(program[f]) for f in fresh):
         return False
     touched = fresh.union(*(networkx.descendants(graph, f) for f in fresh))
     for p in networkx.ancestors(graph, position) if position in graph else ():

@@ -29,7 +29,7 @@ from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, holds, put_in
 
 _BOUNDED_HEADS = (
     sympy.tanh,
@@ -53,6 +53,11 @@ _LINEAR_HEADS = (
     functions.gelu,
     functions.maximum,
     functions.minimum,
+)
+#: |F(x)| ≤ |x|
+_BELOW = (
+    *(sympy.Abs, sympy.tanh, sympy.sin, sympy.atan, sympy.asinh),
+    *(functions.relu, functions.gelu, truncated),
 )
 #: what most terms are
 _BOUNDED, _LINEAR = Tail(Growth.BOUNDED), Tail(Growth.POLYNOMIAL, S.One)
@@ -104,9 +109,13 @@ def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness)
 
 
 def _without_even_signs(expr: Expr, gaussians: Randomness) -> Expr:
-    """sign(f)² as 1 where f is almost never zero."""
-    even = [p for p in found(expr, sympy.Pow) if isinstance(p.base, sympy.sign) and p.exp.is_even]
-    swap = {p: S.One for p in even if almost_never_zero(p.base.args[0], gaussians)}
+    """sign(f)² as 1, sin²(sign f) as sin²(1), where f is almost never zero."""
+    swap: dict[Expr, Expr] = {}
+    for power in found(expr, sympy.Pow) if holds(expr, sympy.sign) else ():
+        for node in found(power.base, sympy.sign) if power.exp.is_even else ():
+            up, down = (power.xreplace({node: side}) for side in (S.One, S.NegativeOne))
+            if up == down and almost_never_zero(node.args[0], gaussians):
+                swap[power] = up
     return expr.xreplace(swap) if swap else expr
 
 
@@ -197,6 +206,9 @@ class _Analysis:
             return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
         poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
         others = [f for f in expr.args if f not in poles]
+        bounded = self._by_argument(poles, others)
+        if bounded is not None:
+            return bounded
         for pole in poles:
             beside = self._beside_share(pole.base, pole.exp, [f for f in expr.args if f is not pole])
             if beside is not None:
@@ -209,6 +221,18 @@ class _Analysis:
             zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
             free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
         return of_product(tails, self.gaussians)
+
+    def _by_argument(self, poles: Sequence[sympy.Pow], others: Sequence[Expr]) -> Tail | None:
+        """|F(a b)| ≤ |a b| makes up for the poles at a and at b together, as in tanh(a b)/(a b); or None."""
+        for f in others if len(poles) > 1 else ():
+            head, power = f.as_base_exp()
+            inner = head.args[0] if isinstance(head, _BELOW) and power.is_Integer else S.One
+            if inner.is_Mul and sum(pole.base in inner.args for pole in poles) > 1:
+                left = (g for g in others if g is not f)
+                tail = self.growth(sympy.Mul(inner, head ** (power - 1), *poles, *left))
+                if tail.established:
+                    return tail
+        return None
 
     def _merged(self, poles: Sequence[sympy.Pow]) -> list[tuple[Expr, Expr, list[sympy.Pow]]]:
         """(base, power, what it is made of): poles at one form as one pole, for 1/(x tanh x) is as x^(−2)."""
@@ -249,7 +273,10 @@ class _Analysis:
         inner = self.growth(argument)
         if not inner.established:  # a logarithm of a pole may be integrable
             return inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-        if low > 0 or locus(argument, self.gaussians) is not None or not argument.has(*_JUMPING, functions.relu):
+        terms = sympy.Add.make_args(argument)  # a sum of what is never negative lies above each of its terms
+        above = [argument, *(terms if all(bounds(t)[0] >= 0 for t in terms) else ())]
+        seen = any(locus(t, self.gaussians) is not None for t in above)
+        if low > 0 or seen or not argument.has(*_JUMPING, functions.relu):
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
         return Tail(Growth.UNKNOWN, reason=f"whether {argument} inside log vanishes is not decided")
 
@@ -263,6 +290,12 @@ class _Analysis:
                     else Tail(Growth.UNKNOWN, reason=f"the growth of ({base})**({power}) is not known")
                 )
             return Tail(Growth.UNKNOWN, reason=f"the exponent {power} is not a number")
+        if (
+            isinstance(base, (sympy.Pow, sympy.Abs)) and bounds(base.args[0])[0] >= 0
+        ):  # (f²)^p of what is never negative
+            within = base.exp if base.is_Pow else S.One
+            if within.is_Rational:
+                return self._power(base.args[0], within * power, others, free)
         inner = self.growth(base)
         low, high = bounds(base)
         if not power.is_Integer and low < 0:

@@ -3,7 +3,8 @@
     √θ_n → √θ   needs θ > 0, or θ_n ≥ 0 at every width
 
 A scalar that tends to the end of the domain with either sign leaves it at finite width with positive probability,
-however large the width.
+however large the width.  So do entries of a vector: h² + s with s → 0 is negative where h is small, of n entries there
+is always such a one, and a single one leaves the mean without a number.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.reader import Doubt
+from tplimits.law.hypotheses.vanishing import POSITIVE
 from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
+from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
-    from tplimits.law.hypotheses.reader import Doubt, Reader
+    from tplimits.law.hypotheses.reader import Reader
 
 #: what may be real on a part of the line only
 HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
@@ -25,9 +30,39 @@ HEADS: tuple[type, ...] = (sympy.Pow, sympy.asin, sympy.acos, sympy.atanh)
 
 def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     """NoLimitError where the limit lands on the end of a domain; the doubts where that cannot be told."""
-    ends = ends_of_domains(body)
-    places = (_place(reader, node, a) for node, a in ends if reader.moves(a) and reader.bounds(a)[0] < 0)
-    return kept_from_zero(reader, "root", places, where)
+    ends = [(node, a) for node, a in ends_of_domains(body) if reader.moves(a) and reader.bounds(a)[0] < 0]
+    doubts = kept_from_zero(reader, "root", [_place(reader, node, a) for node, a in ends], where)
+    ends += [
+        (node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and reader.bounds(a)[0] < 0
+    ]
+    return doubts + [_touching(reader, node, a, where) for node, a in ends if _touches(reader, a)]
+
+
+def _touches(reader: Reader, argument: Expr) -> bool:
+    """Whether entries whose limit is not negative, but as small as one likes, may be negative at finite width."""
+    if all(e.neuron == NO_NEURON for e in entries(argument)):
+        return False
+    limit = reader.limit(argument)
+    return bounds(limit)[0] == 0 and not _keeps_off(limit)
+
+
+def _keeps_off(limit: Expr) -> bool:
+    """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
+    if isinstance(limit, sympy.Add):
+        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(_keeps_off, limit.args))
+    if isinstance(limit, sympy.Mul):
+        return all(map(_keeps_off, limit.args))
+    if isinstance(limit, sympy.Pow):
+        return _keeps_off(limit.base)
+    return bool(limit.is_positive) or isinstance(limit, POSITIVE)
+
+
+def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> Doubt:
+    reason = (
+        f"whether `{reader.shown(argument)}` is negative at finite width is not decided: its limit "
+        f"`{reader.written(argument)}` comes as near to 0 as one likes"
+    )
+    return Doubt("root", reader.shown(node), where, reason)
 
 
 def _place(reader: Reader, node: Expr, argument: Expr) -> Place:

@@ -40,7 +40,7 @@ _SIMPLE_ZERO = (sympy.Abs, sympy.tanh, sympy.erf, sympy.atan, sympy.asinh, sympy
 #: |f(x)| ≤ C |x|
 _VANISH = (*_SIMPLE_ZERO, sympy.sin, functions.relu, functions.leaky_relu, functions.gelu)
 #: positive everywhere
-_POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
+POSITIVE = (sympy.exp, sympy.cosh, sympy.sech, functions.sigmoid, functions.softplus)
 #: at most C|x| near a zero of x, with a kink there
 _KINKED = (sympy.Abs, functions.relu, functions.leaky_relu)
 #: strictly increasing with a slope that vanishes nowhere, and where they take a value
@@ -86,7 +86,7 @@ def vanishing(base: Expr, gaussians: Randomness) -> Locus | None:
 
 def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
     """Whether a function of Gaussian variables is seen to vanish with probability 0."""
-    if isinstance(expr, _POSITIVE):
+    if isinstance(expr, POSITIVE):
         return True
     if not gaussians.of(expr):
         return bool(expr.is_number and expr != 0)
@@ -98,11 +98,20 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
         return almost_never_zero(expr.args[0], gaussians)
     if isinstance(expr, functions.where):
         return all(almost_never_zero(a, gaussians) for a in expr.args[1:])
+    if isinstance(expr, (sympy.sin, sympy.cos)):
+        forms = _forms(expr.args[0], gaussians)
+        if len(forms) == 1 and linear(forms[0][0], gaussians) and not gaussians.of(expr.args[0] / forms[0][0]):
+            return True
     if isinstance(expr, (sympy.Mul, functions.maximum, functions.minimum)):
         return all(almost_never_zero(a, gaussians) for a in expr.args)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Rational and expr.exp.is_positive:
         return almost_never_zero(expr.base, gaussians)
     return _is_affine(expr, gaussians) or (_is_analytic(expr) and _is_seen(expr, gaussians))
+
+
+def _certain(number: Expr) -> bool:
+    """Whether a factor that is not random is not zero: what is divided by has been judged as a pole."""
+    return bool((number.is_number and number != 0) or number.is_nonzero or (number.is_Pow and number.exp.is_negative))
 
 
 def _is_affine(expr: Expr, gaussians: Randomness) -> bool:
@@ -210,8 +219,9 @@ def _forms(base: Expr, gaussians: Randomness) -> list[tuple[Expr, Expr]]:
     if isinstance(base, sympy.Mul):
         fixed = [f for f in base.args if not gaussians.of(f)]
         moving = [f for f in base.args if gaussians.of(f)]
-        certain = all((f.is_number and f != 0) or f.is_nonzero for f in fixed)
-        return _forms(moving[0], gaussians) if len(moving) == 1 and certain else []
+        if not all(map(_certain, fixed)):
+            return []
+        return _forms(moving[0], gaussians) if len(moving) == 1 else [(base, S.One)]
     if linear(base, gaussians) is not None:
         return [(base, S.One)]
     if isinstance(base, sympy.Add) and all(bounds(t)[0] >= 0 for t in base.args):

@@ -19,13 +19,15 @@ from tplimits.numbers.generated import cache_folder
 
 #: vectors of so many numbers are what loops over neurons and inputs work on
 LANES = 8
+#: how much LLVM does for speed, 0 to 3
+_SPEED = 2
 #: what the product of matrices of BLAS is called in modules
 PRODUCT = "tplimits_dgemm"
 _LOCK = threading.Lock()
 
 
-@lru_cache(maxsize=1)
-def _machine() -> Any:
+@lru_cache(maxsize=4)
+def _machine(speed: int) -> Any:
     """The processor of this machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -33,39 +35,42 @@ def _machine() -> Any:
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
+        opt=3 if speed else 0,
         jit=True,
         codemodel="jitdefault",
     )
 
 
-def compiled(text: str) -> Code:
-    """The functions of a module in LLVM's assembly; whoever calls them holds what is returned."""
+def compiled(text: str, speed: int = _SPEED) -> Code:
+    """The functions of a module in LLVM's assembly; whoever calls them holds what is returned.
+
+    `speed`: how far LLVM optimises.
+    """
     with _LOCK:
-        return _compiled(text)
+        return _compiled(text, speed)
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str) -> Code:
-    target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__}"
+def _compiled(text: str, speed: int) -> Code:
+    target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__} {speed}"
     name = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:32]
     path = cache_folder() / f"loops_{name}.o"
     try:
         made = path.read_bytes()
     except OSError:
-        made = _made(text)
+        made = _made(text, speed)
         _keep(path, made)
     return Code(made)
 
 
-def _made(text: str) -> bytes:
+def _made(text: str, speed: int) -> bytes:
     module = llvm.parse_assembly(text)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = False
-    builder = llvm.create_pass_builder(_machine(), options)
+    builder = llvm.create_pass_builder(_machine(_SPEED), options)
     builder.getModulePassManager().run(module, builder)
-    return bytes(_machine().emit_object(module))
+    return bytes(_machine(_SPEED).emit_object(module))
 
 
 def _keep(path: pathlib.Path, made: bytes) -> None:
@@ -84,7 +89,7 @@ class Code:
 
     def __init__(self, made: bytes) -> None:
         llvm.add_symbol(PRODUCT, get_cython_function_address("scipy.linalg.cython_blas", "dgemm"))
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(_SPEED))
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(made))
         self._engine.finalize_object()
 

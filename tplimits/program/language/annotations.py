@@ -10,7 +10,7 @@ from sympy import Expr
 
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import exact, fail, plain
-from tplimits.program.nodes.laws import Law, of_columns, truncated_normal, uniform
+from tplimits.program.nodes.laws import ORTHOGONAL, PLACES, Law, of_columns, truncated_normal, uniform
 from tplimits.program.nodes.normalise import normalise
 
 
@@ -83,6 +83,13 @@ class Kind:
             fail(f"{self!r}.signs({size})", "give a positive size")
         return self._drawn("signs", Law(sympy.S.Zero, number, "signs"))
 
+    @stated("tp.Vector[…].grid")
+    def grid(self) -> Kind:
+        """The places of neurons along a width: (j + ½)/n for neuron j, the same in every draw and never trained."""
+        if self.what != "Vector":
+            fail(f"{self!r}.grid()", "places of neurons are a vector: u: tp.Vector.grid()")
+        return self._drawn("grid", PLACES)
+
     @stated("tp.Vector[…].constant")
     def constant(self, value: Any) -> Kind:
         """The same number for all entries."""
@@ -91,13 +98,13 @@ class Kind:
 
     @stated("tp.Matrix[…].orthogonal")
     def orthogonal(self, *_: Any) -> Kind:
-        """Refused: entries of orthogonal matrices depend on one another, and limits here are those of iid entries."""
-        repair = (
-            "take tp.Matrix: W x alone has the same limit, but WᵀW x = x is that of orthogonal matrices only"
-            if self.what == "Matrix"
-            else "leave it out: vectors with iid entries are orthogonal in the limit"
-        )
-        fail(f"{self!r}.orthogonal(): its entries would not be independent, as the theorems behind limits ask", repair)
+        """A uniformly distributed orthogonal matrix: networks draw it, limits have it in one direction alone."""
+        if self.what != "Matrix":
+            repair = "leave it out: vectors with iid entries are orthogonal in the limit"
+            fail(f"{self!r}.orthogonal(): entries of vectors and scalars are independent", repair)
+        if len(set(self.names[:2])) == 2:
+            fail(f"{self!r}.orthogonal(): it is not square", 'give one width twice: tp.Matrix["n", "n"]')
+        return self._of_unit_variance("orthogonal", Law(shape=ORTHOGONAL), not _)
 
     def _of_unit_variance(self, call: str, law: Law, unscaled: bool) -> Kind:
         """A law of entries of a matrix, of which the shape alone is free."""
@@ -121,7 +128,7 @@ class Kind:
 
 
 #: what may be said of entries
-_LAWS = ("normal", "uniform", "truncated", "signs", "constant", "orthogonal")
+_LAWS = ("normal", "uniform", "truncated", "signs", "grid", "constant", "orthogonal")
 #: what else an annotation stands for
 _UNDRAWN = {"Matrix": "entries of matrices are iid with mean 0 and variance 1/columns", "Input": "data are given"}
 
@@ -175,7 +182,7 @@ class Vector(metaclass=_Annotation):
     """An initial vector with iid N(0, 1) entries; `tp.Vector["k", "token"]` lives on width k.
 
     Entries of another law are written behind it: `.normal(mean, std)`, `.uniform(low, high)`, `.truncated(std, at)` for
-    N(0, std²) within ±at, `.signs(size)`, `.constant(value)`.
+    N(0, std²) within ±at, `.signs(size)`, `.constant(value)`.  `.grid()` are places of neurons.
 
     >>> Vector["k", "token"], Vector["token"].uniform(-1, 1)
     (tp.Vector['k', 'token'], tp.Vector['token'] with entries uniform in [-1, 1])

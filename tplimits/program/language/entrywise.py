@@ -29,7 +29,11 @@ def _plain(argument: Any, action: str) -> Expr:
     if isinstance(argument, IndexValue):
         argument.refuse_as_number(action)
     if isinstance(argument, Refusals):
-        repair = "read out the result: tp.readout(…)" if argument.takes_scalars else "matrices only multiply vectors"
+        repair = (
+            "read out the result: tp.readout(…); functions of outputs are a tp.Head"
+            if argument.takes_scalars
+            else "matrices only multiply vectors"
+        )
         fail(f"{action} of {'a readout' if argument.takes_scalars else 'a matrix'}", repair)
     if isinstance(argument, (numpy.ndarray, list, tuple)):
         fail(f"{action} of a bare array", 'name its axes first: tp.constant(array, axes=("token",))')

@@ -42,7 +42,10 @@ class Readout(Refusals):
     __radd__ = __add__
 
     def _no_arithmetic(self, *_: Any) -> NoReturn:
-        fail("arithmetic with a readout", "only scalars are added to it; multiply the vector: tp.readout(2 * x)")
+        fail(
+            "arithmetic with a readout",
+            "only scalars are added to it; multiply the vector, tp.readout(2 * x), or write a tp.Head of it",
+        )
 
     __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic
     __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __matmul__ = __rmatmul__ = _no_arithmetic

@@ -8,25 +8,35 @@ from typing import TYPE_CHECKING
 from tplimits.errors import NoLimitError
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.laws import NORMAL
+from tplimits.program.nodes.laws import GRID
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
 def refuse_laws_of_biases(network: Program, where: Iterable[int]) -> None:
-    """NoLimitError unless the scalars that are added to an output and drawn have entries N(0, 1).
+    """NoLimitError unless the scalars that are added to an output and drawn are normal, of mean 0.
 
     The output is a Gaussian process with them alone.
     """
     for position in where:
         s = network[position]
-        if isinstance(s, InitialScalar) and s.law != NORMAL:
+        if isinstance(s, InitialScalar) and s.value is None and (s.law.shape != "normal" or s.law.mean != 0):
             raise NoLimitError(
                 f"{network.where(position)}: `{s.name}` is drawn, {s.law.described(number_text)}, and added to the "
                 "output: here outputs at the start are a Gaussian process with kernel K (hypothesis: scalars added to "
-                f"the output are N(0, 1)). Write a multiple of it, 0.1 * {s.name}, without a law, or give it a value."
+                f"the output are normal, of mean 0). Take a normal law of its variance, or give it a value."
             )
+
+
+def at_rest(network: Program) -> tuple[str, ...]:
+    """Parameters that are never trained: the places of neurons."""
+    return tuple(s.name for s in network if isinstance(s, InitialVector) and s.law.shape == GRID)
+
+
+def scalars_unlike_normal(network: Program) -> tuple[str, ...]:
+    """Scalars with a law that is not normal: with one of them added, outputs at the start are no Gaussian process."""
+    return tuple(s.name for s in network if isinstance(s, InitialScalar) and s.law.shape != "normal")
 
 
 def parameter_places(program: Program) -> dict[int, str]:

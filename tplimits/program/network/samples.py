@@ -39,10 +39,15 @@ def with_samples(program: Program) -> tuple[Program, str]:
     >>> [s.axes for s in with_samples(shallow)[0]]
     [('sample', 'd'), ('d',), (), ('sample',)]
     """
+    return along_samples(program, dependent(program))
+
+
+def along_samples(program: Program, on_data: tuple[bool, ...]) -> tuple[Program, str]:
+    """A program on many inputs at once, of which these instructions depend on the input, and the name of the axis."""
     axis = SAMPLE
     while axis in (*program.all_axes, *program.widths, *program.constants):
         axis += "_"
-    on_data, index = dependent(program), axis_symbol(axis)
+    index = axis_symbol(axis)
     instructions = tuple(
         _sampled(s, axis, index, on_data) if on_data[p] else s for p, s in enumerate(program.instructions)
     )

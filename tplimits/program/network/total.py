@@ -15,7 +15,7 @@ from tplimits.errors import EvaluationError
 from tplimits.program.network.backward import Backward, backpropagation
 from tplimits.program.network.data import sizes_of
 from tplimits.program.network.differentiate import almost_everywhere
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.network.samples import dependent, with_samples
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 
@@ -44,8 +44,9 @@ class TotalProgram:
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """The parameters that are trained."""
-        return parameters(self.network) if self.train is None else tuple(dict.fromkeys(self.train))
+        """The parameters that are trained; never the places of neurons."""
+        rest = at_rest(self.network)
+        return tuple(n for n in dict.fromkeys(self.train or parameters(self.network)) if n not in rest)
 
     @cached_property
     def backward(self) -> Backward:

@@ -22,6 +22,7 @@ from tplimits.program.nodes.evaluate import (
     Array,
     drawn,
     evaluate,
+    places,
     standard_normal_mean,
     with_differences,
 )
@@ -35,7 +36,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.laws import NORMAL
+from tplimits.program.nodes.laws import GRID, NORMAL
 from tplimits.program.nodes.scatter import Scatter, scatter, scattered
 from tplimits.program.nodes.setting import Setting
 from tplimits.program.parts import found
@@ -128,8 +129,10 @@ class Execution(Setting, Walker[Array]):
         return self._drawn(s, shape)
 
     def _drawn(self, s: InitialMatrix | InitialVector | InitialScalar, shape: tuple[int, ...]) -> Array:
-        """Entries by their law."""
+        """Entries by their law; places of neurons are where they are."""
         full = (self.draws, *shape)
+        if s.law.shape == GRID:
+            return numpy.broadcast_to(places(shape[-1]), full)
         return drawn(s.law, full, lambda: self.rng.standard_normal(full), self.leaves)
 
     # -- instructions -------------------------------------------------------------------------

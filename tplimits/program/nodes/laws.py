@@ -3,7 +3,10 @@
     normal        ζ = g
     uniform       ζ = √3 erf(g/√2)
     signs         ζ = sign(g): ±1 with probability ½ each
+    orthogonal    of square matrices alone: √n times a uniformly distributed orthogonal matrix, whose entries depend on
+                  one another
     truncated     ζ = T(g)/s, T(g) = √2 erfinv(erf(c/√2) erf(g/√2)), s² = 1 − 2c φ(c)/(2Φ(c) − 1)
+    grid          places of neurons, (j + ½)/n for neuron j: the image of a uniform variable in limits, ζ = √3 erf(g/√2)
     given         no law: numbers along a width that come with the program's weights, such as sines of positions
 
 T(g) is a standard normal variable given that it lies within ±c.  Whatever asks for second moments alone reads `mean`
@@ -42,7 +45,11 @@ class truncated(Real):
 
 #: of entries that are given whenever the program runs; nothing is said of them, so that no limit is derived
 GIVEN = "given"
-SHAPES = ("normal", "uniform", "truncated", "signs", GIVEN)
+#: of square matrices, drawn as wholes
+ORTHOGONAL = "orthogonal"
+#: of entries (j + ½)/n, the places of neurons, which no draw changes
+GRID = "grid"
+SHAPES = ("normal", "uniform", "truncated", "signs", ORTHOGONAL, GRID, GIVEN)
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Law:
 
     def shaped(self, g: Expr) -> Expr:
         """ζ: the entry without mean and standard deviation."""
-        if self.shape == "uniform":
+        if self.shape in ("uniform", GRID):
             return sympy.sqrt(3) * sympy.erf(g / sympy.sqrt(2))
         if self.cut is not None:
             return truncated(g, self.cut) / _spread(self.cut)
@@ -99,6 +106,8 @@ class Law:
             return "given numbers"
         if self.shape == "uniform":
             return "uniform in [{}, {}]".format(*map(write, self.ends))
+        if self.shape == GRID:
+            return "(j + 1/2)/n, j the number of the neuron"
         if self.shape == "signs":
             return f"{write(self.mean)} ± {write(self.std)}" if self.mean else f"±{write(self.std)}"
         if self.bound is not None:
@@ -109,6 +118,10 @@ class Law:
 
 #: what entries have unless told otherwise
 NORMAL = Law()
+
+
+#: the places of neurons
+PLACES = Law(sympy.Rational(1, 2), 1 / sympy.sqrt(12), GRID)
 
 
 def uniform(low: Expr, high: Expr) -> Law:
@@ -130,6 +143,8 @@ def of_columns(law: Law, columns: str, write: Callable[[Expr], str] = str) -> st
     """
     if law.shape == "signs":
         return f"±1/sqrt({columns})"
+    if law.shape == ORTHOGONAL:
+        return "of a uniformly distributed orthogonal matrix"
     if law.cut is not None:
         return f"normal within ±{write(law.cut)} deviations, of variance 1/{columns}"
     return f"N(0, 1/{columns})" if law == NORMAL else f"{law.shape}, of variance 1/{columns}"

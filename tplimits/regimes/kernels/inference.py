@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
+from tplimits.program.network.parameters import scalars_unlike_normal
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels import regression as inference
@@ -101,6 +102,7 @@ class Inference(ABC):
         >>> mean, covariance  # K = 1, K* = 2, K** = 4
         (array([3.]), array([[2.]]))
         """
+        self._refuse_other_laws(kernel, "posterior()")
         blocks = self._blocks(X_train, X_test, constants, named, ratios, progress, "posterior()")
         given: Conditioned = inference.regression.conditioned(blocks, y, noise, kernel)
         return given.at(blocks, covariance)
@@ -127,6 +129,7 @@ class Inference(ABC):
         >>> given.at([[2.0]]).mean, given.at([[4.0]]).mean
         (array([3.]), array([6.]))
         """
+        self._refuse_other_laws(kernel, "conditioned()")
         blocks = self._blocks(X_train, None, constants, {}, None, None, "conditioned()")
         given = inference.regression.conditioned(blocks, y, noise, kernel)
         asked = {"noise": noise, "kernel": kernel, "constants": constants}
@@ -241,8 +244,21 @@ class Inference(ABC):
         **named: Any,
     ) -> float:
         """log N(y; 0, K + noise), summed over independent outputs; raises what `posterior` raises."""
+        self._refuse_other_laws(kernel, "log_marginal_likelihood()")
         blocks = self._blocks(X, None, constants, named, ratios, progress, "log_marginal_likelihood()")
         return float(inference.regression.log_marginal_likelihood(blocks, y, noise, kernel))
+
+    @property
+    def _unlike_normal(self) -> tuple[str, ...]:
+        """Scalars with which outputs at the start are no Gaussian process."""
+        return ()
+
+    def _refuse_other_laws(self, kernel: str, call: str) -> None:
+        if self._unlike_normal and kernel == "nngp":
+            raise EvaluationError(
+                f"{call}: {', '.join(self._unlike_normal)} are not normal, so that outputs at the start are no "
+                'Gaussian process: give normal scalars of the same variance, or take kernel="ntk".'
+            )
 
     @abstractmethod
     def _blocks(
@@ -255,6 +271,10 @@ class OfData(Inference):
     """Predictions from data: kernels are evaluated as they are needed."""
 
     derivation: KernelTables
+
+    @property
+    def _unlike_normal(self) -> tuple[str, ...]:
+        return scalars_unlike_normal(self.derivation.network)
 
     def _blocks(
         self, X1: Any, X2: Any, constants: Any, named: dict[str, Any], ratios: Any, progress: Progress, call: str

@@ -123,6 +123,11 @@ def _detail(net: Program, looked: Looked) -> Detail:
     for name in names:
         if isinstance(net[net.position(name)], InitialMatrix):
             raise EvaluationError(f"record={name!r}: it is a matrix, which has no samples; record vectors and scalars.")
+    if looked.sharpness is True and net.released is not net:
+        raise EvaluationError(
+            f"sharpness=True: gradients stop inside `{net.name}`, so that what is followed is the gradient of no "
+            "function, which has no Hessian. Give sharpness=False."
+        )
     samples = None if looked.samples is None else whole_from("samples", looked.samples, 1, EvaluationError)
     return Detail(
         whole_from("particles", looked.particles, 16, EvaluationError),
@@ -156,9 +161,9 @@ def _bound(
 ) -> tuple[Program, dict[str, Array], dict[str, Schedule]]:
     """The network with sizes and constants, the parameters that are given, and the constants that move."""
     known, names = parameters(net), {name: net[p].name for name, p in net.initial_names.items()}
-    initial = {names[k]: real_array(k, v) for k, v in given.items() if names.get(k) in known}
-    fixed = {k: v for k, v in given.items() if names.get(k) not in known}
-    schedules, fixed = parted(net, fixed)
+    schedules, rest = parted(net, given)
+    initial = {names[k]: real_array(k, v) for k, v in rest.items() if names.get(k) in known}
+    fixed = {k: v for k, v in rest.items() if names.get(k) not in known}
     constant = net.bind(**{k: v for k, v in fixed.items() if k in net.constants})
     for name, value in constant.constants.items():
         if value is None and name not in schedules:

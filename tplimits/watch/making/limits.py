@@ -83,7 +83,9 @@ class LimitOf:
     def derived(self) -> MaximalLimit | TangentLimit:
         """The limit itself; NoLimitError where a hypothesis fails."""
         regime = self.regime
-        return derive(self.net, regime) if isinstance(regime, MaximalUpdate) else derive(self.net, regime)
+        if isinstance(regime, MaximalUpdate):
+            return derive(self.net, regime)
+        return derive(self.net, regime)
 
     @cached_property
     def is_neuronwise(self) -> bool:

@@ -351,7 +351,7 @@ def test_what_cannot_be_trained_is_refused():
         Trainer(net, lambda f: f, tp.SGD(), 0.1, batches=tp.batches(2))
     with pytest.raises(EvaluationError, match="`U` has shape"):
         Trainer(net, loss, tp.SGD(), 0.1).start(X, width=8, parameters={"U": np.zeros((3, 7))})
-    with pytest.raises(EvaluationError, match="is not initial data or a constant"):
+    with pytest.raises(EvaluationError, match="has no constant, parameter or axis of this name"):
         Trainer(net, loss, tp.SGD(), 0.1).start(X, width=8, parameters={"Q": 1.0})
     with pytest.raises(
         EvaluationError, match=r"targets have shape \(3,\), the outputs"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import networkx
 import sympy
 
+from tplimits.program.network.parameters import at_rest
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, roles
 from tplimits.regimes.classification.derivation.passes import Passes, as_fraction
@@ -217,7 +218,7 @@ class Counting:
         if scaled == NOTHING:
             return NOTHING
         optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
-        if optimizer.is_still:
+        if optimizer.is_still or name in at_rest(self.network):
             return NOTHING
         extra = optimizer.extra_power(self.roles.kinds[name], e)
         return updated(optimizer, scaled) - as_fraction(e.a + e.c + extra)

@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError, ProgramError
+from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
@@ -251,14 +252,15 @@ def _table(
     network: Program,
 ) -> InequalityTable:
     real = real_symbols(exponents, parametrization.a_out)
-    backward = total_of(network)
+    backward, rest = total_of(network), at_rest(network)
     rows = []
     for name, e in exponents.items():
         kind = found.kinds[name]
         inner = kind != "scalar" or not _only_shifts(network, name)
         own = Exponents(*(x.xreplace(real) for x in e))
         chosen = optimizer_of(optimizer, name)
-        reached = backward.gradients[name] or backward.shift_gradients[name]  # not behind a stopped gradient
+        # not behind a stopped gradient, and no place
+        reached = name not in rest and (backward.gradients[name] or backward.shift_gradients[name])
         rows.append(Parameter(name, kind, own, chosen if reached else Frozen(), inner))
     readout_start, other_start = _least_scales(network, found)
     return InequalityTable(tuple(rows), parametrization.a_out.xreplace(real), readout_start, other_start)

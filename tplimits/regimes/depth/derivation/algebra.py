@@ -89,6 +89,11 @@ def lowest(poly: Poly) -> int:
     return min((t.pert for t in poly.terms), default=1 << 20)
 
 
+def _least_of(poly: Poly) -> int:
+    """The same, of what may be missing too: n·Y⁴ is of order 1/n though nothing is kept of Y⁴."""
+    return min(lowest(poly), lowest(ZERO) if poly.cut is None else poly.cut + 1)
+
+
 def _least(*cuts: int | None) -> int | None:
     return min((c for c in cuts if c is not None), default=None)
 
@@ -107,12 +112,12 @@ def product(a: ProductTerm, b: ProductTerm) -> ProductTerm:
 
 def multiplied(a: Poly, b: Poly, most: int) -> Poly:
     """Two sums without summed indices in common, multiplied; terms above `most` are cut."""
-    if not a.terms or not b.terms:
+    if any(not p.terms and p.cut is None for p in (a, b)):
         return ZERO
     terms = tuple(product(x, y) for x in a.terms for y in b.terms if x.pert + y.pert <= most)
     cuts = [
-        None if a.cut is None else a.cut + lowest(b),
-        None if b.cut is None else b.cut + lowest(a),
+        None if a.cut is None else a.cut + _least_of(b),
+        None if b.cut is None else b.cut + _least_of(a),
         most if len(terms) < len(a.terms) * len(b.terms) else None,
     ]
     return Poly(terms, _least(*cuts))

@@ -116,7 +116,7 @@ class Judgements:
         where, reader = self.state.program.where(position), BodyReader(self.state)
         self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
         for hypothesis in (jumps, poles, roots):
-            if any(doubt.later for doubt in hypothesis(reader, body, where)):
+            if hypothesis(reader, body, where):
                 self.pending.append((hypothesis, body, where))
 
     def settle(self, numbers: Numbers) -> None:

@@ -99,11 +99,12 @@ class BodyReader:
         return limit.is_Mul and all(self._is_certain(f) or self._has_free_part(f) for f in limit.args)
 
     def _is_regular(self, number: int) -> bool:
-        """Whether a node is Gaussian with a variance that no cancellation makes vanish."""
+        """Whether a node is Gaussian with a variance that no cancellation makes vanish, or has a part that is."""
         node, known = self.state.nodes[number], self.state.judged.regular
         if number not in known:
             made_of = node.body if node.body is not None else node.operand
-            known[number] = node.gaussian and (made_of is None or self._is_visible(made_of))
+            visible = self._is_visible if node.gaussian else self._has_free_part
+            known[number] = visible(made_of) if made_of is not None else node.gaussian
         return known[number]
 
     def _is_visible(self, expr: Expr) -> bool:
@@ -131,15 +132,21 @@ class BodyReader:
         return not (_later(factor) or factor.atoms(Of)) or self._is_variance(factor)
 
     def _is_variance(self, entry: Expr) -> bool:
-        """Whether an entry of a table is E x² of a Gaussian node that does not vanish."""
+        """Whether an entry of a table is E x² of a node that does not vanish: Gaussian, or with a part of its own."""
         if not isinstance(entry, TableEntry):
             return False
         table = self.state.tables[entry.table]
-        if table.single:
-            return self._is_certain(table.definition)
         half = len(entry.indices) // 2
-        same = entry.sides[0] == entry.sides[1] and entry.indices[:half] == entry.indices[half:]
-        return same and len(set(table.nodes)) == 1 and self._is_regular(table.nodes[0])
+        same = table.single or (entry.sides[0] == entry.sides[1] and entry.indices[:half] == entry.indices[half:])
+        if table.single and self._is_certain(table.definition):
+            return True
+        if not same or len(set(table.nodes)) != 1:
+            return False
+        (number,) = set(table.nodes)
+        if not table.single:
+            return self._is_regular(number)
+        body = self.state.nodes[number].body
+        return body is not None and body.is_Pow and body.exp.is_even and self._has_free_part(body.base)
 
     def _signed(self, expr: Expr) -> Expr:
         if isinstance(expr, Entry):  # one symbol each: two averages of squares do not cancel

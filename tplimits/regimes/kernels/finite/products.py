@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.program.network.gradient_rows import Rows, returned_values, rows_of_use
 from tplimits.program.network.parameters import parameters
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar
 
 if TYPE_CHECKING:
@@ -38,9 +39,13 @@ class FiniteKernels:
     @property
     def ntk(self) -> Array:
         """The sum over the parameters that are trained."""
+        return self.weighted({})
+
+    def weighted(self, rates: Mapping[str, float]) -> Array:
+        """The same with a factor for each parameter, 1 where none is given."""
         total = numpy.zeros_like(self.nngp)
-        for part in self.ntk_of.values():
-            total = total + part
+        for name, part in self.ntk_of.items():
+            total = total + rates.get(name, 1.0) * part
         return total
 
 
@@ -82,15 +87,20 @@ class Products:
         if len(network.returns) == 1:
             return 0.0
         random = {p for p, s in enumerate(network) if _is_random(network, p)}
-        behind = networkx.ancestors(network.graph, network.returns[1]) & random
+        behind = (networkx.ancestors(network.graph, network.returns[1]) | {network.returns[1]}) & random
         slopes = [u.gradient.source for uses in self.sampler.backward.shift_gradients.values() for u in uses]
         graph = self.sampler.backward.program.graph
         curved = any((networkx.ancestors(graph, g) | {g}) & random for g in slopes)
         if not curved and all(isinstance(network[p], InitialScalar) for p in behind):
             total: Any = 0.0
             for position in behind:
-                factors = self._factors(network[position].name, readout=False)
-                total = total + (_product(factors, self.rows, self.columns, self.outputs) if factors else 0.0)
+                scalar = network[position]
+                assert isinstance(scalar, InitialScalar)
+                factors = self._factors(scalar.name, readout=False)
+                variance = float(evaluate(scalar.law.std, self.run.leaves)) ** 2
+                total = total + (
+                    variance * _product(factors, self.rows, self.columns, self.outputs) if factors else 0.0
+                )
             return total
         second = Products(self.sampler, self.again(), self.rows, self.columns, self.again).readout_values()[1]
         difference = (shift - second) / numpy.sqrt(2.0)

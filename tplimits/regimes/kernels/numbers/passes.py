@@ -15,6 +15,7 @@ import numpy
 
 from tplimits.regimes.kernels.numbers import entrywise
 from tplimits.regimes.kernels.numbers.bodies import Body, is_law, is_own_law, is_pointwise
+from tplimits.regimes.kernels.numbers.edges import summed_gaps
 from tplimits.regimes.kernels.numbers.forms import Dims, NotNested, Pass
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, renamed
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
@@ -22,6 +23,9 @@ from tplimits.regimes.kernels.numbers.singular import nearly_singular
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tape import Schedule, Step
+
+
+_GATHERS = bare(summed_entries), bare(summed_gaps), bare(entrywise.indexed)
 
 
 @dataclass(eq=False)
@@ -40,6 +44,8 @@ class Passes:
     #: whether variances that leave the range of products are flagged
     guarded: bool = False
     eps: float = float(numpy.finfo(numpy.float64).eps)
+    #: whether sums over pools are at hand everywhere
+    banded: bool = False
     steps: dict[int, Step | None] = field(init=False)
     before: list[int] = field(init=False)
     kept: set[int] = field(init=False)
@@ -63,7 +69,7 @@ class Passes:
             for operand in self._operands(n):
                 if operand in self.inside:
                     self.kept.add(operand)
-                elif self.is_gather(n):
+                elif self.is_gather(n) and (operand == self._gathered(n) or len(self.inputs) == 1):
                     self.copied.add(operand)
         self._arrange()
 
@@ -107,7 +113,7 @@ class Passes:
     def is_gather(self, n: int) -> bool:
         """Whether a step reads entries at other places than its own."""
         step = self.steps[n]
-        return step is not None and step.function in (bare(summed_entries), bare(entrywise.indexed))
+        return step is not None and step.function in _GATHERS
 
     def labels_of(self, value: int | Labelled) -> tuple[str, ...]:
         """The names of the dimensions of a value."""
@@ -120,6 +126,11 @@ class Passes:
         if is_pointwise(step):
             return []
         return [self.root(v) for v in step.values if isinstance(v, int)]
+
+    def _gathered(self, n: int) -> int:
+        """The array whose entries a step sums."""
+        value = self.steps[n].values[0]  # type: ignore[union-attr]
+        return self.root(value)  # type: ignore[arg-type]
 
     def root(self, n: int) -> int:
         """The step behind names."""
@@ -143,11 +154,19 @@ class Passes:
             for body in bodies:
                 for n in body.gathered:
                     often[n] = often.get(n, 0) + 1
-            again = ({n for n, many in often.items() if many > 1} | self._shared(bodies)) - self.kept
+            again = {n for n, many in often.items() if many > 1 and not self._is_pool(n)}
+            if not self.banded:  # what is read after a pool may not be kept before it
+                again |= self._shared(bodies)
+            again -= self.kept
             if not again:
                 break
             self.kept |= again
         self.passes = [*self._copies(), *(b.finished() for b in bodies)]
+
+    def _is_pool(self, n: int) -> bool:
+        """Whether a step pools one side after the other, of what is added up while it is made."""
+        step = self.steps[self._gathered(n)]
+        return self.banded and step is not None and step.function is bare(summed_entries)
 
     def _shared(self, bodies: Sequence[Body]) -> set[int]:
         """What several passes compute of sums or laws at one place, where what is made of it differs: to be kept."""
@@ -180,18 +199,21 @@ class Passes:
         return tuple(self.sizes[x] for x in self.labels[n] if x not in self.inputs)
 
     def _levels(self) -> dict[int, int]:
+        """The first pass in which each step can be computed at the place of the loop."""
         depth: dict[int, int] = {}
+        elsewhere: dict[int, int] = {}  # at any place: what is kept below has to be there whole
         for n in self.steps:  # in the order of the tape
             if n in self.inside:
                 step = self.steps[n]
                 assert step is not None
                 below = [v for v in step.values if isinstance(v, int) and v in self.inside]
                 if is_pointwise(step):
-                    depth[n] = max(
-                        (depth[v] + (v in self.kept and not self._is_beside(v, n)) for v in below), default=0
-                    )
+                    whole = {v: depth[v] + 1 if v in self.kept else elsewhere[v] for v in below}
+                    depth[n] = max((depth[v] if self._is_beside(v, n) else whole[v] for v in below), default=0)
+                    elsewhere[n] = max(whole.values(), default=0)
                 else:
                     depth[n] = max((depth.get(self.root(v), -1) + 1 for v in below), default=0)
+                    elsewhere[n] = depth[n]
         return depth
 
     def _is_beside(self, value: int, n: int) -> bool:

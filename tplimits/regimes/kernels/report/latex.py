@@ -110,9 +110,9 @@ class Printer(FormulaPrinter):
         return rf"\delta_{{{','.join(map(self._print, expr.args))}}}"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        inside = self.summand(expr)
         axis = name(expr.axis.rstrip("′"))
-        return rf"\sum_{{{self._print(expr.bound)} \in {_primed(axis) if expr.axis.endswith('′') else axis}}} {inside}"
+        axis = _primed(axis) if expr.axis.endswith("′") else axis
+        return self.summed(rf"{self._print(expr.bound)} \in {axis}", expr.summand)
 
     def _print_DrawMean(self, expr: DrawMean) -> str:
         return rf"\operatorname{{E}}\left[{self._print(expr.product)}\right]"
@@ -193,7 +193,7 @@ class _Body(FormulaPrinter):
         return shown if isinstance(s, (Avg, MatMul)) else rf"\left({shown}\right)"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        return rf"\sum_{{{name(expr.axis)}}} {self.summand(expr)}"
+        return self.summed(name(expr.axis), expr.summand)
 
     def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
         return rf"\mathrm{{array}}_{{{expr.array}}}"

@@ -12,7 +12,7 @@ from sympy import Expr
 from tplimits.law.hypotheses import universality
 from tplimits.law.kets import MASTER, Reference, Step
 from tplimits.law.state import ASSUMED
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import parameters, scalars_unlike_normal
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.derivation.leaves import Of, TableEntry
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Outline
@@ -113,9 +113,11 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     found = ["all widths go to infinity together" + _ratios(outline)]
     held = _held(network)
     rest = [p for p in parameters(network) if p not in derivation.trained and p not in held]
-    trained = (
-        f"Θ is that of training {', '.join(derivation.trained)}" if derivation.trained else "nothing is trained: Θ = 0"
+    trained = f"Θ is that of training {', '.join(derivation.trained)}" + (
+        "" if not derivation.rates else " at the rates " + ", ".join(map(str, derivation.rates.values()))
     )
+    if not derivation.trained:
+        trained = "nothing is trained: Θ = 0"
     if derivation.no_ntk:
         trained = f"there is no Θ of training {', '.join(derivation.trained)}: {derivation.no_ntk}"
     found.append(trained + (f"; {', '.join(rest)} stay as drawn" if rest and derivation.trained else ""))
@@ -136,6 +138,8 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     if derivation.alike:
         found.append(f"outputs along {', '.join(derivation.alike)} are independent and have the same kernels")
     found += universality.stated(network)
+    if others := scalars_unlike_normal(network):
+        found.append(f"{', '.join(others)} are not normal: K is the covariance of f_0, which is no Gaussian process")
     found += [f"taken on by the user, not established: {name}" for name in assumed]
     return tuple(found)
 

@@ -11,6 +11,7 @@ from sympy.printing.str import StrPrinter
 
 from tplimits.program.language.render import superscript
 from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
+from tplimits.regimes.kernels.report.reach import reach
 from tplimits.report.text import AsWritten, as_written
 
 if TYPE_CHECKING:
@@ -37,13 +38,14 @@ def title(shown: Title) -> str:
 
 def demand(outline: Outline, derivation: KernelTables) -> tuple[str, ...]:
     """A line a table with axes: at which of its places it is wanted between two inputs."""
-    found = []
+    found, apart = [], reach(derivation)
     for table in derivation.needed:
         equal = derivation.demand.cross.get(table.number)
         if equal is None or not table.left:
             continue
         tied = {p for p, _ in equal}
         parts = [f"at equal {a}" if p in tied else f"at all {a}" for p, a in enumerate(table.left)]
+        parts = [apart[table.number]] if not tied and table.number in apart else parts
         found.append(f"{title(outline.titles[table.number])} {', '.join(parts)}")
     return tuple(found)
 
@@ -127,7 +129,10 @@ def kernel_limit(outline: Outline) -> str:
     """Tables in order, the two kernels, means by name, what anonymous names stand for."""
     printer = Printer(outline)
     network = outline.derivation.network
-    trained = ", ".join(outline.derivation.trained) or "nothing"
+    rates = outline.derivation.rates
+    trained = (
+        ", ".join(f"{r}·{n}" if (r := rates.get(n, 1)) != 1 else n for n in outline.derivation.trained) or "nothing"
+    )
     of = f"tangent kernel Θ of {_shortened(trained)}"
     lines = [f"kernels of {network.name}: NNGP K, {of}"]
     if outline.derivation.no_ntk:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sympy import Expr
 
 from tplimits.errors import ProgramError
+from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes.given import exact_number
+from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 def optimizers(network: Program, names: tuple[str, ...], given: Any, regime: str) -> dict[str, Optimizer]:
     """An optimizer for every parameter; ProgramError for what is none."""
-    found = _by_name(network, names, given, f"{regime}(optimizer={{…}})", Optimizer)
+    found = _by_name(network, names, given, f"{regime}(optimizer={{…}})", Optimizer, Frozen())
     for name, optimizer in found.items():
         if not isinstance(optimizer, Optimizer):
             raise ProgramError(f"{regime}: {optimizer!r} for `{name}` is no optimizer; give one such as tp.Adam().")
@@ -26,14 +28,23 @@ def optimizers(network: Program, names: tuple[str, ...], given: Any, regime: str
 
 def decays(network: Program, names: tuple[str, ...], given: Any, regime: str) -> dict[str, Expr]:
     """An exact decay for every parameter; ProgramError unless 0 ≤ λ < 1."""
-    found = _by_name(network, names, given, f"{regime}(weight_decay={{…}})", object)
+    found = _by_name(network, names, given, f"{regime}(weight_decay={{…}})", object, 0)
     return {name: _decay(name, value) for name, value in found.items()}
 
 
-def _by_name(network: Program, names: tuple[str, ...], given: Any, where: str, kind: type) -> dict[str, Any]:
-    """One value for every parameter, from one value for all or from a mapping that names them all."""
+def _by_name(
+    network: Program, names: tuple[str, ...], given: Any, where: str, kind: type, still: Any
+) -> dict[str, Any]:
+    """One value for every parameter, from one value for all or from a mapping that names them all.
+
+    What is never trained has `still`.
+    """
+    rest = at_rest(network)
     if not isinstance(given, Mapping) or (kind is not object and isinstance(given, kind)):
-        return dict.fromkeys(names, given)
+        return {name: still if name in rest else given for name in names}
+    given = {**dict.fromkeys(rest, still), **given}
+    if moved := [name for name in rest if given[name] != still]:
+        raise ProgramError(f"{where}: `{moved[0]}` holds places of neurons, which are not trained.")
     if set(given) != set(names):
         wrong = sorted(map(str, set(given) ^ set(names)))[0]
         what = "is not given" if wrong in names else "is no parameter"

@@ -1,4 +1,4 @@
-"""What unrolled steps are given: exact rates of every step, constants as numbers or as functions of the step."""
+"""What steps that are unrolled are given: exact rates, constants as numbers or as functions of the step."""
 
 from __future__ import annotations
 

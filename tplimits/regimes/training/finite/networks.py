@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.data import inputs_of
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.parameters import parameters
+from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.network.schedules import at_step, moving, parted
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array, seed_number, whole_from
@@ -207,7 +207,7 @@ class Networks:
             e = self.recipe.exponents[name]
             natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
             drawn = run._initial(s)
-            if name not in run.given:
+            if name not in run.given and name not in at_rest(self.net):
                 drawn = drawn * n0 ** (natural - float(e.a + e.b))
             self.held[name] = numpy.array(drawn)
 

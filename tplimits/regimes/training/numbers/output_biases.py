@@ -13,6 +13,7 @@ from tplimits.errors import EvaluationError
 from tplimits.law.unroll import size_of
 from tplimits.program.network.gradient_rows import gradient_rows
 from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array
 from tplimits.program.nodes.kinds import InitialScalar
@@ -29,26 +30,32 @@ _SMALL = 2
 class OutputBiases:
     """`slopes` (members, outputs): what a unit of each scalar adds; `start` (members): values, 0 where they are drawn.
 
-    `drawn` tells which are N(0, 1) at the start, `owners` whose members they are; `constant` (outputs) is added
-    whatever the scalars are.
+    `spreads` (members) are standard deviations at the start, 0 for values, `owners` whose members they are; `constant`
+    (outputs) is added whatever the scalars are.
     """
 
     slopes: Array
     start: Array
-    drawn: NDArray[numpy.bool_]
+    spreads: Array
     constant: Array
     owners: tuple[str, ...]
+
+    @property
+    def drawn(self) -> NDArray[numpy.bool_]:
+        """Which are drawn."""
+        found: NDArray[numpy.bool_] = self.spreads > 0
+        return found
 
     def of(self, names: Collection[str]) -> OutputBiases:
         """Those of some parameters."""
         chosen = numpy.array([name in names for name in self.owners], dtype=bool)
         owners = tuple(name for name in self.owners if name in names)
-        return OutputBiases(self.slopes[chosen], self.start[chosen], self.drawn[chosen], self.constant, owners)
+        return OutputBiases(self.slopes[chosen], self.start[chosen], self.spreads[chosen], self.constant, owners)
 
     @property
     def covariance(self) -> Array:
         """Of what they add to the outputs at the start."""
-        chosen = self.slopes[self.drawn]
+        chosen = self.slopes * self.spreads[:, None]
         return chosen.T @ chosen
 
     @property
@@ -66,7 +73,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     """The biases of a network, read off its shift, which is affine in them."""
     whole = asked.operator.whole.sized({a: asked.bound.size(a) for a in asked.bound.all_axes})
     count = int(numpy.prod(asked.outputs, dtype=int))
-    empty = OutputBiases(numpy.zeros((0, count)), numpy.zeros(0), numpy.zeros(0, dtype=bool), numpy.zeros(count), ())
+    empty = OutputBiases(numpy.zeros((0, count)), numpy.zeros(0), numpy.zeros(0), numpy.zeros(count), ())
     if len(whole.returns) == 1:
         return empty
     total = TotalProgram(whole)
@@ -79,7 +86,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     run = Execution(
         total.program, _SMALL, 1, numpy.random.default_rng(0), asked.ratios, {**given, **zeros, **one}
     ).run()
-    slopes, start, drawn = [empty.slopes], [empty.start], [empty.drawn]
+    slopes, start, spreads = [empty.slopes], [empty.start], [empty.spreads]
     owners: list[str] = []
     for name in asked.operator.biases:
         s = whole[whole.initial_names[name]]
@@ -91,7 +98,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
         value: Any = asked.given.get(name, None if s.value is None else float(s.value))
         slopes.append(found)
         owners += [name] * members
-        drawn.append(numpy.full(members, value is None))
+        spreads.append(numpy.full(members, float(evaluate(s.law.std, run.leaves)) if value is None else 0.0))
         start.append(_values(name, 0.0 if value is None else value, zeros[name].shape))
     network = total.network
     shift, axes = run.arrays[network.returns[1]][0], network[network.returns[1]].axes
@@ -99,7 +106,7 @@ def output_biases(asked: TangentRequest) -> OutputBiases:
     order = [axes.index(a) for a in network[network.returns[0]].axes if a in axes]
     constant = numpy.broadcast_to(shift.transpose(order).reshape(wide), asked.outputs).ravel()
     values = numpy.concatenate(start)
-    return OutputBiases(numpy.concatenate(slopes), values, numpy.concatenate(drawn), constant, tuple(owners))
+    return OutputBiases(numpy.concatenate(slopes), values, numpy.concatenate(spreads), constant, tuple(owners))
 
 
 def _values(name: str, value: Any, shape: tuple[int, ...]) -> Array:

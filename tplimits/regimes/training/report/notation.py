@@ -53,7 +53,7 @@ class NamedLatex(FormulaPrinter):
     """LaTeX with symbols in the names of programs."""
 
     def _print_Symbol(self, expr: sympy.Symbol, style: str = "plain") -> str:
-        bound = re.fullmatch(r"(\w+)'(\d+)", expr.name)  # a running index: d'1, d'2
+        bound = re.fullmatch(r"(\w+)′(\d+)", expr.name)  # a running index: d′1, d′2
         if bound:
             return latex_label(bound[1]) + "'" * int(bound[2])
         return decimal(expr.name) or latex_label(expr.name)
@@ -77,7 +77,7 @@ class _TimedLatex(NamedLatex):
         return rf"|{shown}\rangle" if expr.neuron == OWN else rf"|{shown}\rangle^{{\boxed{{1}}}}"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        return rf"\sum_{{{self._print(expr.bound)}}} {self.summand(expr)}"
+        return self.summed(self._print(expr.bound), expr.summand)
 
     def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
         return rf"c^{{({expr.array})}}_{{{','.join(self._print(i) for i in expr.indices)}}}"

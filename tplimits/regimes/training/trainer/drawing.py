@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.evaluate import drawn as from_law
+from tplimits.program.nodes.evaluate import places
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul
+from tplimits.program.nodes.laws import GRID
 from tplimits.regimes.training.numbers.scalars import normal_of
 
 if TYPE_CHECKING:
@@ -51,8 +53,8 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
         axes, e = run.shape(s.axes), recipe.exponents[name]
         if isinstance(s, InitialMatrix):
             shape = (*axes, run.width[s.rows], run.width[s.columns])
-            normal = normal_of(seed, number, shape)
-            found[name] = from_law(s.law, shape, partial(numpy.asarray, normal), run.leaves) / numpy.sqrt(shape[-1])
+            whole = normal_of(seed, number, shape)
+            found[name] = from_law(s.law, shape, partial(numpy.asarray, whole), run.leaves) / numpy.sqrt(shape[-1])
         elif name not in found:
             width = (run.width[s.over],) if isinstance(s, InitialVector) else ()
             if name in quantiles:
@@ -61,6 +63,9 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
                 normal = normal_of(seed, number, (*width, *axes))
                 normal = numpy.moveaxis(normal, 0, -1) if width else normal
             found[name] = from_law(s.law, (*axes, *width), partial(numpy.asarray, normal), run.leaves)
+            if s.law.shape == GRID:
+                found[name] = found[name] if particles else places(found[name].shape[-1])
+                continue
         natural = 0.5 if isinstance(s, InitialMatrix) else 0.0
         found[name] = found[name] * float(n0) ** (natural - float(e.a + e.b))
     return found

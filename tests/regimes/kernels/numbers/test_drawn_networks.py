@@ -1,0 +1,106 @@
+"""Compiled passes and the interpreter give the same kernels on a hundred networks written at random."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import drawn_networks
+import numpy as np
+import pytest
+
+import tplimits as tp
+from tplimits.numbers.loops import machine
+from tplimits.regimes.kernels.numbers import evaluation, plan, request, tape
+
+GROUPS, SIZE = 20, 5
+#: inputs of the first side
+MANY = 3
+
+
+def compiled(limit: tp.KernelLimit, *X: dict[str, np.ndarray]) -> tp.KernelPair:
+    """Both kernels by compiled functions, which have to have a form for pairs and for inputs alone."""
+    asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
+    made = plan.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
+    made.is_compiled = True
+    assert made.is_nested
+    assert all(made.own_nested(side) is not None for side in (1, 2))
+    return limit.evaluate(*X)
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_compiled_is_interpreted(group, monkeypatch):
+    """1e-12 of the largest entry in double precision; 1e-5 in single precision, for one network of each five.
+
+    What LLVM does for speed would take most of the time, and is done for that one alone.
+    """
+    for seed in range(SIZE * group, SIZE * (group + 1)):
+        monkeypatch.setattr(machine, "_SPEED", 0 if seed % SIZE else 2)
+        drawn = drawn_networks.drawn(seed)
+        X = (drawn.data(MANY),) if seed % 2 else (drawn.data(MANY), drawn.data(2, offset=1))
+        first, second = (tp.derive(drawn.network, tp.Kernels()) for _ in range(2))
+        expected, found = first.evaluate(*X), compiled(second, *X)
+        for one, other in zip(found, expected, strict=True):
+            assert np.abs(one - other).max() <= 1e-12 * np.abs(other).max(), drawn.source
+        if seed % SIZE == 0:
+            with monkeypatch.context() as patch:
+                patch.setattr(evaluation, "_SINGLE", 0)
+                single = second.evaluate(*({k: v.astype(np.float32) for k, v in x.items()} for x in X))
+            assert single.nngp.dtype == np.float32
+            for one, other in zip(single, expected, strict=True):
+                assert np.abs(one - other).max() <= 1e-5 * np.abs(other).max(), drawn.source
+
+
+def test_every_piece_is_drawn_often():
+    found = Counter(p for seed in range(GROUPS * SIZE) for p in drawn_networks.drawn(seed).pieces)
+    assert min(found.values()) >= 5, found
+    assert set(found) == {
+        *("1-d", "2-d", "SAME", "VALID", "CIRCULAR", "stride", "dilation", "pool", "upsample", "shared", "residual"),
+        *("norm", "attention", "causal", "padding", "flat", "mean", "places"),
+    }
+
+
+@tp.network
+def two_blocks(
+    ξ: tp.Input["d", "token"],
+    U: tp.Vector["d"],
+    Q: tp.Matrix["n", "n", "block"],
+    V: tp.Matrix["n", "n", "block"],
+    W: tp.Matrix["n", "n", "block"],
+    v: tp.Vector,
+):
+    x = tp.layers.linear(ξ, U)
+    for b in range(2):
+        y = tp.layers.layer_norm(x)
+        q = tp.layers.linear(y, Q.sel(block=b))
+        x = x + tp.layers.attention(q, q, tp.layers.linear(y, V.sel(block=b)))
+        x = x + tp.relu(tp.layers.linear(tp.layers.layer_norm(x), W.sel(block=b)))
+    return v * tp.layers.global_pool(x, over="token")
+
+
+TOKENS = {"ξ": np.random.default_rng(0).standard_normal((3, 2, 4))}
+
+
+def test_no_sum_and_no_law_is_computed_twice():
+    limit = tp.derive(two_blocks.bind(token=4, block=2), tp.Kernels())
+    compiled(limit, TOKENS)
+    (made,) = plan._PLANS[limit.derivation].values()
+    passes = made.nested(False, 8).passes.passes
+    sums = [tuple(n for n, _ in r.factors) for p in passes for r in p.reductions.values()]
+    assert len(sums) == len(set(sums)) == 3 * 2 + 2  # sandwiches of K, of K and Θ; means of both over tokens
+    angles = [t for p in passes for _, t in p.assignments if "atan2" in t or "arc(" in t]
+    assert len(angles) == 2
+
+
+def test_places_with_themselves_are_no_reason_to_interpret(monkeypatch):
+    """The law of a token with itself is singular, and exact."""
+    limit = tp.derive(two_blocks.bind(token=4, block=2), tp.Kernels())
+    expected = limit.evaluate(TOKENS)
+    compiled(limit, TOKENS)
+    monkeypatch.setattr(tape.Schedule, "run", lambda *_: pytest.fail("interpreted"))
+    for one, other in zip(limit.evaluate(TOKENS), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_norms_of_residual_streams_are_judged_once():
+    """A sum with an independent part has a variance whatever the data: nothing is left to ask at each call."""
+    assert not tp.derive(two_blocks.bind(token=4, block=2), tp.Kernels()).derivation.recursion.judged.pending
