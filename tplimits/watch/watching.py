@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.files import check_writable, place_of
 from tplimits.program.nodes.given import named_once, sent_to, working_executor
 from tplimits.progress import Progress, Report, reporting
-from tplimits.report.files import check_writable, place_of
 from tplimits.version import VERSION
 from tplimits.watch import file, making
 from tplimits.watch.recording import Recording
