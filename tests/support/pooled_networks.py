@@ -123,6 +123,7 @@ def networks() -> dict[str, tuple[tp.Program, int]]:
     found["rectangle"] = network(rectangle, 24), 24
     found["two pools"] = network(deep, 64), 64
     found["every place"] = _every_place(), 36
+    found["as many features as places"] = _as_many(), 2
     return found
 
 
@@ -135,6 +136,17 @@ def _every_place() -> tp.Program:
         return tp.sum(v * tp.relu(conv(x, W, q=(3, 3))), over="q")
 
     return net.bind(p=36)
+
+
+def _as_many() -> tp.Program:
+    """Two places of two features, smooth, with a pool and a readout of what is left: sizes tell axes not apart."""
+
+    @tp.network
+    def net(ξ: tp.Input["d", "p"], U: tp.Vector["d", "tap"], v: tp.Vector["q"]):
+        x = tp.erf(layers.conv1d(ξ, U, over={"p": 2}, taps={"tap": 3}))
+        return tp.sum(v * layers.avg_pool(x, over={"p": 2}, window=2, to="q"), over="q")
+
+    return net.bind(p=2)
 
 
 def data(many: int, places: int, seed: int = 0) -> np.ndarray:

@@ -46,6 +46,8 @@ class Pairings:
         self.made = {n: p for p in passes.passes for n, _ in p.results}
         self.halves = [p for p in passes.passes if self._is_half(p)]
         self.chained = [p for p in passes.passes if any(self.is_pair(n) for n, _ in p.results)]
+        if any(not self.is_pair(n) for p in self.chained for n, _ in p.results):
+            raise NotNested("tables over pairs of places beside others")
         if not self.chained or any(self.is_pair(n) for n in passes.results):
             raise NotNested("no pairs of places, or results that are")
         self.axes = axes_of(passes)
