@@ -61,8 +61,12 @@ def row(name, optimizer, seeds):
 def told(name, optimizer, found):
     """A row in a line."""
     f, rows, sum_ = found["f"], list(found["by parameter"].values()), " + ".join(found["powers of f"])
-    wrong = [f"{k} {r}" for k, r in found["by parameter"].items() if r["verdict"] == "wrong"]
-    layers = [f"{k} {r['counted']:g}: {r['measured']}" for k, r in found["layers"].items() if r["verdict"] == "wrong"]
+    wrong = [k for k, r in found["by parameter"].items() if r["verdict"] == "wrong"]
+    layers = [
+        f"{k} {r['verdict']}: {r['measured']} for {r['counted']:g}"
+        for k, r in found["layers"].items()
+        if r["verdict"] in ("wrong", "slower")
+    ]
     return (
         f"{name:22} {optimizer:6} f {f['measured']:5.2f} ± {f['error']:.2f}, counted {sum_}; "
         f"by parameter {len(rows)}, wrong {wrong}; layers {len(found['layers'])}, otherwise {layers}"

@@ -52,6 +52,7 @@ def share(h):
 
 
 JUMP, POLE, ROOT = "lands on a jump of", "is not finite at the limit of its arguments", "stands under"
+TOUCHES = "is negative at finite width is not decided"
 MOMENT, FLUCTUATION = "second moment|moment not established", "outside the class whose covariance is known"
 
 REFUSED = {
@@ -90,6 +91,11 @@ REFUSED = {
     "sqrt": (lambda x, y, z, h, W: x * tp.sqrt(avg(x * y)), ROOT),
     "power 3/2": (lambda x, y, z, h, W: x * avg(h * y) ** 1.5, ROOT),
     "sqrt of a disguise": (lambda x, y, z, h, W: x * tp.sqrt(nought(h)), ROOT),
+    "sqrt of what touches zero": (lambda x, y, z, h, W: z * tp.sqrt(avg(x * y) + h * h), TOUCHES),
+    "the same in disguise": (lambda x, y, z, h, W: z * tp.sqrt(nought(h) * x + h * h), TOUCHES),
+    "zero at the value of a norm": (lambda x, y, z, h, W: tp.sqrt(avg(x * x) - 1 + h * h), TOUCHES),
+    "log of what touches zero": (lambda x, y, z, h, W: z * tp.log(tp.abs(h) + avg(x * tp.tanh(y))), TOUCHES),
+    "power −1/5": (lambda x, y, z, h, W: (tp.abs(x) + avg(h)) ** (-0.2), TOUCHES),
     "sqrt at the value of a norm": (lambda x, y, z, h, W: y * tp.sqrt(avg(x * x) - 1), ROOT),
     # moments
     "1/x": (lambda x, y, z, h, W: 1 / x, MOMENT),
@@ -127,6 +133,8 @@ ACCEPTED = {
     "relu at 0": lambda x, y, z, h, W: y + z * tp.relu(avg(h * y)),
     "root of |θ|": lambda x, y, z, h, W: y + z * tp.sqrt(tp.abs(avg(h * y))),
     "relu of a disguise": lambda x, y, z, h, W: y + z * tp.relu(nought(h)),
+    "root kept off zero": lambda x, y, z, h, W: z * tp.sqrt(avg(x * y) + h * h + 0.5),
+    "root of exp": lambda x, y, z, h, W: z * tp.sqrt(avg(x * y) + tp.exp(h / 2)),
     "root of a norm": lambda x, y, z, h, W: y * tp.sqrt(avg(x * x)),
     "layer norm": lambda x, y, z, h, W: tp.tanh(h / tp.sqrt(avg(h * h))),
     "jump after a norm": lambda x, y, z, h, W: tp.relu(h / tp.sqrt(avg(h * h)) - 1) + step(h / avg(h * h) - 1),

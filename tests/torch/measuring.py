@@ -118,10 +118,16 @@ def powers(make, example, widths, seeds, optimizer, steps=1) -> dict[tuple[str, 
 
 
 def judged(counted: float, found: Slope) -> dict[str, Any]:
-    """A measured power beside the counted one: wrong where it is nearer to another multiple of ½ beyond two errors."""
-    apart = abs(found.power - counted)
-    verdict = "undecided" if found.error > 0.25 else "right" if apart <= 0.25 + 2 * found.error else "wrong"
+    """A measured power beside the counted one, within ¼ and two errors.
+
+    A change that is the sum of two powers starts with the lower one where its coefficient is larger: that it grows
+    slower than counted at these widths ("slower") refutes nothing; that it grows faster is wrong.
+    """
+    apart = found.power - counted
+    allowed = 0.25 + 2 * found.error
+    verdict = "undecided" if found.error > 0.25 else "wrong" if apart > allowed else "slower"
     return {
-        "counted": counted, "measured": round(found.power, 3), "error": round(found.error, 3), "verdict": verdict,
+        "counted": counted, "measured": round(found.power, 3), "error": round(found.error, 3),
+        "verdict": "right" if abs(apart) <= allowed and verdict != "undecided" else verdict,
         "sizes": [float(f"{s:.3g}") for s in found.sizes],
     }  # fmt: skip

@@ -197,7 +197,13 @@ class Derivation:
 
         Sums of numbers that cancel count as well: a closed form may be zero without showing it.
         """
-        return any(self._is_open(s) for s in expr.atoms(Symbol)) or any(map(_cancels, expr.atoms(sympy.Add)))
+        return any(self._is_open(s) for s in expr.atoms(Symbol)) or any(map(self._cancels, expr.atoms(sympy.Add)))
+
+    def _cancels(self, total: Expr) -> bool:
+        """Whether a number is zero without being written as 0; names in it stand for numbers."""
+        names = {s: self._number(s) for s in total.free_symbols if s in self.engine.moments}
+        value = total.xreplace(names) if names else total
+        return bool(value.is_number and not value.is_Rational and _is_nothing(value.evalf(_DIGITS)))
 
     def _is_open(self, symbol: Symbol) -> bool:
         if symbol not in self._open:
@@ -282,11 +288,6 @@ class Derivation:
             value = bracket if factor == 1 else sympy.expand(factor * bracket)
             self._hat_covariances[key] = self.engine.named(value, positive=a.use == b.use)
         return self._hat_covariances[key]
-
-
-def _cancels(value: Expr) -> bool:
-    """Whether a number is zero without being written as 0."""
-    return bool(value.is_number and not value.is_Rational and _is_nothing(value.evalf(_DIGITS)))
 
 
 def _is_nothing(value: Expr) -> bool:

@@ -78,7 +78,7 @@ class Entries:
             return f"{self.mean:g}" if self.shape == "constant" else "given numbers"
         power = "" if not self.power else f"·n^{-self.power}"
         centre = "" if abs(self.mean) < EXACT * self.std else f", mean {self.mean:.3g}"
-        return f"{self.shape}, std {self.std:.4g}{power}{centre}"
+        return f"{self.shape}, std {float(self.spread):.4g}{power}{centre}"
 
 
 def number(value: float, error: float = EXACT) -> sympy.Expr:

@@ -42,6 +42,40 @@ POLES = {
         normal(lambda g: mpmath.tanh(g) / g if g else 1) ** 2,
     ),
 }
+GRID = numpy.linspace(-9, 9, 1801)
+
+
+def pair(f):
+    """E f(x, y) of two standard normals on a grid, which is exact for smooth functions; no node is 0."""
+    u = GRID + 0.005
+    weights = numpy.exp(-(u[:, None] ** 2 + u**2) / 2) / (2 * numpy.pi) * 0.01**2
+    return numpy.sum(weights * f(u[:, None], u))
+
+
+def over(f):
+    return lambda t: f(t) / t
+
+
+POLES |= {
+    "tanh(xy)/(xy)": (lambda x, y: sympy.tanh(x * y) / (x * y), pair(lambda x, y: over(numpy.tanh)(x * y))),
+    "sin² (xy)/(x²y²)": (
+        lambda x, y: (sympy.sin(x * y) / (x * y)) ** 2,
+        pair(lambda x, y: over(numpy.sin)(x * y) ** 2),
+    ),
+    "sin t/t, t = tanh(xy)": (
+        lambda x, y: sympy.sin(sympy.tanh(x * y)) / sympy.tanh(x * y),
+        pair(lambda x, y: over(numpy.sin)(numpy.tanh(x * y))),
+    ),
+    "(x² + σ(y tanh y)²)^(−1/4)": (
+        lambda x, y: (x**2 + tp_functions.sigmoid(y * sympy.tanh(y)) ** 2) ** Rational(-1, 4),
+        pair(lambda x, y: (x**2 + (1 + numpy.exp(-y * numpy.tanh(y))) ** -2.0) ** -0.25),
+    ),
+    "log beside a sign": (
+        lambda x, y: sympy.log(x**2 + (sympy.sin(sympy.sign(y)) / sympy.sign(y)) ** 2),
+        pair(lambda x, y: numpy.log(x**2 + numpy.sin(1) ** 2)),
+    ),
+    "√(x tanh x)": (lambda x, y: sqrt(x * sympy.tanh(x)), normal(lambda g: mpmath.sqrt(g * mpmath.tanh(g)))),
+}
 
 
 @pytest.mark.parametrize("case", POLES)
@@ -76,6 +110,10 @@ def law():
         sympy.exp(1 / sympy.Abs(x) ** Rational(1, 3)),
         sympy.exp(x**2 / 5) * sympy.cosh(x**2 / 5),
         1 / sqrt(sympy.Abs(x) * sympy.Abs(sympy.tanh(x))),
+        sympy.tanh(x * y) / (x * y**2),
+        sympy.sin(sympy.tanh(x * y)) / sympy.tanh(x * y) ** 2,
+        sympy.sin(x * y) / sympy.sin(x),  # sin x vanishes elsewhere, too
+        1 / (tp_functions.relu(x) + sympy.tanh(y) ** 2),
         sympy.tanh(sqrt(sympy.tanh(x) + y)),  # not real, however bounded
         sympy.sin(1 / tp_functions.step(x)),  # no number for x < 0, however bounded
     ],

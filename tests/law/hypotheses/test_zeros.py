@@ -51,6 +51,22 @@ def test_zeros_in_disguise_are_refused(case):
     assert limit.evaluate(only=["return[1]"])["return[1]"].value == 1
 
 
+@pytest.mark.parametrize("slope", [0.2, sympy.Rational(1, 5)])
+def test_a_zero_that_is_split_between_names_is_seen(slope):
+    """E k sin k − E cos k · E k² with a variance that is a sum: one half of the difference gets a name."""
+
+    @tp.program
+    def program(W: tp.Matrix, y: tp.Vector):
+        leaky, b = tp.leaky_relu(y, slope), tp.neuron("b")
+        signs = tp.avg(tp.sign(leaky * leaky[b]) * leaky[b], over=b)
+        k = W @ tp.maximum(signs, y)
+        s = tp.avg(k * tp.sin(k)) - tp.avg(tp.cos(k)) * tp.avg(k**2)
+        return tp.avg((k * tp.sqrt(s)) ** 2)
+
+    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match="stands under"):
+        tp.derive(program).evaluate()
+
+
 ROOT = float(sympy.sqrt(2 / sympy.pi))
 
 #: the same places with a number that is not zero: the right values

@@ -141,7 +141,8 @@ BROKEN = {
         changed(MATRIX, law=Law(Integer(0), Integer(1), "triangular")),
         changed(MATRIX, law=Law(Integer(0), Integer(1), "truncated")),
     ],
-    "its entries have mean 0 and variance 1/columns, of a law": [
+    "its entries have mean 0 and variance 1/columns, and it is square if it is orthogonal": [
+        changed(MATRIX, law=Law(Integer(0), Integer(1), "orthogonal")),
         changed(MATRIX, law=Law(Integer(0), Integer(2), "uniform")),
         changed(MATRIX, law=Law(Integer(1), Integer(1), "signs")),
         changed(MATRIX, law=Law(Integer(0), Integer(1), "given")),

@@ -20,6 +20,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.evenness import with_single_abs, without_even_signs
 from tplimits.law.hypotheses.exponents import exponential
 from tplimits.law.hypotheses.reader import Doubt, Randomness
 from tplimits.law.hypotheses.signs import Signs
@@ -29,30 +30,15 @@ from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.laws import truncated
-from tplimits.program.parts import found, holds, put_in
+from tplimits.program.parts import found, put_in
 
 _BOUNDED_HEADS = (
-    sympy.tanh,
-    sympy.sech,
-    sympy.erf,
-    sympy.erfc,
-    sympy.sin,
-    sympy.cos,
-    sympy.atan,
-    sympy.sign,
-    functions.step,
-    functions.sigmoid,
-    truncated,
+    *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.sign),
+    *(functions.step, functions.sigmoid, truncated),
 )
 _LINEAR_HEADS = (
-    sympy.Abs,
-    sympy.asinh,
-    functions.relu,
-    functions.leaky_relu,
-    functions.softplus,
-    functions.gelu,
-    functions.maximum,
-    functions.minimum,
+    *(sympy.Abs, sympy.asinh, functions.relu, functions.leaky_relu, functions.softplus, functions.gelu),
+    *(functions.maximum, functions.minimum),
 )
 #: |F(x)| ≤ |x|
 _BELOW = (
@@ -82,7 +68,7 @@ _MOST_BRANCHES = 4
 
 def tail(expr: Expr, gaussians: Randomness) -> Tail:
     """The tail of a ket, as far as second moments are concerned."""
-    growth = _by_branches(_Analysis(gaussians), _with_single_abs(_without_even_signs(expr, gaussians)), _MOST_BRANCHES)
+    growth = _by_branches(_Analysis(gaussians), with_single_abs(without_even_signs(expr, gaussians)), _MOST_BRANCHES)
     if growth.power is not S.Infinity and growth.established and growth.power <= 2:
         reason = f"{expr} is seen to be in L^q only for q < {growth.power}"
         return replace(growth, kind=Growth.UNKNOWN, reason=reason)
@@ -106,29 +92,6 @@ def constant_mean(where: str, integrand: Expr, own: Expr, gaussians: Randomness)
             "integrable function of a standard normal). Bound the function, or keep it away from its pole."
         )
     return None if growth.established else Doubt("moment", shown, where, growth.reason)
-
-
-def _without_even_signs(expr: Expr, gaussians: Randomness) -> Expr:
-    """sign(f)² as 1, sin²(sign f) as sin²(1), where f is almost never zero."""
-    swap: dict[Expr, Expr] = {}
-    for power in found(expr, sympy.Pow) if holds(expr, sympy.sign) else ():
-        for node in found(power.base, sympy.sign) if power.exp.is_even else ():
-            up, down = (power.xreplace({node: side}) for side in (S.One, S.NegativeOne))
-            if up == down and almost_never_zero(node.args[0], gaussians):
-                swap[power] = up
-    return expr.xreplace(swap) if swap else expr
-
-
-def _with_single_abs(expr: Expr) -> Expr:
-    """|x y| as |x||y|, and |f| as f where f is never negative."""
-    swap: dict[Expr, Expr] = {}
-    for node in found(expr, sympy.Abs):
-        inner = node.args[0]
-        if bounds(inner)[0] >= 0:
-            swap[node] = inner
-        elif inner.is_Mul:
-            swap[node] = sympy.Mul(*(sympy.Abs(f) for f in inner.args))
-    return expr.xreplace(swap) if swap else expr
 
 
 def _by_branches(analysis: _Analysis, expr: Expr, left: int) -> Tail:

@@ -17,7 +17,7 @@ from sympy import Expr
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.vanishing import POSITIVE
-from tplimits.law.hypotheses.zero import Place, Zero, kept_from_zero
+from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
 from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.parts import found
 
@@ -35,15 +35,41 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
     ends += [
         (node, a) for node in found(body, sympy.log) if reader.moves(a := node.args[0]) and reader.bounds(a)[0] < 0
     ]
-    return doubts + [_touching(reader, node, a, where) for node, a in ends if _touches(reader, a)]
+    return doubts + [doubt for node, a in ends for doubt in _touching(reader, node, a, where)]
 
 
-def _touches(reader: Reader, argument: Expr) -> bool:
-    """Whether entries whose limit is not negative, but as small as one likes, may be negative at finite width."""
-    if all(e.neuron == NO_NEURON for e in entries(argument)):
-        return False
-    limit = reader.limit(argument)
-    return bounds(limit)[0] == 0 and not _keeps_off(limit)
+def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Doubt]:
+    """The doubt where entries whose limit comes as near to 0 as one likes may be negative at finite width."""
+    if not _is_vector(argument):
+        return []
+    kept, later = _without_zeros(reader, argument)
+    limit = reader.limit(kept)
+    touches = bounds(limit)[0] == 0 and not _keeps_off(limit)
+    if not touches and not later:
+        return []
+    reason = (
+        f"whether `{reader.shown(argument)}` is negative at finite width is not decided: its limit "
+        f"`{reader.written(argument)}` comes as near to 0 as one likes"
+    )
+    return [Doubt("root", reader.shown(node), where, reason, later=not touches)]
+
+
+def _is_vector(expr: Expr) -> bool:
+    return any(e.neuron != NO_NEURON for e in entries(expr))
+
+
+def _without_zeros(reader: Reader, argument: Expr) -> tuple[Expr, bool]:
+    """A sum without the terms whose scalars tend to 0, also in disguise; and whether only numbers tell that of one."""
+    terms = sympy.Add.make_args(argument)
+    fixed = sympy.Add(*(t for t in terms if not _is_vector(t)))
+    kept, later = [], False
+    for term in (fixed, *(t for t in terms if _is_vector(t))):
+        scalars = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if not _is_vector(f)))
+        seen = zero(reader, scalars) if reader.moves(scalars) else Zero(Kind.NEVER)
+        later |= seen.later
+        if seen.kind is not Kind.ZERO:
+            kept.append(term)
+    return sympy.Add(*kept), later
 
 
 def _keeps_off(limit: Expr) -> bool:
@@ -55,14 +81,6 @@ def _keeps_off(limit: Expr) -> bool:
     if isinstance(limit, sympy.Pow):
         return _keeps_off(limit.base)
     return bool(limit.is_positive) or isinstance(limit, POSITIVE)
-
-
-def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> Doubt:
-    reason = (
-        f"whether `{reader.shown(argument)}` is negative at finite width is not decided: its limit "
-        f"`{reader.written(argument)}` comes as near to 0 as one likes"
-    )
-    return Doubt("root", reader.shown(node), where, reason)
 
 
 def _place(reader: Reader, node: Expr, argument: Expr) -> Place:

@@ -77,7 +77,8 @@ def zero(reader: Reader, expr: Expr) -> Zero:
         values = reader.values(expr)
     except Unreadable as error:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
-    hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= reader.tolerance)), None)
+    least = max(reader.tolerance, _NOTHING)
+    hit = next((v for v in values if v.moves and (v.is_zero or abs(v.number) <= least)), None)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
 
 

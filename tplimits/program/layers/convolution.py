@@ -86,7 +86,7 @@ def conv_transpose1d(
     dilation: Any = 1,
     to: Any = None,
 ) -> Value:
-    """y_j = Σ W_τ x_i over taps and places with s i + δ τ − p = j: conv1d from the places of y to those of x, transposed.
+    """y_j = Σ W_τ x_i over taps and places with s i + δ τ − p = j: conv1d transposed, from places of y to those of x.
 
     Arguments are those of conv1d.  There are size · stride places of y, (size − 1) · stride + δ (taps − 1) + 1 of them
     for padding="VALID".

@@ -48,6 +48,7 @@ def root():
 
 SQUARE = ROOT**2 / 2
 HALF = ROOT / np.sqrt(2 * np.pi)
+CUBE = ROOT**3 * np.sqrt(2 / np.pi)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,13 @@ HALF = ROOT / np.sqrt(2 * np.pi)
         (lambda Y: tp.sqrt(Y**2) / root(), 2 * HALF),
         (lambda Y: tp.sign(Y) * Y / root(), 2 * HALF),
         (lambda Y: tp.constant(CAUSAL, axes=("token", "key")) * tp.relu(Y) ** 2, CAUSAL * SQUARE),
+        # a positive power of n brings back what vanishes without it
+        (lambda Y: Y**4 * tp.n, 3 * ROOT**4),
+        (lambda Y: Y**3 * root(), 0 * V),
+        (lambda Y: tp.relu(Y) ** 3 * root(), CUBE),
+        (lambda Y: tp.abs(Y) * tp.sin(Y) ** 2 * root(), 2 * CUBE),
+        (lambda Y: (tp.sin(tp.abs(Y)) - tp.abs(Y)) * root(), -CUBE / 3),
+        (lambda Y: tp.relu(Y) ** 3, 0 * V),
         # where a constant is added, a kink is passed where the sum may be zero and nowhere else
         (lambda Y: tp.relu(Y + tp.constant(CAUSAL - 1, axes=("token", "key"))) ** 2, CAUSAL * SQUARE),
         (lambda Y: tp.relu(Y - tp.constant(CAUSAL - 1, axes=("token", "key"))) / tp.n, 1 - CAUSAL),
@@ -79,7 +87,7 @@ HALF = ROOT / np.sqrt(2 * np.pi)
         (lambda Y: tp.sign(Y) ** 2 - 1, 0 * V),
         (lambda Y: tp.relu(1 + Y) - 1 - Y, 0 * V),
         (lambda Y: tp.abs(Y) ** 2.5, 0 * V),
-        (lambda Y: tp.abs(Y) ** 3 * root(), 0 * V),
+        (lambda Y: tp.abs(Y) ** 3 * root(), 2 * CUBE),
         (lambda Y: tp.sign(Y) * tp.abs(Y) ** 1.5, 0 * V),
         (lambda Y: tp.sqrt(tp.abs(Y)) / tp.n, 0 * V),
     ],

@@ -111,7 +111,8 @@ class Banded(Sweeps):
     def _write(self) -> None:
         self.tables = [numpy.zeros(1, numpy.int64) for _ in range(PAIRS)]
         chains = [c for c in self.bands.phases if isinstance(c, Chain)]
-        self.whole, self.half = ([self._numbers(c, half) for c in chains] for half in (False, True))
+        self.whole = [self._numbers(c, False) for c in chains]
+        self.half = [self._numbers(c, True) for c in chains] if len(self.passes.inputs) == 1 else []
         self.places_of_tables = {id(c): len(self.tables) + k for k, c in enumerate(chains)}
         self.tables += self.whole
         first, last, _, _ = self._opened()

@@ -46,6 +46,8 @@ class Pairings:
         self.made = {n: p for p in passes.passes for n, _ in p.results}
         self.halves = [p for p in passes.passes if self._is_half(p)]
         self.chained = [p for p in passes.passes if any(self.is_pair(n) for n, _ in p.results)]
+        if any(not self.is_pair(n) for p in self.chained for n, _ in p.results):
+            raise NotNested("tables over pairs of places beside others")
         if not self.chained or any(self.is_pair(n) for n in passes.results):
             raise NotNested("no pairs of places, or results that are")
         self.axes = axes_of(passes)
@@ -108,7 +110,7 @@ class Pairings:
             left, right = (p for p, x in zip(gather.at, labels, strict=True) if x not in self.passes.inputs)
             if not (isinstance(left, Picks) and isinstance(right, Picks)):
                 raise NotNested("a sum over one side")
-            if (left.dims, right.dims) != ((place,), (place + 1,)) or (left.places != right.places).any():
+            if (left.dims, right.dims) != ((place,), (place + 1,)) or not numpy.array_equal(left.places, right.places):
                 raise NotNested("taps that are not shared")
             self._window(gather, left, one)
             return

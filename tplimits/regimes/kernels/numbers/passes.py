@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers import entrywise
 from tplimits.regimes.kernels.numbers.bodies import Body, is_law, is_own_law, is_pointwise
 from tplimits.regimes.kernels.numbers.edges import summed_gaps
@@ -146,10 +147,10 @@ class Passes:
         """Passes in order; what several of them gather is kept."""
         while True:
             level = self._levels()
-            groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+            groups: dict[tuple[int, tuple[int, ...], tuple[bool, ...]], list[int]] = {}
             for n in sorted({*self.kept, *self.flags}):
-                groups.setdefault((level[n], self.sizes_of(n)), []).append(n)
-            bodies = [self._body(members, sizes) for (_, sizes), members in sorted(groups.items())]
+                groups.setdefault((level[n], self.sizes_of(n), self._sides_of(n)), []).append(n)
+            bodies = [self._body(members, sizes) for (_, sizes, _), members in sorted(groups.items())]
             often: dict[int, int] = {}
             for body in bodies:
                 for n in body.gathered:
@@ -193,6 +194,10 @@ class Passes:
     def _values(self, n: int) -> list[int]:
         step = self.steps[n]
         return [v for v in step.values if isinstance(v, int)] if step is not None else []
+
+    def _sides_of(self, n: int) -> tuple[bool, ...]:
+        """The sides that axes stand on, where passes over pairs of places go another way than others of their size."""
+        return tuple(SECOND in x for x in self.labels[n] if x not in self.inputs) if self.banded else ()
 
     def sizes_of(self, n: int) -> tuple[int, ...]:
         """Sizes of the finite axes of a step."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.kinds import Avg, MatMul
-from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
+from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Kron, Lookup
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
-    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean
     from tplimits.regimes.kernels.report.labels import Title
 
 _SIGNS = {
@@ -69,12 +69,16 @@ def title_latex(title: Title) -> str:
     return _kind(title) + below + above
 
 
-class Printer(FormulaPrinter):
+def _ket(vector: str) -> str:
+    return rf"|{label(vector)}\rangle "
+
+
+class Printer(Named, FormulaPrinter):
     """Entries of tables, of data and of logits in the names of the program."""
 
     def __init__(self, outline: Outline) -> None:
         super().__init__()
-        self._outline = outline
+        self._outline, self.title, self.ket = outline, title_latex, _ket
         first = name(outline.input)
         self._inputs = {1: first, 2: _primed(first)}
         self.pair = ", ".join(self._inputs.values())
@@ -84,27 +88,10 @@ class Printer(FormulaPrinter):
         below = f"_{{{','.join(map(self._print, indices))}}}" if indices else ""
         return rf"{shown}({', '.join(self._inputs[s] for s in sides)}){below}"
 
-    def _print_TableEntry(self, expr: TableEntry) -> str:
-        single = self._outline.is_single(expr.table)
-        return self.at(
-            title_latex(self._outline.titles[expr.table]), expr.sides[:1] if single else expr.sides, expr.indices
-        )
-
-    def _print_Of(self, expr: Of) -> str:
-        return self.at(rf"|{label(self._outline.titles.labels.of_node(expr.node))}\rangle ", (expr.side,), expr.indices)
-
-    def _print_Given(self, expr: Data) -> str:
-        return self.at(
-            rf"|{label(self._outline.titles.labels.of_node(expr.source))}\rangle ", (expr.side,), expr.indices
-        )
-
     def _print_Data(self, expr: Data | Datum) -> str:
         shown = name(self._outline.derivation.network[expr.source].name)
         shown = _primed(shown) if expr.side == 2 else shown
         return f"{{{shown}}}_{{{','.join(map(self._print, expr.indices))}}}" if expr.indices else shown
-
-    def _print_Datum(self, expr: Datum) -> str:
-        return self._print_Data(expr)
 
     def _print_Kron(self, expr: Kron) -> str:
         return rf"\delta_{{{','.join(map(self._print, expr.args))}}}"
