@@ -1,5 +1,5 @@
 # A fresh machine needs Python (3.11 or newer, with venv), make and the package index; its tests also Chromium, which
-# they show pages to.
+# they show pages to, and pdflatex, which sets their formulas.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +11,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser clean
+.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser tex clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -19,7 +19,7 @@ help:  ## list what can be made
 demo: $(VENV)/.plot  ## derive, print, plot and check a program whose dot-ket matters; writes demo/
 	$(RUN) -m tplimits.demo demo
 
-test: $(VENV)/.dev browser  ## every test: the package's, its docstrings', the documents'
+test: $(VENV)/.dev browser tex  ## every test: the package's, its docstrings', the documents'
 	$(ONE_THREAD) $(RUN) -m pytest -n 2
 
 test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
@@ -74,6 +74,11 @@ browser:  ## install Debian's Chromium, unless there is a browser that tests can
 	@for name in $(BROWSERS); do command -v $$name >/dev/null && exit 0; done; \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null \
 		|| { echo "tests show pages to Chromium: install it"; exit 1; }
+
+tex:  ## install Debian's pdflatex with amsmath, unless there is one, for the tests that set formulas
+	@command -v pdflatex >/dev/null && exit 0; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends texlive-latex-recommended; } >/dev/null \
+		|| { echo "tests set formulas with pdflatex: install texlive-latex-recommended"; exit 1; }
 
 clean:  ## remove the environment and what the commands above wrote
 	rm -rf $(VENV) $(PEER) $(TORCH) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -19,9 +19,9 @@ from rich.progress import track
 from rich.syntax import Syntax
 
 import tplimits as tp
+from tplimits.pages import files
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.limit import WidthLimit
-from tplimits.report import files
 
 SOURCE = """\
 @tp.program

@@ -111,7 +111,7 @@ def test_attributes_that_are_listed_exist():
     known = set()
     parts = (Root, Response, Paths, Number, Verdict, Row, Step, ZooEntry, Inference, Mixture, KernelPair, *PREDICTED)
     parts += (Optimizer, OptimizerState, Stepper, Parametrization, tp.Classification, Inequality, Script)
-    parts += (Coordinate, CoordinateCheck, Finding, Loss, tp.Batches, Kind)
+    parts += (Coordinate, CoordinateCheck, Finding, Loss, tp.Batches, Kind, tp.Head)
     for kind in (
         tp.Program,
         tp.WidthLimit,

@@ -13,11 +13,18 @@ from source import MODULES, ROOT
 
 #: a stage may import itself and what stands before it
 ORDER = (
-    *("version", "errors", "progress", "pictures", "program", "law", "numbers", "sampling", "report"),
+    *("version", "errors", "progress", "pictures", "pages", "program", "law", "numbers", "sampling", "report"),
     *("regimes", "derive", "check", "watch", "torch", "zoo", "sklearn", "terminal", "commands", "cli"),
 )
 #: what a stage may import besides the earlier stages
-ONLY = {"version": (), "errors": (), "progress": (), "pictures": ("errors",), "zoo": ("errors", "program", "watch")}
+ONLY = {
+    "version": (),
+    "errors": (),
+    "progress": (),
+    "pictures": ("errors",),
+    "pages": ("version", "errors"),
+    "zoo": ("errors", "program", "watch"),
+}
 #: what a wing of `regimes/` may import of others; all read `protocol`, and `known` reads all
 WINGS = {"training": {"kernels", "width"}, "classification": {"training", "kernels", "width"}}
 #: the map of the package, and programs that use it from outside

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tplimits.report.files import check_writable, write
+from tplimits.pages.files import check_writable, write
 
 
 def test_text_and_bytes(tmp_path):

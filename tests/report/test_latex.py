@@ -73,8 +73,8 @@ def test_floats_are_printed_as_they_were_written():
 def test_long_lines_break_between_addends():
     row = Formula("x", "=", tuple(f"+ {'a' * 30}" for _ in range(7)))
     lines = row.aligned().split("\\\\\n")
-    assert [line.count("a" * 30) for line in lines] == [2, 2, 2, 1]
-    assert row.aligned().count("&") == 4
+    assert [line.count("a" * 30) for line in lines] == [1] * 7
+    assert row.aligned().count("&") == 7
 
 
 def balanced(text: str) -> bool:
@@ -92,7 +92,8 @@ def balanced(text: str) -> bool:
 def test_every_limit_of_the_zoo_closes_what_it_opens(name):
     limit = tp.derive(zoo.get(name).program)
     text = limit.latex()
-    assert text.startswith("\\begin{align*}\n") and text.endswith("\n\\end{align*}")
+    shown = text.removeprefix("{\\allowdisplaybreaks\n").removesuffix("\n}")
+    assert shown.startswith("\\begin{align*}\n") and shown.endswith("\n\\end{align*}")
     assert balanced(text)
     assert text.isascii(), "pdflatex knows ASCII without further packages"
     assert "\\mathbb" not in text, "it needs a package besides amsmath"

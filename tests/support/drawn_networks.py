@@ -1,5 +1,5 @@
-"""Networks of layers written at random: convolutions with strides, dilation and borders, pools, up-sampling, weights used
-twice, residual branches, norms, attention, outputs that keep places.  The same seed gives the same source."""
+"""Networks of layers written at random: convolutions with strides, dilation and borders, pools, up-sampling, residual
+branches, weights used twice, norms, attention, outputs that keep places.  The same seed gives the same source."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sketch:
         if padding != "VALID":
             return tuple(-(-s // stride) for s in self.grid)
         return (
-            tuple((s - p) // stride + 1 for s, p in zip(self.grid, spans))
+            tuple((s - p) // stride + 1 for s, p in zip(self.grid, spans, strict=True))
             if all(map(int.__le__, spans, self.grid))
             else ()
         )

@@ -93,6 +93,8 @@ REGIMES = {"μP": (tp.MUP, tp.MaximalUpdate), "NTP": (tp.NTP, tp.NeuralTangent)}
 #: means move by 1/n, more so where layers are narrower than n: these are twice as wide, and half as many networks then
 #: have the same error
 WIDTH, NETWORKS = 256, 48
+#: so are those whose twin differs least
+NEAR = "Adafactor, of a matrix"
 
 
 @functools.cache
@@ -102,9 +104,10 @@ def trained(case, regime):
     Error signals see this difference alone in NTP, so that all networks have one limit.
     """
     network, optimizer, lr, decay, ratios = CASES[case]
-    settings = {"ratios": ratios, "weight_decay": decay, "n": WIDTH * (2 if ratios else 1)}
+    wide = 2 if ratios or case == NEAR else 1
+    settings = {"ratios": ratios, "weight_decay": decay, "n": WIDTH * wide}
     setting = (network, REGIMES[regime][0].adjusted(network, optimizer), optimizer, X)
-    settings |= {"draws": NETWORKS // (2 if ratios else 1), "start": 0 if regime == "NTP" else None}
+    settings |= {"draws": NETWORKS // wide, "start": 0 if regime == "NTP" else None}
     f = train(*setting, ERROR, lr, STEPS, seed=3, **settings).f
     moved = f - f[:, :1]
     return moved[:, 1:].mean(axis=0), moved[:, 1:].std(axis=0, ddof=1) / np.sqrt(len(moved))

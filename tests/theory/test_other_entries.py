@@ -99,6 +99,15 @@ def test_laws_that_make_no_sense_are_refused(made, what):
 # -- limits ---------------------------------------------------------------------------------------
 
 
+def test_formulas_of_signs():
+    @tp.program
+    def signs(s: tp.Vector.signs(2)):
+        return tp.avg(s * s)
+
+    limit = tp.derive(signs)
+    assert limit.scalar("return") == 4 and r"\pm 2\text{ with probability }" in limit.latex()
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_universality_is_stated(name):
     limit = tp.derive(program_of(OTHERS[name]))

@@ -151,6 +151,16 @@ def test_places_do_not_move_in_training():
     assert counted.regime == "feature" and "u" not in [i.about for i in counted.inequalities if i.group == "training"]
 
 
+def test_formulas_and_tables_name_places_for_what_they_are():
+    assert r"\text{: places }(j + \tfrac{1}{2})/n" in tp.derive(profile).latex()
+    assert [row.name for row in tp.classify(NET, tp.MUP, tp.Adam()).multipliers.rows] == ["E", "W", "v"]
+
+
+def test_recordings_hold_places():
+    recording = tp.watch(NET, TOKENS, error=ERROR, optimizer=tp.SGD(), lr=0.1, steps=2, widths=6)
+    assert "width 6" in str(recording)
+
+
 # -- where it ends --------------------------------------------------------------------------------
 
 

@@ -178,3 +178,11 @@ def test_classification_counts_only_what_gradients_reach():
     # what would grow does not where it rests
     fast = {**rest, "v": tp.SignSGD()}
     assert "W" not in str(tp.classify(perceptron(False), tp.SP, fast).breaks)
+
+
+def test_recordings_of_networks_whose_gradients_stop():
+    how = {"error": ERROR, "optimizer": tp.SGD(), "lr": 0.1, "steps": 2, "widths": 6}
+    mine, other = (tp.watch(net, X, **how, sharpness=False) for net in (held, open_))
+    assert str(mine).splitlines()[1] != str(other).splitlines()[1]
+    with pytest.raises(tp.EvaluationError, match="gradient of no function, which has no Hessian"):
+        tp.watch(held, X, **how, sharpness=True)

@@ -16,7 +16,7 @@ class ResNet(torchvision.models.ResNet):
 
     def __init__(self, n):
         block = torchvision.models.resnet.BasicBlock
-        super().__init__(block, [2, 2, 2, 2], num_classes=10)
+        super().__init__(block, [1, 1, 1, 1], num_classes=10)
         self.inplanes, self.conv1, self.bn1 = n, nn.Conv2d(3, n, 7, 2, 3, bias=False), nn.BatchNorm2d(n)
         self.layer1 = self._make_layer(block, n, 2)
         self.layer2, self.layer3, self.layer4 = (self._make_layer(block, k * n, 2, stride=2) for k in (2, 4, 8))

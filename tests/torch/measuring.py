@@ -59,7 +59,7 @@ def changes(make, example, n, seed, optimizer, steps=1):
 
     def hook(name):
         def keep(_, __, result):
-            if name not in kept and (found := _first(result)) is not None:
+            if (found := _first(result)) is not None:  # the last call of a module that is called several times
                 kept[name] = found.detach().clone()
 
         return keep
@@ -115,3 +115,19 @@ def powers(make, example, widths, seeds, optimizer, steps=1) -> dict[tuple[str, 
         if min(min(s) for s in sizes) > 1e-5:  # less is rounding at the rate 1e−8
             found[key] = slope(widths, sizes)
     return found
+
+
+def judged(counted: float, found: Slope) -> dict[str, Any]:
+    """A measured power beside the counted one, within ¼ and two errors.
+
+    A change that is the sum of two powers starts with the lower one where its coefficient is larger: that it grows
+    slower than counted at these widths ("slower") refutes nothing; that it grows faster is wrong.
+    """
+    apart = found.power - counted
+    allowed = 0.25 + 2 * found.error
+    verdict = "undecided" if found.error > 0.25 else "wrong" if apart > allowed else "slower"
+    return {
+        "counted": counted, "measured": round(found.power, 3), "error": round(found.error, 3),
+        "verdict": "right" if abs(apart) <= allowed and verdict != "undecided" else verdict,
+        "sizes": [float(f"{s:.3g}") for s in found.sizes],
+    }  # fmt: skip

@@ -114,6 +114,55 @@ class Complex(nn.Module):
         return self.o((x.to(torch.cfloat) @ self.w).real)
 
 
+class Images(Base):
+    """The square of a width as one axis: each neuron beside each other one."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.o = nn.Linear(n * n, 2)
+
+    def between(self, h):
+        return (h.unsqueeze(2) * h.unsqueeze(1)).flatten(1)
+
+
+class Looped(Base):
+    """As many steps as neurons."""
+
+    def between(self, h):
+        for _ in range(self.n // 8):
+            h = torch.tanh(h)
+        return h
+
+
+class Statistics(Base):
+    """A running mean that forward itself keeps."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.register_buffer("mean", torch.zeros(n))
+
+    def between(self, h):
+        self.mean.mul_(0.9).add_(0.1 * h.detach().mean(0))
+        return h - self.mean
+
+
+class Seen(Base):
+    """The tokens that are kept are chosen by their values."""
+
+    def forward(self, x):
+        h = self.a(x)
+        scores = self.o(h)[..., 0]
+        return self.o(torch.gather(h, 1, scores.topk(2, dim=1)[1].unsqueeze(-1).expand(-1, -1, h.shape[-1]))).sum(1)
+
+
+class Early(Base):
+    def forward(self, x):
+        h = torch.relu(self.a(x))
+        while h.norm() > 1e3:
+            h = h / 2
+        return self.o(h)
+
+
 X = (noise(3, 3),)
 REFUSED = {
     "sort": (Model(between(lambda h: torch.sort(h, -1)[0]), X), "operation sort"),
@@ -138,5 +187,15 @@ REFUSED = {
     "linear attention": (Model(Linear, (noise(2, 4, 3),)), "an array of n² entries"),
     "repeated output": (Model(Repeated, X), "the same at all 5 positions"),
     "complex": (Model(Complex, X), "`w` is complex"),
+    "distances of neurons": (Model(between(lambda h: torch.cdist(h, h) @ h), X), "operation cdist"),
+    "square of a width": (Model(Images, X), "`o.weight`"),
+    "as many steps as neurons": (Model(Looped, X), "the graph depends on the width"),
+    "own statistics": (Model(Statistics, X), "`mean`"),
+    "chosen tokens": (Model(Seen, (noise(2, 4, 3),)), "operation topk"),
+    "until small": (Model(Early, X), "torch.export cannot follow"),
+    "median neuron": (Model(between(lambda h: h - h.median(-1, keepdim=True)[0]), X), "operation median"),
+    "odd neurons": (Model(between(lambda h: F.pad(h[:, ::2], (0, h.shape[-1] // 2))), X), "every other neuron"),
+    "width as positions": (Model(between(lambda h: F.avg_pool1d(h.unsqueeze(1), 3, 1, 1).squeeze(1)), X), "pool"),
+    "neurons by number": (Model(between(lambda h: h * torch.arange(h.shape[-1])), X), "it numbers neurons"),
     "no width": (Model(lambda _: Sets(8), (noise(2, 5, 3),)), "make ignores its argument"),
 }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import sympy
 import torch
+from further import FURTHER
 from libraries import LIBRARIES
 from models import MODELS, Sets
 from refused import REFUSED
 
 import tplimits as tp
 
-EVERY = {**MODELS, **LIBRARIES}
+EVERY = {**MODELS, **FURTHER, **LIBRARIES}
 
 
 def disturbed(module, seed=0):

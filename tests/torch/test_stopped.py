@@ -41,7 +41,7 @@ class MatrixDetached(Layers):
 def test_gradients_stop_where_the_module_stops_them(make):
     net = tp.from_torch(make, X, widths=(16, 32, 64))
     assert "stop_gradient" in str(net)
-    module = make(24)
+    module = make(24).double()
     match = net.matches(module, X)
     assert match and max(match.gradients.values()) <= 1e-12, str(match)
     (module(X.double()) ** 2).sum().backward()

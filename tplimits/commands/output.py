@@ -11,7 +11,7 @@ from typing import Any
 from typer.exceptions import TyperException
 
 from tplimits.errors import CheckError
-from tplimits.report import files
+from tplimits.pages import files
 from tplimits.terminal import say
 
 PICTURES = (".png", ".pdf", ".svg")

@@ -16,6 +16,7 @@ from tplimits.sampling.sampling import Given, Sampling
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Step
+    from tplimits.pages.report import Report
     from tplimits.program.nodes.program import Program
     from tplimits.sampling.verdict import Verdict
 
@@ -116,6 +117,9 @@ class Limit(Protocol):
 
     def judged(self, asked: CheckAsked) -> Verdict:
         """Its claims, or the user's, against finite width."""
+
+    def report(self) -> Report:
+        """The limit for a terminal, a notebook, a page, a paper and other programs."""
 
     def page(self) -> str:
         """One HTML file with everything."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import latex2mathml.converter
 import markupsafe
 from sympy import Expr
@@ -53,16 +52,6 @@ def _table(state: Derivation, width: str, kets: list[Ket]) -> GramTable:
     }
     rows = tuple(tuple(upper[min(i, j), max(i, j)] for j in range(len(chosen))) for i in range(len(chosen)))
     return GramTable(width, tuple(k.label for k in chosen), rows, len(kets) - len(chosen))
-
-
-#: the pages
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("tplimits", "report/templates"),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
 
 
 #: what the converter writes, and what browsers lay out as LaTeX would

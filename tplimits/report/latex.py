@@ -13,6 +13,7 @@ from sympy import Expr, Symbol
 from tplimits.law.gaussians import CopySource, HatSource, InitialSource
 from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
+from tplimits.program.nodes.laws import GRID
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
 from tplimits.report.text import Writer, shown
@@ -126,6 +127,11 @@ def _coefficient(printer: Printer, written: Writer, term: DotTerm, alone: bool) 
 
 
 def _law(printer: Printer, law: Law) -> str:
+    if law.shape == GRID:
+        return r"\mathcal{U}\left[0, 1\right]\text{: places }(j + \tfrac{1}{2})/n\text{ of neurons}"
+    if law.shape == "signs":
+        centre = f"{printer.doprint(law.mean)} " if law.mean else ""
+        return rf"{centre}\pm {printer.doprint(law.std)}\text{{ with probability }}\tfrac{{1}}{{2}}\text{{ each}}"
     if law.shape == "uniform":
         return r"\mathcal{U}\left[" + ", ".join(map(printer.doprint, law.ends)) + r"\right]"
     bound = law.bound

@@ -7,11 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tplimits.pages.graph import layered
+from tplimits.pages.report import Report, Reported
 from tplimits.program.files.serial import to_json
 from tplimits.report import citations
-from tplimits.report.html import TEMPLATES, cells
+from tplimits.report.html import cells
 from tplimits.report.json_report import step_document, written_document
-from tplimits.report.latex_formulas import environment
+from tplimits.report.latex_formulas import environment, fragment
 from tplimits.version import VERSION
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 TRAINING, DEPTH = "tplimits training limit", "tplimits covariance SDE"
 
 
-class Written(ABC):
+class Written(Reported, ABC):
     """A limit that writes itself: a regime gives its formulas, and what its page and its document hold of its own.
 
     All documents have `format` and `program` at one place, so that a file can stand for the program it came from,
@@ -58,7 +60,7 @@ class Written(ABC):
 
     def latex(self) -> str:
         """A compilable fragment (amsmath)."""
-        return environment(self._formulas(), "align*")
+        return fragment(self._formulas())
 
     def _repr_latex_(self) -> str:
         # MathJax and KaTeX have no align of their own: they want dollars around an aligned environment
@@ -68,17 +70,38 @@ class Written(ABC):
         """BibTeX of the theorems and closed forms this derivation used."""
         return citations.bibtex([s.reference.citation for s in self.steps], self._rows_used())
 
+    @property
+    def _title(self) -> str:
+        """The title of the page."""
+        return str(self).splitlines()[0].partition(":")[0]
+
+    @property
+    def _answer(self) -> str:
+        """One sentence."""
+        return str(self).splitlines()[0]
+
+    def report(self) -> Report:
+        """The limit for a terminal, a notebook, a page, a paper and other programs."""
+        context = dict(self._on_page())
+        program = context.pop("program", self.program)
+        shown = str(self)
+        return Report(
+            title=self._title,
+            answer=self._answer,
+            text=shown,
+            document=self.document(),
+            graph=program_graph(program),
+            program=str(program),
+            steps=self.steps,
+            latex=self.latex(),
+            citation=self.citation(),
+            template=self._template,
+            context=context,
+        )
+
     def page(self) -> str:
-        """One HTML file: formulas, text, steps, LaTeX, BibTeX."""
-        shown = {
-            "program": self.program,
-            "steps": self.steps,
-            "latex": self.latex(),
-            "citation": self.citation(),
-            "version": VERSION,
-            **self._on_page(),
-        }
-        return TEMPLATES.get_template(self._template).render(**shown)
+        """One HTML file: formulas, text, the program as a graph, steps, LaTeX, BibTeX."""
+        return self.report().html()
 
     def document(self) -> str:
         """JSON for other programs to read; it can stand for the program."""
@@ -107,11 +130,6 @@ class Told(Written):
     def assumptions(self) -> tuple[str, ...]:
         """What the limit rests on."""
 
-    @property
-    @abstractmethod
-    def _title(self) -> str:
-        """The title of the page."""
-
     @abstractmethod
     def _asked(self) -> Mapping[str, Any]:
         """The fields of the regime, for the document."""
@@ -121,13 +139,15 @@ class Told(Written):
 
     def _on_page(self) -> Mapping[str, Any]:
         return {
-            "title": self._title,
             "note": self._note,
-            "opening": str(self).splitlines()[0],
             "equations": [cells(row) for row in self._formulas()],
-            "text": str(self),
             "assumptions": self.assumptions,
         }
 
     def _in_document(self) -> Mapping[str, Any]:
         return {**self._asked(), "text": str(self).splitlines(), "assumptions": list(self.assumptions)}
+
+
+def program_graph(program: Program) -> str:
+    """What a program computes from what, as SVG."""
+    return layered([s.name for s in program.instructions], {i: s.operands for i, s in enumerate(program.instructions)})

@@ -13,10 +13,13 @@ import numpy
 
 from tplimits.errors import CheckError
 from tplimits.law.observables import observables
+from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_verdict
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import whole_number
-from tplimits.progress import Report, reporting
+from tplimits.progress import Report as Progress
+from tplimits.progress import reporting
 from tplimits.sampling.adaptive import Inquiry, doubtful, look_again, sample_adaptively, sample_fixed
 from tplimits.sampling.claims import Claim, checked
 from tplimits.sampling.powers import series
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 _AS_CHOSEN, _NOTHING = Sampling(), Given()
+#: claims in the table on top of a report
+_MOST_CLAIMS = 30
 #: a standard error from fewer draws is worth nothing
 LEAST_DRAWS = 8
 _LOOKED_AGAIN = "The rejection was confirmed by as many fresh draws."
@@ -37,7 +42,7 @@ _NOT_CONFIRMED = "Half of these draws had rejected a claim; as many fresh ones d
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict:
+class Verdict(Reported):
     """What a check found: `accepted`, why in a `sentence`, and a `table` with one line a claim.
 
     `rows` holds the same as numbers; `draws` are those at each of the `widths`.
@@ -61,8 +66,47 @@ class Verdict:
         """The means at each width, the fit and the claims as a Matplotlib figure; saved when a path is given."""
         return plot_verdict(self, path)
 
+    def report(self) -> Report:
+        """What was judged, and how finite widths close in on it."""
+        rows = sorted(self.rows, key=lambda row: (row.p, -abs(row.z)))
+        curves = [_closing_in(row) for row in rows[:4]]
+        numbers = [(r.claim.name, f"{with_error(r.intercept, r.stderr)}, claimed {r.claim.value:.8g}") for r in rows]
+        told = ("p", "p_holm", "z", "intercept", "stderr", "slope", "accepted")
+        claims = [
+            {"name": r.claim.name, "claimed": float(r.claim.value)} | {n: getattr(r, n) for n in told} for r in rows
+        ]
+        return Report(
+            title=f"Check at finite width: {'accepted' if self.accepted else 'rejected'}",
+            answer=self.sentence,
+            text=repr(self),
+            numbers=tuple(numbers[:_MOST_CLAIMS]),
+            picture=drawn(curves, "width n; bars are two standard errors, dashed lines the claims", logarithmic=True),
+            document=document(
+                "tplimits verdict",
+                accepted=self.accepted,
+                sentence=self.sentence,
+                level=self.level,
+                widths=self.widths,
+                draws=self.draws,
+                claims=_plain(claims),
+            ),
+        )
+
     def __repr__(self) -> str:
         return f"{self.sentence}\n{self.table}"
+
+
+def _closing_in(row: Row) -> Curve:
+    """The means at each width beside the claim."""
+    moments = row.moments
+    errors = tuple(2 * float(e) for e in numpy.sqrt(moments.noise))
+    means = tuple(map(float, moments.means))
+    return Curve(row.claim.name, tuple(map(float, moments.widths)), means, errors, float(row.claim.value))
+
+
+def _plain(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Numbers of NumPy as Python's."""
+    return [{k: v.item() if isinstance(v, numpy.generic) else v for k, v in row.items()} for row in rows]
 
 
 def run_check(
@@ -98,7 +142,7 @@ def concluded(inquiry: Inquiry, sampling: Sampling, start: float) -> Verdict:
 
 
 def _sampled(
-    inquiry: Inquiry, draws: int | Sequence[int] | None, executor: Executor | None, report: Report
+    inquiry: Inquiry, draws: int | Sequence[int] | None, executor: Executor | None, report: Progress
 ) -> tuple[tuple[Row, ...], tuple[Draws, ...], list[str]]:
     """One row a claim, the draws behind them, and what is to be remarked."""
     remarks = list(inquiry.remarks)

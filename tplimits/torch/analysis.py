@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tplimits.errors import ProgramError
-from tplimits.torch.axes import Axes
-from tplimits.torch.graph import Graph, refuse
+from tplimits.torch.axes import Axes, dimension
+from tplimits.torch.graph import Graph, Node, refuse
 from tplimits.torch.rules import contracting, entrywise, moving, reducing  # noqa: F401 - they register their rules
 from tplimits.torch.rules.registry import RULES
+from tplimits.torch.sizes import Wide
 
 _ORDER = ("it orders neurons", "neurons have no order, and no limit when taken by rank")
 _MATRIX = ("it is a function of a weight matrix", "a program only multiplies vectors by matrices")
@@ -20,6 +21,13 @@ UNKNOWN = {
         ("fft_fft", "fft_rfft", "fft_irfft", "fft_ifft", "fft_fft2", "complex", "view_as_complex", "view_as_real"),
         ("it is complex or mixes all neurons by a Fourier transform", "programs are real, and neurons have no order"),
     ),
+    **dict.fromkeys(
+        ("arange", "linspace", "eye", "one_hot"),
+        (
+            "it numbers neurons",
+            "neurons have no order; a table along the width can be a buffer",
+        ),
+    ),
 }
 
 
@@ -30,6 +38,17 @@ class Analysed:
     graph: Graph
     axes: Axes
     data: frozenset[int]
+
+
+def _unknown(axes: Axes, node: Node) -> tuple[str, str]:
+    """Why an operation is in no program, and the repair."""
+    found = UNKNOWN.get(node.op, ("this operation is not known to the import", "write it by known ones"))
+    if found is _ORDER and (operand := node.ref("self")) is not None:
+        dims = axes.of(operand)
+        dim = node.arguments[0].get("dim", -1)
+        if dim is not None and not isinstance(dims[dimension(dim, len(dims))], Wide):
+            return "it picks entries by their values", "weigh them by softmax, or take the largest by amax"
+    return found
 
 
 def analysed(graph: Graph) -> Analysed:
@@ -49,10 +68,7 @@ def analysed(graph: Graph) -> Analysed:
             data.add(node.number)
             continue
         if node.op not in RULES:
-            found, repair = UNKNOWN.get(
-                node.op, ("this operation is not known to the import", "write it by known ones")
-            )
-            refuse(node, found, repair)
+            refuse(node, *_unknown(axes, node))
         RULES[node.op](axes, node)
     if not any(axes.wide(node.number) for node in graph if node.kind == "parameter"):
         raise ProgramError(

@@ -165,6 +165,15 @@ class Axes:
 
         self.links.append(spread)
 
+    def together(self, a: Place, many: int) -> None:
+        """So many consecutive entries of a dimension stay together."""
+
+        def spread() -> bool:
+            whole = self._class(self.root(a))
+            return _refine(whole, whole.piece, lcm(whole.inner, many))
+
+        self.links.append(spread)
+
     # -- the fixpoint ---------------------------------------------------------------------------
 
     def settle(self) -> None:

@@ -201,7 +201,7 @@ def _returned(low: Lowering) -> tuple[dict[str, Any], bool, list[str | None]]:
     if isinstance(tensor.value, Total):
         value = tensor.value
         parts = {}
-        for key, part in (("return", value.vector), ("shift", value.shift)):
+        for key, part in (("return", value.summand), ("shift", value.shift)):
             if part is not None:
                 parts[key] = low.writer.written(low.part(tensor, part), names)
         return parts, True, names

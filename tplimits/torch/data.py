@@ -17,13 +17,15 @@ def evaluated(found: Analysed, example: tuple[Any, ...], at: int = 0) -> dict[in
     """The value of every data node on an example, at one width."""
     graph, inputs = found.graph, iter(example)
     known: dict[int, Any] = {}
+    double = any(torch.is_tensor(x) and x.dtype == torch.float64 for x in example)
     for node in graph:
         if node.kind == "input":
             given = next(inputs)
             if node.number in found.data:
                 known[node.number] = given
         elif node.number in found.data and node.kind in ("buffer", "constant"):
-            known[node.number] = graph.tensors[at][node.tensor]
+            own = graph.tensors[at][node.tensor]
+            known[node.number] = own.double() if double and own.is_floating_point() else own
         elif node.number in found.data:
             known[node.number] = _result(node, known, at)
     return known

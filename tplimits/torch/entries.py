@@ -21,8 +21,8 @@ from sympy import S
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.laws import GIVEN, Law, uniform
 
-#: models that are made of each width, and of those whose parameters are a few numbers
-SEEDS, MORE, FEW = 8, 64, 64
+#: models that are made of each width; more of those with parameters of a few numbers, until they are as many as FEW
+SEEDS, MORE, FEW = 8, 64, 256
 #: constants that initialisers are made of, and roots of them, are read off to this relative accuracy
 EXACT = 1e-3
 #: as known is the end of a truncated law
@@ -78,21 +78,26 @@ class Entries:
             return f"{self.mean:g}" if self.shape == "constant" else "given numbers"
         power = "" if not self.power else f"·n^{-self.power}"
         centre = "" if abs(self.mean) < EXACT * self.std else f", mean {self.mean:.3g}"
-        return f"{self.shape}, std {self.std:.4g}{power}{centre}"
+        return f"{self.shape}, std {float(self.spread):.4g}{power}{centre}"
 
 
 def number(value: float, error: float = EXACT) -> sympy.Expr:
     """The simplest number near a measured one: a rational or the root of one, within a relative error.
 
-    >>> number(0.5774), number(0.0201, 0.01), number(0.0)
+    A decimal of one digit, as people write it, goes before fractions of larger numbers: 0.02 is no 1/49.
+
+    >>> number(0.5774), number(0.0201, 0.02), number(0.0)
     (sqrt(3)/3, 1/50, 0)
     """
     if value == 0:
         return sympy.S.Zero
     size = abs(value)
     plain = simplest(size * (1 - error), size * (1 + error))
+    decimal = Fraction(f"{size:.0e}")
+    if plain.numerator * plain.denominator > 16 and abs(float(decimal) / size - 1) <= error:
+        plain = decimal
     square = simplest(size**2 * (1 - 2 * error), size**2 * (1 + 2 * error))
-    if 4 * square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
+    if plain != decimal and 4 * square.numerator * square.denominator < (plain.numerator * plain.denominator) ** 2:
         found = sympy.sqrt(sympy.Rational(square.numerator, square.denominator))
     else:
         found = sympy.Rational(plain.numerator, plain.denominator)
@@ -136,7 +141,7 @@ def measured(make: Callable[[int], Any], names: Iterable[str], widths: tuple[int
 
 def _is_few(samples: list[numpy.ndarray]) -> bool:
     """Whether entries are random and too few for their spread to be known."""
-    return samples[0].size < FEW and any((s != samples[0]).any() for s in samples[1:])
+    return samples[0].size * len(samples) < FEW and any((s != samples[0]).any() for s in samples[1:])
 
 
 def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, int]) -> Entries:
@@ -158,9 +163,9 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
     counts = [p.size for p in pooled]
     fourth = float(numpy.mean([((p - p.mean()) ** 4).mean() / p.var() ** 2 for p in pooled]))
     flat = fourth < 2.2 and _is_flat(pooled)
-    if flat:  # the ends of uniform laws are known better than their spread
+    if flat:  # the ends of uniform laws are known better than their spread; their errors have long tails
         ends = [_half(p) for p in pooled]
-        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(2 / c for c in counts)) / ratio
+        power, error = -math.log(ends[1] / ends[0]) / ratio, math.hypot(*(4 / c for c in counts)) / ratio
     else:
         power = -math.log(stds[1] / stds[0]) / ratio
         error = math.sqrt(sum(_kurtosis_error(p) / c for p, c in zip(pooled, counts, strict=True))) / ratio

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -10,6 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from tplimits.errors import ProgramError
+from tplimits.torch.exporting import exported, module_of
 from tplimits.torch.recurrent import unrolled
 from tplimits.torch.stopped import opened
 
@@ -124,44 +124,12 @@ def references(value: Any) -> list[Ref]:
 def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
     """The graph of make(n) at each width, checked to be one graph."""
     modules = tuple(module_of(make, n) for n in widths)
-    programs = tuple(unrolled(opened(_exported(m, example, n))) for m, n in zip(modules, widths, strict=True))
+    programs = tuple(unrolled(opened(exported(m, example, n))) for m, n in zip(modules, widths, strict=True))
     if any(_writes_in_place(p) for p in programs):
         programs = tuple(p.run_decompositions({}) for p in programs)
         for p, n in zip(programs, widths, strict=True):
             _refuse_mutation(p, n)
     return _joined(programs, modules, widths)
-
-
-def module_of(make: Callable[[int], Any], n: int) -> Any:
-    """make(n), ready to be evaluated."""
-    try:
-        module = make(n)
-    except Exception as error:  # whatever a user's code raises is told with the width that it was asked for
-        raise ProgramError(f"make({n}) raises {type(error).__name__}: {error}.") from error
-    if not isinstance(module, torch.nn.Module):
-        raise ProgramError(f"make({n}) returns {type(module).__name__}; it builds a torch.nn.Module of width n.")
-    for name, p in (*module.named_parameters(), *module.named_buffers()):
-        if p.is_complex():
-            raise ProgramError(f"`{name}` is complex; programs are real.")
-        if p.is_quantized or p.layout != torch.strided:
-            raise ProgramError(f"`{name}` is quantised or sparse; import the dense model in floating point.")
-    if getattr(module, "_forward_hooks", None) is None:
-        raise ProgramError(f"make({n}) returns a module whose __init__ did not call super().__init__().")
-    return module.eval()
-
-
-def _exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
-    try:
-        # with gradients: without them a region under torch.no_grad() would leave no trace
-        with torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of attributes that recurrent layers set while they are exported
-            return torch.export.export(module, example, strict=False)
-    except Exception as error:  # torch.export raises what it meets; the first lines say what and where
-        said = " ".join(str(error).split())[:400]
-        raise ProgramError(
-            f"torch.export cannot follow the model at width {n}: {type(error).__name__}: {said}. Control flow that "
-            "depends on values of tensors has to be written with torch.where, or taken out of the model."
-        ) from error
 
 
 def _writes_in_place(program: Any) -> bool:

@@ -12,21 +12,25 @@ import torch
 
 from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector
-from tplimits.program.nodes.laws import GIVEN, Law
+from tplimits.program.nodes.laws import GIVEN, NORMAL, Law
 from tplimits.program.nodes.program import Program
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import roles
 from tplimits.program.parametrization.table import SP, Parametrization
 from tplimits.regimes.classification.widening import Widening
 from tplimits.torch.analysis import analysed
 from tplimits.torch.building import Built, built, weights_of
 from tplimits.torch.entries import Entries, measured
+from tplimits.torch.exporting import called, module_of
 from tplimits.torch.graph import export
 from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
 from tplimits.torch.permutation import permutation_error
+from tplimits.torch.report import ImportReport, reported
 from tplimits.torch.rows import one_row
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.optimizers.recursion import Optimizer
 
 #: how much outputs may change when neurons are permuted, relative to their size: casts to float32 cost 1e-6
@@ -47,6 +51,10 @@ class TorchProgram(Program):
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(Program))
 
     __hash__ = Program.__hash__
+
+    def __reduce__(self) -> Any:
+        """Other processes get the program without the graph of PyTorch, which cannot be sent."""
+        return Program, tuple(getattr(self, f.name) for f in fields(Program))
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -82,6 +90,10 @@ class TorchProgram(Program):
         chosen = {name: Frozen() if name in self.frozen else optimizer for name in names}
         return Widening(self.gaussian(), self.parametrization, chosen if self.frozen else optimizer)
 
+    def report(self) -> ImportReport:
+        """What was imported: widths, entries, the verdict under SGD and Adam; text, and JSON by `.to_json()`."""
+        return reported(self)
+
     def gaussian(self) -> TorchProgram:
         """The same program with normal entries of the same means and variances: powers of n do not see the law."""
         changed = tuple(
@@ -91,6 +103,23 @@ class TorchProgram(Program):
             for s in self.instructions
         )
         return replace(self, instructions=changed)
+
+    def leading(self) -> TorchProgram:
+        """The same program with the entries of infinite width: vectors and scalars that vanish with n start at 0.
+
+        PyTorch draws biases from the interval of the weights beside them, ±n^(−½): limits do not see them at the start.
+        """
+
+        def at_infinity(s: Instruction) -> Instruction:
+            small = s.name in self.entries and self.entries[s.name].power > 0
+            if isinstance(s, InitialScalar) and small:
+                return replace(s, value=sympy.S.Zero, law=NORMAL)
+            if isinstance(s, InitialVector) and small and s.name not in readouts:
+                return replace(s, law=Law(sympy.S.Zero, sympy.S.Zero))
+            return s
+
+        readouts = roles(self).named("readout")
+        return replace(self, instructions=tuple(map(at_infinity, self.instructions)))
 
     def weights(self, module: Any) -> dict[str, numpy.ndarray]:
         """The parameters of a module of any width as arrays of this program, {name: (*axes, n)}."""
@@ -113,6 +142,14 @@ def imported(make: Callable[[int], Any], example: Any, widths: Sequence[int], na
     args = example if isinstance(example, tuple) else (example,)
     sizes = _widths(widths)
     _refuse_no_example(args)
+    with torch.random.fork_rng(devices=()):  # random numbers that a script draws later are those it would have drawn
+        return _imported(make, args, sizes, name)
+
+
+def _imported(
+    make: Callable[[int], Any], args: tuple[Any, ...], sizes: tuple[int, ...], name: str | None
+) -> TorchProgram:
+    called(module_of(make, sizes[0]), args, sizes[0])
     row, by_row = one_row(make, args, sizes[0])
     graph = export(make, row, sizes)
     found = analysed(graph)

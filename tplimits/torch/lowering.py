@@ -40,11 +40,18 @@ class Total:
     vector: Value
     shift: Value | None = None
     scalar: Value | None = None
+    #: a power of n in front of the sum: it stays outside of the average where the model goes on
+    factor: Any = 1
+
+    @property
+    def summand(self) -> Value:
+        """What is summed, with the factor."""
+        return self.vector if isinstance(self.factor, int) and self.factor == 1 else self.factor * self.vector
 
     def now(self) -> Value:
         """The sum as a scalar of the program."""
         if self.scalar is None:
-            found = width(str(self.vector.width)) * avg(self.vector)
+            found = self.factor * width(str(self.vector.width)) * avg(self.vector)
             self.scalar = found if self.shift is None else found + self.shift
         return self.scalar
 
@@ -230,7 +237,7 @@ class Lowering:
 
     def total(self, value: Total, dims: Sequence[Dim], names: Sequence[str | None]) -> Tensor:
         """A sum over neurons as a tensor."""
-        tables = self.writer.tensor(value.vector, dims, names).tables
+        tables = self.writer.tensor(value.summand, dims, names).tables
         if value.shift is not None:
             tables = {**self.writer.tensor(value.shift, dims, names).tables, **tables}
         return Tensor(value, tuple(dims), tables)
@@ -289,17 +296,17 @@ class Lowering:
         count = self.count(tensor, taken)
         if isinstance(tensor.value, Total) and isinstance(total.value, Total):
             shift = None if total.value.shift is None else total.value.shift / count
-            return replace(total, value=Total(total.value.vector / count, shift))
+            return replace(total, value=Total(total.value.summand / count, shift))
         if not isinstance(total.value, Total):
             return self.entrywise(lambda v: v / count, [total], total.dims) if count != 1 else total
-        value = avg(total.value.vector)
+        value = avg(total.value.summand)
         return replace(total, value=value / finite if finite > 1 else value)
 
     def _reduced_total(self, tensor: Tensor, letters: str, out: str) -> Tensor:
         """A sum over finite dimensions of a sum over neurons."""
         parts = [
             self.contract([(self.part(tensor, part), letters)], out)
-            for part in (tensor.value.vector, tensor.value.shift)
+            for part in (tensor.value.summand, tensor.value.shift)
             if part is not None
         ]
         names = self.writer.names(parts[0].dims, parts)

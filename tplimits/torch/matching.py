@@ -215,6 +215,8 @@ def casting(built: Built) -> tuple[str, ...]:
     """The modules that cast to single precision."""
     found = []
     for node in built.found.graph:
+        if node.op == "hardsigmoid":  # PyTorch's gradient of it holds 1/6 in single precision
+            found.append(node.module or "the model")
         if node.op in ("to", "_to_copy") and node.number not in built.found.data:
             kinds = [v for v in node.arguments[0].values() if isinstance(v, torch.dtype)]
             if torch.float32 in kinds:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as trees
 
-from tplimits.torch.graph import module_of
+from tplimits.torch.exporting import module_of
 
 #: how far the outputs of one input may be from those of the same input in a batch, relative to the largest
 CLOSE = 1e-4

@@ -17,10 +17,10 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError, TplimitsError
+from tplimits.pages.files import place_of, write_by
 from tplimits.program.files.arrays import pack, unpack
 from tplimits.program.files.fields import Fields, parse, refuse
 from tplimits.program.files.serial import from_json, to_json
-from tplimits.report.files import place_of, write_by
 from tplimits.watch.run import Run
 from tplimits.watch.shapes import Shapes, settings_of
 

@@ -12,8 +12,11 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.data import inputs_of
 from tplimits.program.nodes.given import whole_number
+from tplimits.report.written import program_graph
 from tplimits.watch import file
 from tplimits.watch import page as page_of
 from tplimits.watch.forward import Forward, rows_of
@@ -38,7 +41,7 @@ class Average(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class Recording(Reported):
     """Networks of several widths and seeds in training, with their limit.
 
     program: the network, with the sizes of the data.
@@ -234,6 +237,25 @@ class Recording:
         page_of.film.film(self, path, frames, rate, progress=progress, **page)
 
     # -- showing ------------------------------------------------------------------------------
+
+    def report(self) -> Report:
+        """The losses at every width beside the limit's, and what was recorded; `page` plays it."""
+        losses = {f"{'limit' if math.isinf(w) else f'n = {w:g}'}": curve for w, curve in self.loss.items()}
+        means = {name: numpy.atleast_2d(curve).mean(axis=0) for name, curve in losses.items()}
+        times = tuple(map(float, self.steps))
+        curves = [Curve(name, times[: len(m)], tuple(map(float, m))) for name, m in means.items()]
+        return Report(
+            title=f"{self.program.name} in training",
+            answer=repr(self).splitlines()[0],
+            text=repr(self),
+            numbers=tuple((f"loss, {name}", f"{float(m[0]):.6g} → {float(m[-1]):.6g}") for name, m in means.items()),
+            picture=drawn(curves, "step"),
+            graph=program_graph(self.program),
+            program=str(self.program),
+            document=document(
+                "tplimits recording", program=self.program.name, loss={n: m.tolist() for n, m in means.items()}
+            ),
+        )
 
     def __repr__(self) -> str:
         probes = rows_of(self.probes)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.files import check_writable, place_of
 from tplimits.program.nodes.given import named_once, sent_to, working_executor
 from tplimits.progress import Progress, Report, reporting
-from tplimits.report.files import check_writable, place_of
 from tplimits.version import VERSION
 from tplimits.watch import file, making
 from tplimits.watch.recording import Recording
@@ -117,7 +117,7 @@ def watch(
     )
     asked = making.checking.asked(net, X, how, looked, given, ratios)
     working_executor(executor, EvaluationError)
-    sent_to(executor, {"error": error, "lr": lr}, EvaluationError)
+    sent_to(executor, {"error": error, "lr": lr, **asked.recipe.schedules}, EvaluationError)
     tape = _File(place, asked)
     tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
     with reporting(progress) as report:
@@ -168,7 +168,7 @@ class _File:
     def fill(self, tapes: list[Tape], executor: Executor | None, report: Report) -> None:
         """Take the frames that are missing."""
         missing = sum(len(self.asked.frames) - len(tape.frames) for tape in tapes)
-        report.plan(missing, f"training {self.asked.net.name}")
+        report.plan(missing, f"training {self.asked.net.name}, frames of {self.asked.steps} steps a run")
 
         def told(frames: int) -> None:
             self._unwritten = True

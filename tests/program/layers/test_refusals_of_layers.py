@@ -39,7 +39,7 @@ MISTAKES = {
     "dense channels": (lambda a: L.linear(a["η"], a["U"]), "linear of .* share no channels"),
     "data by a matrix": (lambda a: L.conv1d(a["ξ"], a["W"], over=AT, taps=TAP), "weights of data are vectors"),
     "vector by a vector": (
-        lambda a: L.conv1d(a["x"], a["U"], over=AT, taps=TAP),
+        lambda a: L.linear(a["x"], a["U"]),
         "weights of a vector are a tp.Matrix",
     ),
     "another width": (lambda a: L.linear(a["x"], a["V"]), "takes vectors over `k`"),

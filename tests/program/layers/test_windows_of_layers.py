@@ -153,3 +153,29 @@ def test_axes_are_called_by_their_size_and_come_back():
     y = np.maximum(np.einsum("itb,tab->ia", windows(x.reshape(4, 2, N).mean(axis=1), (3,), (1,), "SAME", (1,)), W), 0)
     wanted = (v * (x + y.repeat(2, axis=0))).sum(axis=0)
     np.testing.assert_allclose(unet.run(n=N, ξ=ξ, U=U, W=W, v=v)["return"], wanted, rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.parametrize("coarse", [(4,), (4, 3)])
+@pytest.mark.parametrize("padding", ["SAME", "VALID", "CIRCULAR"])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (2, 2), (3, 1)])
+def test_transposed_convolutions_are_transposed(coarse, padding, stride, dilation):
+    """⟨conv y, x⟩ = ⟨y, conv_transpose x⟩ for weights of one neuron; along one direction and along two."""
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "to": "out"}
+    rank, span = len(coarse), 2 * dilation + 1
+    fine = tuple((c - 1) * stride + span if padding == "VALID" else c * stride for c in coarse)
+    forth, back = (getattr(L, f"{kind}{rank}d") for kind in ("conv", "conv_transpose"))
+
+    @tp.program
+    def down(W: tp.Matrix["n", "n", "tap"], y: tp.Vector["at"]):
+        return forth(y, W, over={"at": fine}, taps={"tap": (3,) * rank}, **how)
+
+    @tp.program
+    def up(W: tp.Matrix["n", "n", "tap"], x: tp.Vector["at"]):
+        return back(x, W, over={"at": coarse}, taps={"tap": (3,) * rank}, **how)
+
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((3**rank, 1, 1))
+    x, y = rng.standard_normal((np.prod(coarse), 1)), rng.standard_normal((np.prod(fine), 1))
+    small, large = down.run(n=1, W=W, y=y)["return"], up.run(n=1, W=W, x=x)["return"]
+    assert large.size == y.size
+    np.testing.assert_allclose(np.vdot(small, x), np.vdot(y, large), rtol=1e-12)

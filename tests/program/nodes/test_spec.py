@@ -24,7 +24,7 @@ from tplimits.program.nodes.entries import (
     slot_symbol,
     width_symbol,
 )
-from tplimits.program.nodes.laws import Law
+from tplimits.program.nodes.laws import PLACES, Law
 from tplimits.program.nodes.spec import SPEC, WHOLE, verify
 from tplimits.program.nodes.stated import IndexTable
 
@@ -133,6 +133,23 @@ BROKEN = {
     "its axes differ from one another": [changed(VECTOR, axes=("token", "token"))],
     "its rows and columns are widths of the program": [changed(MATRIX, rows="m"), changed(MATRIX, columns="token")],
     "it lives on a width of the program": [changed(VECTOR, over="m"), changed(OUTER, over="m")],
+    "what moves with the step is one number that starts at a value, and no data": [
+        changed(SCALAR, scheduled=True),  # a family
+    ],
+    "its law has finite numbers": [
+        changed(MATRIX, law=Law(sympy.oo, Integer(1))),
+        changed(MATRIX, law=Law(Integer(0), Integer(1), "triangular")),
+        changed(MATRIX, law=Law(Integer(0), Integer(1), "truncated")),
+    ],
+    "its entries have mean 0 and variance 1/columns, and it is square if it is orthogonal": [
+        changed(MATRIX, law=Law(Integer(0), Integer(1), "orthogonal")),
+        changed(MATRIX, law=Law(Integer(0), Integer(2), "uniform")),
+        changed(MATRIX, law=Law(Integer(1), Integer(1), "signs")),
+        changed(MATRIX, law=Law(Integer(0), Integer(1), "given")),
+    ],
+    "places of neurons have no finite axes, and a width has one vector of them": [
+        changed(VECTOR, law=PLACES),
+    ],
     "its law has a finite mean and a finite, non-negative standard deviation": [
         changed(VECTOR, law=Law(sympy.oo, Integer(1))),
         changed(VECTOR, law=Law(Integer(0), Integer(-1))),

@@ -34,7 +34,7 @@ def test_print_out(resnet):
 def test_latex_has_no_letters_that_tex_does_not_know(attention, resnet):
     for sde in (attention, resnet):
         text = sde.latex()
-        assert text.isascii() and text.startswith("\\begin{align*}")
+        assert text.isascii() and text.count("\\begin{align*}") == 1
         assert text.count("{") == text.count("}")
         assert sde._repr_latex_().startswith("$$\n\\begin{aligned}")
     assert r"\sum_{\nu,\kappa} V^{\alpha \beta} V^{\nu \kappa} V^{\nu \kappa}" in attention.latex()

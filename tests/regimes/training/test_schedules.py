@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+
 import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, TplimitsError
 from tplimits.program.network.schedules import moving
 from tplimits.program.nodes.entries import constant_symbol
 from tplimits.regimes.training.finite.networks import train
@@ -199,6 +201,30 @@ def test_what_is_no_schedule_is_refused_alike_everywhere(c, said):
     for call in calls:
         with pytest.raises(EvaluationError, match=said):
             call()
+
+
+def test_functions_that_cannot_be_sent_to_other_processes_are_refused():
+    kets = tp.derive(warm, tp.MaximalUpdate(tp.SGD()))
+    how = {"steps": 1, "c": lambda t: 1.0, **HOW}
+    with ProcessPoolExecutor(1) as executor:
+        for call in (
+            lambda: kets.evaluate(X, executor=executor, **how),
+            lambda: tp.check(kets, X=X, draws=20, executor=executor, **how),
+            lambda: tp.watch(warm, X, optimizer=tp.SGD(), widths=8, executor=executor, **how),
+        ):
+            with pytest.raises(TplimitsError, match="c= cannot be sent to the processes"):
+                call()
+
+
+@pytest.mark.parametrize("regime", [tp.MaximalUpdate, tp.NeuralTangent])
+def test_checkpoints_know_the_whole_schedule(regime, tmp_path):
+    limit = tp.derive(warm, regime(tp.Adam(eps=0.1)))
+    how = {"steps": 3, "particles": 64, "replicates": 2, "block": 16, "checkpoint": tmp_path / "run.npz", **HOW}
+    more = {"f0": 0.0} if regime is tp.NeuralTangent else {}
+    first = limit.evaluate(X, c=warmer, **more, **how)
+    np.testing.assert_array_equal(limit.evaluate(X, c=lambda t: 1 + 0.4 * t, **more, **how).f, first.f)
+    with pytest.raises(EvaluationError, match=r"another run|other"):
+        limit.evaluate(X, c=lambda t: 1 + 0.5 * t, **more, **how)
 
 
 def test_what_does_not_move():

@@ -33,27 +33,12 @@ from tplimits.program.nodes.laws import truncated
 from tplimits.program.parts import found, put_in
 
 _BOUNDED_HEADS = (
-    sympy.tanh,
-    sympy.sech,
-    sympy.erf,
-    sympy.erfc,
-    sympy.sin,
-    sympy.cos,
-    sympy.atan,
-    sympy.sign,
-    functions.step,
-    functions.sigmoid,
-    truncated,
+    *(sympy.tanh, sympy.sech, sympy.erf, sympy.erfc, sympy.sin, sympy.cos, sympy.atan, sympy.sign),
+    *(functions.step, functions.sigmoid, truncated),
 )
 _LINEAR_HEADS = (
-    sympy.Abs,
-    sympy.asinh,
-    functions.relu,
-    functions.leaky_relu,
-    functions.softplus,
-    functions.gelu,
-    functions.maximum,
-    functions.minimum,
+    *(sympy.Abs, sympy.asinh, functions.relu, functions.leaky_relu, functions.softplus, functions.gelu),
+    *(functions.maximum, functions.minimum),
 )
 #: |F(x)| ≤ |x|
 _BELOW = (

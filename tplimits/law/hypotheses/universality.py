@@ -7,6 +7,13 @@ bounded by polynomials.  Then every average has the limit that it has with norma
     functions with kinks or jumps, and those that grow faster, as exp
     √n times an average, a fluctuation: the theorem is about averages themselves
     what is of the order 1/n, such as drift and noise of deep networks: fourth moments of the entries enter
+
+Entries of orthogonal matrices are not independent.  Let W be one, uniformly distributed, and known on x_1, …, x_k: on
+what is orthogonal to these it is uniformly distributed again, onto what is orthogonal to their images, so that W x is
+Σ c_i W x_i and a vector of a known length in a uniform direction of n − k dimensions.  That is the law for iid normal
+entries up to k directions of n, with any functions behind it: as long as W alone is applied, or Wᵀ alone.  Applied both
+ways they differ: WᵀW x is x, and for iid entries has beside x a part as long as x that is orthogonal to it.  Gradients
+apply Wᵀ, and √n ⟨(Wx)²⟩ does not fluctuate where x does not.
 """
 
 from __future__ import annotations
@@ -19,8 +26,8 @@ from sympy import Expr, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries
-from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, OuterNonlin, ScalarNonlin
-from tplimits.program.nodes.laws import NORMAL, of_columns, truncated
+from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import NORMAL, ORTHOGONAL, of_columns, truncated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +48,7 @@ _HEADS = {head for head, _ in functions.HEADS.values()} - {sympy.Add, sympy.Mul,
 
 def unlike_normal(program: Program) -> tuple[str, ...]:
     """The matrices of a program whose entries have another law than the normal one."""
-    return tuple(s.name for s in program if isinstance(s, InitialMatrix) and s.law != NORMAL)
+    return tuple(s.name for s in program if isinstance(s, InitialMatrix) and s.law.shape not in ("normal", ORTHOGONAL))
 
 
 def unestablished(program: Program) -> str:
@@ -61,15 +68,42 @@ def unestablished(program: Program) -> str:
 
 def stated(program: Iterable[Instruction]) -> tuple[str, ...]:
     """What a limit says of matrices that are not normal."""
-    return tuple(
-        f"{s.name} has entries {of_columns(s.law, s.columns)}: by universality the limits are those of normal entries"
-        for s in program
-        if isinstance(s, InitialMatrix) and s.law != NORMAL
-    )
+    found = []
+    for s in program:
+        if isinstance(s, InitialMatrix) and s.law != NORMAL:
+            law = f"has entries {of_columns(s.law, s.columns)}: by universality"
+            law = "is orthogonal, and applied in one direction alone:" if s.law.shape == ORTHOGONAL else law
+            found.append(f"{s.name} {law} the limits are those of normal entries")
+    return tuple(found)
+
+
+def refuse_orthogonal(program: Program, of_order_one_over_n: bool = False) -> None:
+    """NoLimitError where matrices are orthogonal and their limits are not those of iid entries."""
+    for position, s in enumerate(program):
+        if not (isinstance(s, InitialMatrix) and s.law.shape == ORTHOGONAL):
+            continue
+        ways = {m.transposed for m in program if isinstance(m, MatMul) and m.matrix == position}
+        bodies = [m.body for m in program if isinstance(m, (OuterNonlin, ScalarNonlin))]
+        why = ""
+        if of_order_one_over_n:
+            why = "drift and noise of a layer are of the order 1/n, where the entries' dependence enters"
+        elif program.is_network:
+            why = f"gradients apply {s.name}ᵀ beside {s.name}"
+        elif len(ways) == 2:
+            why = f"the program applies {s.name}ᵀ beside {s.name}"
+        elif any(_is_scaled_up(body, program.known.width_symbols) for body in bodies):
+            why = "fluctuations √n ⟨…⟩ see more of it than averages do"
+        if why:
+            raise NoLimitError(
+                f"`{s.name}` is orthogonal, and {why}: its entries are not independent, and WᵀW x = x, where for "
+                "independent entries a part orthogonal to x is added (hypothesis of the Master Theorem: iid entries). "
+                f"Networks of finite width run; for a limit take tp.Matrix, or apply {s.name} in one direction alone."
+            )
 
 
 def refuse_unestablished(program: Program, taken_on: tuple[str, ...], of_order_one_over_n: bool) -> None:
     """NoLimitError where matrices are not normal and the theorem does not reach."""
+    refuse_orthogonal(program, of_order_one_over_n)
     names = unlike_normal(program)
     if not names:
         return

@@ -41,29 +41,32 @@ def _machine(speed: int) -> Any:
     )
 
 
-def compiled(text: str) -> Code:
-    """The functions of a module in LLVM's assembly; whoever calls them holds what is returned."""
+def compiled(text: str, speed: int = _SPEED) -> Code:
+    """The functions of a module in LLVM's assembly; whoever calls them holds what is returned.
+
+    `speed`: how far LLVM optimises.
+    """
     with _LOCK:
-        return _compiled(text)
+        return _compiled(text, speed)
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str) -> Code:
-    target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__} {_SPEED}"
+def _compiled(text: str, speed: int) -> Code:
+    target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__} {speed}"
     name = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:32]
     path = cache_folder() / f"loops_{name}.o"
     try:
         made = path.read_bytes()
     except OSError:
-        made = _made(text)
+        made = _made(text, speed)
         _keep(path, made)
     return Code(made)
 
 
-def _made(text: str) -> bytes:
+def _made(text: str, speed: int) -> bytes:
     module = llvm.parse_assembly(text)
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = False
     builder = llvm.create_pass_builder(_machine(_SPEED), options)
     builder.getModulePassManager().run(module, builder)

@@ -10,7 +10,7 @@ from sympy import Expr
 
 from tplimits.program.language.signatures import stated
 from tplimits.program.language.tracing import exact, fail, plain
-from tplimits.program.nodes.laws import PLACES, Law, of_columns, truncated_normal, uniform
+from tplimits.program.nodes.laws import ORTHOGONAL, PLACES, Law, of_columns, truncated_normal, uniform
 from tplimits.program.nodes.normalise import normalise
 
 
@@ -98,13 +98,13 @@ class Kind:
 
     @stated("tp.Matrix[…].orthogonal")
     def orthogonal(self, *_: Any) -> Kind:
-        """Refused: entries of orthogonal matrices depend on one another, and limits here are those of iid entries."""
-        repair = (
-            "take tp.Matrix: W x alone has the same limit, but WᵀW x = x is that of orthogonal matrices only"
-            if self.what == "Matrix"
-            else "leave it out: vectors with iid entries are orthogonal in the limit"
-        )
-        fail(f"{self!r}.orthogonal(): its entries would not be independent, as the theorems behind limits ask", repair)
+        """A uniformly distributed orthogonal matrix: networks draw it, limits have it in one direction alone."""
+        if self.what != "Matrix":
+            repair = "leave it out: vectors with iid entries are orthogonal in the limit"
+            fail(f"{self!r}.orthogonal(): entries of vectors and scalars are independent", repair)
+        if len(set(self.names[:2])) == 2:
+            fail(f"{self!r}.orthogonal(): it is not square", 'give one width twice: tp.Matrix["n", "n"]')
+        return self._of_unit_variance("orthogonal", Law(shape=ORTHOGONAL), not _)
 
     def _of_unit_variance(self, call: str, law: Law, unscaled: bool) -> Kind:
         """A law of entries of a matrix, of which the shape alone is free."""

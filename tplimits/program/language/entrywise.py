@@ -30,7 +30,7 @@ def _plain(argument: Any, action: str) -> Expr:
         argument.refuse_as_number(action)
     if isinstance(argument, Refusals):
         repair = (
-            "read out the result, tp.readout(…), or write functions of outputs as a tp.Head"
+            "read out the result: tp.readout(…); functions of outputs are a tp.Head"
             if argument.takes_scalars
             else "matrices only multiply vectors"
         )

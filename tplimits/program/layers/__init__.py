@@ -7,6 +7,8 @@ written where the layer is called.
 from tplimits.program.layers.attention import attention as attention
 from tplimits.program.layers.convolution import conv1d as conv1d
 from tplimits.program.layers.convolution import conv2d as conv2d
+from tplimits.program.layers.convolution import conv_transpose1d as conv_transpose1d
+from tplimits.program.layers.convolution import conv_transpose2d as conv_transpose2d
 from tplimits.program.layers.dense import embedding as embedding
 from tplimits.program.layers.dense import linear as linear
 from tplimits.program.layers.norms import layer_norm as layer_norm

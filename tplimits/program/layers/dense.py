@@ -53,7 +53,10 @@ def embedding(x: Any, table: Any) -> Value:
 
 
 def times(what: str, x: Value, weights: Any, over: Collection[str] = (), taps: Collection[str] = ()) -> Value:
-    """Weights times x, summed over taps and, of numbers x, over all axes that both have but the positions `over`."""
+    """Weights times x, summed over taps and, of numbers x, over all axes that both have but the positions `over`.
+
+    A vector of weights for each tap multiplies vectors neuron by neuron.
+    """
     if not isinstance(weights, (Value, MatrixValue)):
         fail(f"{what} with weights of type {type(weights).__name__}", "weights are arguments of the network")
     missing = [tap for tap in taps if tap not in weights.axes]
@@ -66,9 +69,14 @@ def times(what: str, x: Value, weights: Any, over: Collection[str] = (), taps: C
                 'weights of data are vectors, one for each channel: U: tp.Vector["d"]',
             )
         product = weights @ x
+    elif x.width is not None:
+        if not taps or weights.width != x.width:
+            fail(
+                f"{what} of {x.describe()} with {weights.describe()}",
+                "weights of a vector are a tp.Matrix" + ("" if not taps else ", or a vector for each tap (depthwise)"),
+            )
+        product = weights * x
     else:
-        if x.width is not None:
-            fail(f"{what} of {x.describe()} with {weights.describe()}", "weights of a vector are a tp.Matrix")
         channels = [a for a in x.axes if a not in over and a not in taps]
         shared = [a for a in channels if a in weights.axes]
         if not shared and (channels or not taps):

@@ -50,6 +50,24 @@ class Sliding:
         return at % size if self.padding == "CIRCULAR" else numpy.where((at >= 0) & (at < size), at, -1)
 
 
+class Spreading(Sliding):
+    """The transpose: windows of a finer grid of which each has one place of the coarse grid that is read."""
+
+    def places(self, size: int, window: int, direction: int) -> Indices:
+        """The coarse place that has each fine place (columns) under each tap (rows); −1 where there is none.
+
+        >>> Spreading("conv_transpose1d", (2,), "SAME", (1,)).places(2, 3, 0).tolist()
+        [[0, -1, 1, -1], [-1, 0, -1, 1], [-1, -1, 0, -1]]
+        """
+        stride, span = self.stride[direction], (window - 1) * self.dilation[direction] + 1
+        fine = (size - 1) * stride + span if self.padding == "VALID" else size * stride
+        seen = super().places(fine, window, direction)
+        found = numpy.full((window, fine), -1)
+        tap, coarse = numpy.nonzero(seen >= 0)
+        found[tap, seen[tap, coarse]] = coarse
+        return found
+
+
 def sliding(what: str, rank: int, stride: Any, padding: Any, dilation: Any = 1) -> Sliding:
     """Windows over a grid with `rank` directions, as a user asks for them; ProgramError for what is none."""
     if not isinstance(padding, str) or padding not in PADDINGS:

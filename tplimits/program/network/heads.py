@@ -1,8 +1,8 @@
 """Functions of outputs: soft caps, normalised logits, log-probabilities (what stands behind the sum over neurons).
 
 A network is f = width^(−a_out) Σ_α x_α; a head makes y = φ(f) of it, input by input.  Training by a loss ℓ of y is
-training of f by χ = Jᵀ ∂ℓ/∂y, J = ∂φ/∂f, at every width and in every limit, since f has one.  The tangent kernel of y is
-J Θ J′ᵀ: it depends on f, which is random at the start, so that it is a kernel given f.
+training of f by χ = Jᵀ ∂ℓ/∂y, J = ∂φ/∂f, at every width and in every limit, since f has one.  The tangent kernel of y
+is J Θ J′ᵀ: it depends on f, which is random at the start, so that it is a kernel given f.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Readout(Refusals):
     def _no_arithmetic(self, *_: Any) -> NoReturn:
         fail(
             "arithmetic with a readout",
-            "only scalars are added to it; multiply the vector, tp.readout(2 * x), or write functions of it as a tp.Head",
+            "only scalars are added to it; multiply the vector, tp.readout(2 * x), or write a tp.Head of it",
         )
 
     __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_arithmetic

@@ -34,4 +34,5 @@ class RunAsked:
             raise EvaluationError(
                 "evaluate(checkpoint=…, executor=…): checkpoints are written by one process; give one."
             )
-        sent_to(executor, {"error": self.error, "lr": self.lr}, EvaluationError)
+        moving = {name: value for name, value in self.given.items() if callable(value)}
+        sent_to(executor, {"error": self.error, "lr": self.lr, **moving}, EvaluationError)

@@ -10,7 +10,7 @@ transpose only where the network does, so no independence of W and Wᵀ is ever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.laws import NORMAL
+from tplimits.program.nodes.laws import NORMAL, Law
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -63,8 +63,8 @@ class Tangent:
 
 
 class _Writer:
-    def __init__(self, program: Program, train: Iterable[str]) -> None:
-        self.program, self.train = program, frozenset(train)
+    def __init__(self, program: Program, train: Iterable[str], scales: Mapping[str, Expr]) -> None:
+        self.program, self.train, self.scales = program, frozenset(train), scales
         self.instructions: list[Instruction] = list(program.instructions)
         self.of: dict[int, int] = {}
         self.taken = {s.name for s in program}
@@ -82,7 +82,8 @@ class _Writer:
         name = f"δ{s.name}"
         if isinstance(s, (InitialMatrix, InitialVector, InitialScalar)):
             if s.name in self.train:
-                fresh = replace(s, law=NORMAL)
+                vector = isinstance(s, InitialVector)
+                fresh = replace(s, law=Law(std=self.scales[s.name]) if vector and s.name in self.scales else NORMAL)
                 self.of[position] = self.add(fresh, name)
         elif isinstance(s, MatMul):
             self._matmul(position, s, name)
@@ -101,17 +102,19 @@ class _Writer:
 
     def _matmul(self, position: int, s: MatMul, name: str) -> None:
         assert s.operand is not None
-        parts = []
+        parts, scales = [], []
         if s.matrix in self.of:
             parts.append(self.add(replace(s, matrix=self.of[s.matrix]), f"{name}₁"))
+            scales.append(self.scales.get(self.program[s.matrix].name, sympy.S.One))
         if s.operand.source in self.of:
             parts.append(self.add(replace(s, operand=self._moved(s.operand)), f"{name}₂"))
-        if len(parts) < 2:
+            scales.append(sympy.S.One)
+        if len(parts) < 2 and scales in ([], [1]):
             if parts:
                 self.of[position] = parts[0]
             return
         indices = tuple(map(axis_symbol, s.axes))
-        body = sympy.Add(*(Entry(Integer(p), OWN, *indices) for p in parts))
+        body = sympy.Add(*(c * Entry(Integer(p), OWN, *indices) for p, c in zip(parts, scales, strict=True)))
         self.of[position] = self.add(OuterNonlin(name, s.axes, s.line, body=body, over=s.over), name)
 
     def derivative(self, body: Expr) -> Expr:
@@ -129,8 +132,8 @@ class _Writer:
         return sympy.Add(*(flat.diff(d).xreplace(back) * self._moved(e) for e, d in dummies.items()))
 
 
-def tangent(program: Program, train: Iterable[str]) -> Tangent:
-    """The network followed by its derivative along fresh draws of the parameters named in `train`.
+def tangent(program: Program, train: Iterable[str], scales: Mapping[str, Expr] | None = None) -> Tangent:
+    """The network followed by its derivative along fresh draws of the parameters named in `train`, times `scales`.
 
     >>> import tplimits as tp
     >>> @tp.network
@@ -140,7 +143,7 @@ def tangent(program: Program, train: Iterable[str]) -> Tangent:
     >>> print(tangent(shallow, ["U", "v"]).program[8].name)
     δreturn
     """
-    writer = _Writer(program, train)
+    writer = _Writer(program, train, scales or {})
     for position in range(len(program)):
         writer.tangent(position)
     names = dict(program.names)

@@ -16,7 +16,7 @@ from sympy import Expr, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum, GaussMean
-from tplimits.program.nodes.laws import GIVEN, truncated
+from tplimits.program.nodes.laws import GIVEN, ORTHOGONAL, truncated
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.laws import Law
@@ -226,6 +226,21 @@ def _gauss_mean(mean: GaussMean, known: Mapping[Expr, Any]) -> Any:
     return _panels(integrand, variable, {s: v[..., None] for s, v in zip(others, values, strict=True)})
 
 
+def orthogonal(normal: Array) -> Array:
+    """√n times uniformly distributed orthogonal matrices, from square matrices (…, n, n) of standard normal entries.
+
+    The factor Q of G = QR is uniformly distributed if the diagonal of R is made positive.
+
+    >>> W = orthogonal(numpy.random.default_rng(0).standard_normal((3, 3)))
+    >>> bool(numpy.allclose(W @ W.T, 3 * numpy.eye(3)))
+    True
+    """
+    q, r = numpy.linalg.qr(normal)
+    signs = numpy.where(numpy.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    found: Array = q * signs[..., None, :] * math.sqrt(normal.shape[-1])
+    return found
+
+
 def places(size: int) -> Array:
     """The places of neurons, in (0, 1).
 
@@ -246,5 +261,7 @@ def drawn(law: Law, shape: tuple[int, ...], g: Callable[[], Array], leaves: Mapp
             "a vector of given numbers has no law to be drawn from; give its entries, as `weights(module)` of an "
             "imported model does."
         )
+    if law.shape == ORTHOGONAL:
+        return orthogonal(g())
     entries: Array = mean + std * evaluate(law.shaped(_g), {_g: g()})
     return entries

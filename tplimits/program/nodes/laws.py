@@ -3,6 +3,8 @@
     normal        ζ = g
     uniform       ζ = √3 erf(g/√2)
     signs         ζ = sign(g): ±1 with probability ½ each
+    orthogonal    of square matrices alone: √n times a uniformly distributed orthogonal matrix, whose entries depend on
+                  one another
     truncated     ζ = T(g)/s, T(g) = √2 erfinv(erf(c/√2) erf(g/√2)), s² = 1 − 2c φ(c)/(2Φ(c) − 1)
     grid          places of neurons, (j + ½)/n for neuron j: the image of a uniform variable in limits, ζ = √3 erf(g/√2)
     given         no law: numbers along a width that come with the program's weights, such as sines of positions
@@ -43,9 +45,11 @@ class truncated(Real):
 
 #: of entries that are given whenever the program runs; nothing is said of them, so that no limit is derived
 GIVEN = "given"
+#: of square matrices, drawn as wholes
+ORTHOGONAL = "orthogonal"
 #: of entries (j + ½)/n, the places of neurons, which no draw changes
 GRID = "grid"
-SHAPES = ("normal", "uniform", "truncated", "signs", GRID, GIVEN)
+SHAPES = ("normal", "uniform", "truncated", "signs", ORTHOGONAL, GRID, GIVEN)
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,8 @@ def of_columns(law: Law, columns: str, write: Callable[[Expr], str] = str) -> st
     """
     if law.shape == "signs":
         return f"±1/sqrt({columns})"
+    if law.shape == ORTHOGONAL:
+        return "of a uniformly distributed orthogonal matrix"
     if law.cut is not None:
         return f"normal within ±{write(law.cut)} deviations, of variance 1/{columns}"
     return f"N(0, 1/{columns})" if law == NORMAL else f"{law.shape}, of variance 1/{columns}"

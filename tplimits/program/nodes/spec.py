@@ -37,7 +37,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
-from tplimits.program.nodes.laws import GIVEN, GRID, NORMAL, SHAPES
+from tplimits.program.nodes.laws import GIVEN, GRID, NORMAL, ORTHOGONAL, SHAPES
 from tplimits.program.nodes.scale import irrational_power
 
 if TYPE_CHECKING:
@@ -123,12 +123,15 @@ def _law_legal(program: Program, position: int, s: Instruction) -> bool:
     if not all(v is not None and number_legal(program, v) for v in given) or law.std.is_negative:
         return False
     cut = law.cut is None or not (law.cut.is_negative or law.cut.is_zero)
+    if law.shape == ORTHOGONAL and not isinstance(s, InitialMatrix):
+        return False
     return law.shape in SHAPES and cut and (law.shape == "truncated") == (law.cut is not None)
 
 
 def _unit_variance(program: Program, position: int, s: Instruction) -> bool:
     assert isinstance(s, InitialMatrix)
-    return s.law.mean == 0 and s.law.std == 1 and s.law.shape != GIVEN
+    square = s.rows == s.columns or s.law.shape != ORTHOGONAL
+    return s.law.mean == 0 and s.law.std == 1 and s.law.shape != GIVEN and square
 
 
 def _one_grid(program: Program, position: int, s: Instruction) -> bool:
@@ -172,7 +175,11 @@ SPEC: tuple[tuple[type[Instruction], Predicate, str], ...] = (
     (InitialMatrix, _widths_known, "its rows and columns are widths of the program"),
     (InitialVector, _widths_known, "it lives on a width of the program"),
     (InitialMatrix, _law_legal, "its law has finite numbers"),
-    (InitialMatrix, _unit_variance, "its entries have mean 0 and variance 1/columns, of a law"),
+    (
+        InitialMatrix,
+        _unit_variance,
+        "its entries have mean 0 and variance 1/columns, and it is square if it is orthogonal",
+    ),
     (InitialVector, _one_grid, "places of neurons have no finite axes, and a width has one vector of them"),
     (InitialVector, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),
     (InitialScalar, _law_legal, "its law has a finite mean and a finite, non-negative standard deviation"),

@@ -18,6 +18,7 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import ProgramError
+from tplimits.program.network.parameters import at_rest
 from tplimits.program.nodes.entries import N
 from tplimits.program.nodes.given import positive_number
 from tplimits.program.parametrization.roles import roles
@@ -88,9 +89,11 @@ def script(network: Program, parametrization: Parametrization, optimizer: Any) -
     W          matrix   n**(-1/2)    n**-1   —
     v          readout  n**-1        n**-1   —
     """
-    kinds = roles(network).kinds
+    kinds, rest = roles(network).kinds, at_rest(network)
     rows = []
     for name, e in parametrization.of(network).items():
+        if name in rest:
+            continue
         out = parametrization.a_out if kinds[name] == "readout" else sympy.S.Zero
         chosen: Optimizer = optimizer[name] if isinstance(optimizer, Mapping) else optimizer
         rows.append(_row(name, kinds[name], e, out, chosen))

@@ -11,6 +11,7 @@ import sympy
 
 from tplimits.errors import CheckError
 from tplimits.law.hypotheses.universality import refuse_unestablished
+from tplimits.pages.report import Report, Reported, document
 from tplimits.program.network.parameters import parameters
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.parametrization.script import Script, script
@@ -21,6 +22,7 @@ from tplimits.regimes.classification.derivation.verdict import StabilityVerdict,
 from tplimits.regimes.classification.report import latex, text
 from tplimits.regimes.training.feature_learning import MaximalLimit, MaximalUpdate
 from tplimits.regimes.training.operator import NeuralTangent, TangentLimit
+from tplimits.report.written import program_graph
 from tplimits.sampling.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Classification:
+class Classification(Reported):
     """Which limit the training of a network has in a parametrization.
 
     `stable`, `faithful` and `nontrivial` are True or False, or SymPy conditions where exponents have symbols.
@@ -171,6 +173,27 @@ class Classification:
 
     def _repr_latex_(self) -> str:
         return self.latex()
+
+    def report(self) -> Report:
+        """Which limit, why, and what a training script sets."""
+        shown, script = repr(self), repr(self.multipliers)
+        return Report(
+            title=f"Limit of {self.program.name} in training",
+            answer=shown.splitlines()[0],
+            text=f"{shown}\n\n{script}",
+            graph=program_graph(self.program),
+            program=str(self.program),
+            latex=self.latex(),
+            document=document(
+                "tplimits classification",
+                program=self.program.name,
+                regime=self.regime,
+                **{name: str(getattr(self, name)) for name in ("stable", "faithful", "nontrivial")},
+                breaks=self.breaks,
+                text=shown.splitlines(),
+                multipliers=script.splitlines(),
+            ),
+        )
 
     def __repr__(self) -> str:
         return text(self.verdict, self.optimizer)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -20,6 +20,7 @@ from tplimits.regimes.classification.report import power_of_n, widening_text
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.program.parametrization.table import Parametrization
 
 #: a rate of n^(−SMALL): what is of second order in it is n^(−2 SMALL), smaller than any power that a network has
@@ -190,11 +191,17 @@ class Widening:
 def without_epsilon(optimizer: Any) -> Any:
     """An optimizer, or several by name, with ε = 0."""
     if isinstance(optimizer, Mapping):
-        return {name: without_epsilon(o) for name, o in optimizer.items()}
-    if any(f.name == "eps" for f in fields(optimizer)) and optimizer.eps != 0:
+        return {name: _without_epsilon(o) for name, o in optimizer.items()}
+    return _without_epsilon(optimizer)
+
+
+@lru_cache(maxsize=32)
+def _without_epsilon(optimizer: Optimizer) -> Optimizer:
+    """One of them; the same object each time, since it remembers what was found out about it."""
+    if any(f.name == "eps" for f in fields(optimizer)) and getattr(optimizer, "eps", 0) != 0:
         with warnings.catch_warnings():  # that ε = 0 is no hypothesis of a theorem: powers alone are counted
             warnings.simplefilter("ignore")
-            return replace(optimizer, eps=0)
+            return replace(optimizer, eps=0)  # type: ignore[call-arg]
     return optimizer
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
@@ -16,14 +17,16 @@ from tplimits.regimes.depth.derivation.arrays import ARRAYS
 from tplimits.regimes.depth.derivation.forms import Form
 from tplimits.regimes.depth.derivation.means import LOCAL, Deviation, U, definition_of
 from tplimits.report import latex_names
-from tplimits.report.latex_formulas import Formula, Lines, decimal
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.text import as_written
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
 
-#: terms on one line of a display
-_A_LINE = 3
+#: the noise of a covariance SDE
+_NOISE = (
+    r"\quad \mathrm{d}\langle M^{\alpha\beta}, M^{\delta\omega}\rangle = \Sigma^{\alpha\beta,\delta\omega}\,\mathrm{d}t"
+)
 #: larger constant arrays are described
 _A_MATRIX = 8
 
@@ -90,14 +93,30 @@ def _has(limit: BlockLimit, label: str) -> bool:
 def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
     """Drift, diffusion, and what stands in them; the right-hand sides line by line."""
     rows: list[Formula] = [
-        Lines(r"b^{\alpha\beta}", "=", tuple(_sum(limit.drift, arrays))),
-        Lines(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
+        Formula(
+            r"\mathrm{d}V^{\alpha\beta}",
+            "=",
+            (r"b^{\alpha\beta}\,\mathrm{d}t", r"+ \mathrm{d}M^{\alpha\beta},", _NOISE),
+        ),
+        Formula(r"b^{\alpha\beta}", "=", tuple(_sum(limit.drift, arrays))),
+        Formula(r"\Sigma^{\alpha\beta,\delta\omega}", "=", tuple(_sum(limit.diffusion, arrays))),
     ]
     if _has(limit, "N"):
         rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
     printed = writing.array_names([limit.drift, limit.diffusion])
     rows += [_mean(label, arrays) for label in printed if definition_of(label)]
-    return rows + [_definition(arrays[label], limit.arrays[label]) for label in printed if label in limit.arrays]
+    rows += [_definition(arrays[label], limit.arrays[label]) for label in printed if label in limit.arrays]
+    return [*rows, *_tokens(rows)]
+
+
+def _tokens(rows: Sequence[Formula]) -> Iterator[Formula]:
+    """What the mean over tokens is, and their number, where they stand in the formulas."""
+    shown = " ".join(map(str, rows))
+    if r"\bar{x}" in shown:
+        both = r"V^{\bar{x}\bar{x}} = \frac{1}{m^{2}} \sum_{\nu,\kappa=1}^{m} V^{\nu\kappa}"
+        yield Formula(r"V^{\alpha\bar{x}}", "=", (r"\frac{1}{m} \sum_{\nu=1}^{m} V^{\alpha\nu},", r"\quad", both))
+    if r"\bar{x}" in shown or re.search(r"(?<![A-Za-z\\])m(?![A-Za-z])", shown):
+        yield Formula("m", "=", (r"\text{the number of tokens}",))
 
 
 def _definition(shown: str, values: numpy.ndarray) -> Formula:
@@ -112,7 +131,7 @@ def _definition(shown: str, values: numpy.ndarray) -> Formula:
 
 
 def _sum(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
-    """The terms of a form, a few on each line."""
+    """The terms of a form, each with its sign."""
     lines: list[str] = []
     for i, (factors, coefficient) in enumerate(form.terms.items()):
         names, number, left = writing.named(factors, coefficient, letters)
@@ -123,11 +142,7 @@ def _sum(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
         body = rf"\operatorname{{E}}\left[{random}\right] {body}" if random else body
         number = -number if sign == "-" else number
         shown = "" if number == 1 and factors else _number(number)
-        term = f"{sign}{shown} {total}{body}".rstrip()
-        if i % _A_LINE == 0:
-            lines.append(term)
-        else:
-            lines[-1] += f" {term}"
+        lines.append(" ".join(f"{sign} {shown} {total}{body}".split()))
     return lines or ["0"]
 
 
@@ -172,8 +187,9 @@ def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
         return Formula(left, "=", (rf"\left({laws[0]}\right)^{{{sympy.latex(definition.power / 2)}}}",))
     names = ["u", "u'"][: len(definition.functions)]
     inner = r"\,".join(
-        sympy.latex(f.xreplace({U: Symbol(v, real=True)})) for f, v in zip(definition.functions, names, strict=True)
+        FormulaPrinter().doprint(f.xreplace({U: Symbol(v, real=True)}))
+        for f, v in zip(definition.functions, names, strict=True)
     )
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
-    given = r",\ ".join(rf"\mathbb{{E}}\,{a} {b} = {c}" for (a, b), c in zip(pairs, laws, strict=True))
-    return Formula(left, "=", (rf"\mathbb{{E}}\left[{inner}\right],\quad {given}",))
+    given = r",\ ".join(rf"\operatorname{{E}}\,{a} {b} = {c}" for (a, b), c in zip(pairs, laws, strict=True))
+    return Formula(left, "=", (rf"\operatorname{{E}}\left[{inner}\right],\quad {given}",))

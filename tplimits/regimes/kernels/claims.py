@@ -29,7 +29,7 @@ def kernel_verdict(result: KernelLimit, asked: CheckAsked) -> Verdict:
         asked.own["X1"],
         asked.own.get("X2"),
         stated=stated,
-        train=() if reason else result.trained,  # the NNGP alone: gradients are infinite
+        train=() if reason else result.derivation.rates or result.trained,  # the NNGP alone: gradients are infinite
         infinite=result.regime.infinite,
         sampling=asked.sampling,
         given=asked.given,

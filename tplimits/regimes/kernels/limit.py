@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import parameters
 from tplimits.program.nodes.given import named_once
 from tplimits.regimes.kernels import numbers as kernels
@@ -41,11 +42,22 @@ if TYPE_CHECKING:
 class Kernels:
     """The regime of the kernels at initialisation: NNGP, and NTK of the parameters in `train` (None: of all).
 
+    `train` may give each a rate: with {"W": r, "v": s} the tangent kernel is r Θ_W + s Θ_v: the scale of gradients is
+    apart from that of entries.  In the standard parametrization the weights σ W with entries N(0, σ²/N) are trained
+    themselves, at a base width N, and biases σ b: their rates are N/σ² and 1/σ².
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    ...     return v * tp.relu(tp.sum(U * ξ, over="d"))
+    >>> tp.derive(net, tp.Kernels(train={"U": 1, "v": 64})).evaluate([[1.0]]).ntk.item()
+    32.5
+
     Axes in `infinite` have infinitely many independent members, such as attention heads.  Scalar parameters that are
     added to the output are trained like others; those that stand inside the network are held at their values.
     """
 
-    train: tuple[str, ...] | None = None
+    train: tuple[str, ...] | Mapping[str, Any] | None = None
     infinite: tuple[str, ...] = ()
     word: ClassVar[str] = "kernels"
     formerly: ClassVar[str | None] = None
@@ -65,15 +77,30 @@ def _names(value: Any, option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _rate(name: str, value: Any) -> Expr:
+    """The factor of the squared gradient of a parameter."""
+    try:
+        rate = exact(value)
+    except (TypeError, ValueError) as error:
+        raise ProgramError(
+            f"tp.Kernels(train={{{name!r}: {value!r}}}): {error}; a rate is a positive number."
+        ) from None
+    if not (rate.is_number and rate.is_positive):
+        raise ProgramError(f"tp.Kernels(train={{{name!r}: {value!r}}}): a rate is a positive number.")
+    return rate
+
+
 def derive_kernel_limit(network: Program, regime: Kernels, assumed: tuple[str, ...] = ()) -> KernelLimit:
     """NNGP and NTK of a network."""
     known = parameters(network)
-    train = None if regime.train is None else _names(regime.train, "train")
+    train: Any = None if regime.train is None else _names(regime.train, "train")
     for name in train or ():
         if name not in known:
             raise ProgramError(
                 f"tp.Kernels(train=…): `{name}` is no parameter of `{network.name}`; it has {', '.join(known)}."
             )
+    if isinstance(regime.train, Mapping):
+        train = {name: _rate(name, rate) for name, rate in regime.train.items()}
     infinite = _names(regime.infinite, "infinite")
     for axis in infinite:
         if axis not in network.all_axes:
@@ -130,7 +157,11 @@ class KernelLimit(OfData, Mixture, Written):
 
     def contribution(self, *names: str) -> KernelLimit:
         """The same kernels with only some parameters trained: their part of the NTK."""
-        return derive_kernel_limit(self.program, Kernels(names, self.regime.infinite), self.assumed)
+        rates = {n: r for n, r in self.derivation.rates.items() if n in names}
+        for name in names if self.derivation.rates else ():
+            if name not in rates:
+                raise ProgramError(f"contribution({name!r}): it is not trained, tp.Kernels(train={set(self.trained)}).")
+        return derive_kernel_limit(self.program, Kernels(rates or names, self.regime.infinite), self.assumed)
 
     def assuming(self, names: Sequence[str]) -> KernelLimit:
         """The same limit, with doubts that are named taken on by the user; ProgramError for a name that is no doubt."""

@@ -98,7 +98,11 @@ class MaximalLimit(TrainingLimit):
         )
 
     def __repr__(self) -> str:
-        return report.text(self.recursion)
+        return self.text()
+
+    def text(self, full: bool = False) -> str:
+        """What is printed; repeated layers and long sections written out if `full`."""
+        return report.text(self.recursion, full)
 
     def _formulas(self) -> list[Formula]:
         return report.formulas(self.recursion)

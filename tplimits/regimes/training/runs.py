@@ -11,6 +11,8 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_training
 from tplimits.program.nodes.given import whole_number
 from tplimits.regimes.protocol import Shown
@@ -21,7 +23,7 @@ Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingRun:
+class TrainingRun(Reported):
     """Outputs at every step: means over replicates with their standard errors.
 
     `f` and `stderr` have shape (steps + 1, inputs, *outputs); `replicates` holds one run of each, before the mean.
@@ -86,6 +88,27 @@ class TrainingRun:
         rows = zip(self.labels, (f"{x:.6g}" for x in self.f.ravel()), errors, strict=True)
         texts = (f"means over {self._draws}, each with the limit that belongs to it",) if self.drawn else ()
         return Shown(texts, ("output", "value", "error"), tuple(rows))
+
+    def report(self) -> Report:
+        """The outputs at every step, drawn with two standard errors."""
+        f, stderr = (a.reshape(len(self.f), -1) for a in (self.f, self.stderr))
+        times = tuple(map(float, range(len(f))))
+        curves = [
+            Curve(f"f[{i}]", times, tuple(f[:, i].tolist()), tuple((2 * stderr[:, i]).tolist()))
+            for i in range(f.shape[1])
+        ]
+        last = len(self.labels) - f.shape[1]
+        ends = zip(self.labels[last:], f[-1].tolist(), stderr[-1].tolist(), strict=True)
+        return Report(
+            title=self.title,
+            answer=repr(self).splitlines()[0],
+            text=repr(self),
+            numbers=tuple((name, with_error(value, error)) for name, value, error in list(ends)[:30]),
+            picture=drawn(curves, "step"),
+            document=document(
+                "tplimits training run", title=self.title, f=self.f.tolist(), stderr=self.stderr.tolist()
+            ),
+        )
 
     @property
     def _draws(self) -> str:

@@ -22,7 +22,7 @@ from tplimits.law.rules.reading import key_of
 from tplimits.law.state import Derivation
 from tplimits.law.unroll import indices
 from tplimits.program.nodes.entries import Entry
-from tplimits.program.nodes.laws import NORMAL
+from tplimits.program.nodes.laws import NORMAL, ORTHOGONAL
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _ket(state: Derivation, key: Key | None) -> Ket:
 
 
 UNIVERSAL = Reference(f"{MASTER}, Setup 2.6.4", "yang2023tensor")
+HAAR = Reference("law of an orthogonal matrix, given some of its images; Rangan et al. 2019", "rangan2019vector")
 
 
 class _Rules(Walker[None]):
@@ -92,7 +93,8 @@ class _Rules(Walker[None]):
         if s.law != NORMAL and s not in self.said:
             self.said.add(s)
             (text,) = universality.stated((s,))
-            self.state.steps.append(Step("initial matrix", (), lambda: text, UNIVERSAL))
+            proved = HAAR if s.law.shape == ORTHOGONAL else UNIVERSAL
+            self.state.steps.append(Step("initial matrix", (), lambda: text, proved))
 
     def initial_vector(self, s: InitialVector, key: Key) -> None:
         initial_vector(self.state, key, s)

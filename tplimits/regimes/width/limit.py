@@ -127,6 +127,12 @@ class WidthLimit(Written):
     def __repr__(self) -> str:
         return text.width_limit(self.program, self.state)
 
+    @property
+    def _answer(self) -> str:
+        limits = [" ".join(line.split()) for line in repr(self).splitlines() if " → " in line]
+        last = limits[-1:] or [line.strip() for line in repr(self).splitlines()[-1:]]
+        return f"As all widths grow, {last[0]}"
+
     def _formulas(self) -> list[Formula]:
         return latex.formulas(self.program, self.state)
 

@@ -75,6 +75,20 @@ def einsum(low: Lowering, node: Node) -> Tensor:
     return replace(result, dims=low.dims(node.number))
 
 
+@operation("bilinear")
+def bilinear(low: Lowering, node: Node) -> Tensor:
+    """Σ_ij x_i W_kij y_j + b_k."""
+    x, y, weight = (low.operand(node, k) for k in ("input1", "input2", "weight"))
+    bias = low.operand(node, "bias") if node.ref("bias") is not None else None
+    lead = letters(len(x.dims) - 1)
+    if len(weight.widths) < 2:
+        found = low.contract([(x, lead + "x"), (y, lead + "y"), (weight, "zxy")], lead + "z")
+    else:  # a matrix: one side is finite, and comes to the vector that it is multiplied by
+        both = low.contract([(x, lead + "x"), (y, lead + "y")], lead + "xy")
+        found = low.contract([(both, lead + "xy"), (weight, "zxy")], lead + "z")
+    return with_bias(low, node, found, bias)
+
+
 @operation("embedding")
 def embedding(low: Lowering, node: Node) -> Tensor:
     """Rows of a table: by an input of the program, or by numbers that are known."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tplimits.program.language import entrywise as heads
+from tplimits.program.language.quantities import Quantity
 from tplimits.program.language.values import Value
 from tplimits.torch.functions import UNARY
 from tplimits.torch.graph import Node, Ref, refuse
@@ -86,12 +87,15 @@ def _weighted(factors: list[Any], x: tuple[Any, ...]) -> Any:
 
 
 def _sum_of_totals(low: Lowering, terms: list[tuple[Any, Tensor]], dims: tuple[Dim, ...]) -> Tensor:
+    ((f, t), *others) = terms
+    if not others and isinstance(f, Quantity) and t.value.shift is None:
+        return low.broadcast(replace(t, value=Total(t.value.vector, factor=f * t.value.factor)), dims)
     along = [(f, low.broadcast(t, dims)) for f, t in terms]
     names = low.writer.names(dims, [t for _, t in along])
     vector: Any = 0
     shift: Any = None
     for f, t in along:
-        parts = (t.value.vector, t.value.shift) if isinstance(t.value, Total) else (None, t.value)
+        parts = (t.value.summand, t.value.shift) if isinstance(t.value, Total) else (None, t.value)
         for at, part in enumerate(parts):
             if part is None:
                 continue

@@ -56,6 +56,31 @@ def reduction(low: Lowering, node: Node) -> Any:
     return [found] if node.many else found
 
 
+@operation("cosine_similarity")
+def cosine(low: Lowering, node: Node) -> Tensor:
+    """x·y over the product of the norms, each of which is ε at least."""
+    x, y = (low.operand(node, k) for k in ("x1", "x2"))
+    dim, eps = dimension(node["dim"], len(x.dims)), node["eps"]
+    norms = []
+    for v in (x, y):
+        total = low.reduce(low.entrywise(lambda u: u**2, [v], v.dims), {dim}, True)
+        norm = low.entrywise(lambda s: heads.maximum(heads.sqrt(s), eps), [total], total.dims)
+        norms.append(low.entrywise(lambda u, s: u / s, [v, norm], v.dims))
+    dims = tuple(a if a != ONE else b for a, b in zip(x.dims, y.dims, strict=True))
+    return low.reduce(low.entrywise(lambda a, b: a * b, norms, dims), {dim}, False)
+
+
+@operation("cumsum")
+def running(low: Lowering, node: Node) -> Tensor:
+    """Sums of all entries so far, along a finite dimension."""
+    x = low.operand(node, "self")
+    dim = dimension(node["dim"], len(x.dims))
+    letters = "".join(chr(97 + i) for i in range(len(x.dims)))
+    earlier = low.fixed(torch.ones(x.dims[dim].outer, x.dims[dim].outer).triu())
+    out = letters.replace(letters[dim], "Z")
+    return low.contract([(x, letters), (earlier, letters[dim] + "Z")], out)
+
+
 def correction(node: Node) -> Any:
     """What is subtracted from the number of entries in a variance."""
     given = node.arguments[0]
@@ -212,8 +237,10 @@ def group_norm(low: Lowering, node: Node) -> Any:
             return batch_norm(low, node)
         found = normalised(low, x, set(range(2, len(x.dims))), node["eps"])
         return scaled(low, node, found, 1)
-    groups = node["num_groups" if node.op == "group_norm" else "group"]
-    channels = x.dims[1]
+    many = node.get("num_groups" if node.op == "group_norm" else "group")
+    groups, channels = many[0], x.dims[1]
+    if len(set(many)) > 1:
+        return _small_groups(low, node, x, node.shapes[0][1] // groups)
     if channels.outer % groups and channels.width is not None:
         refuse(node, f"{groups} groups do not divide {channels.outer} pieces of a width")
     if channels.width is None:
@@ -227,6 +254,16 @@ def group_norm(low: Lowering, node: Node) -> Any:
     back = low.move(node, found, x.dims, lambda code: code.reshape([d.size(atoms) for d in x.dims]))
     found = scaled(low, node, back, 1)
     return [found] if node.many else found
+
+
+def _small_groups(low: Lowering, node: Node, x: Tensor, many: int) -> Tensor:
+    """Norms over groups of a few channels each, as many groups as neurons."""
+    atoms, channels = low.writer.atoms, x.dims[1]
+    dims = (x.dims[0], replace(channels, inner=channels.inner // many), Dim(many), *x.dims[2:])
+    cut = low.move(node, x, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
+    found = normalised(low, cut, set(range(2, len(dims))), node["eps"])
+    back = low.move(node, found, x.dims, lambda code: code.reshape([d.size(atoms) for d in x.dims]))
+    return scaled(low, node, back, 1)
 
 
 @operation("batch_norm", "_native_batch_norm_legit_no_training", "_batch_norm_no_update", "native_batch_norm")

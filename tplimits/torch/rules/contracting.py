@@ -81,6 +81,20 @@ def einsum_letters(axes: Axes, node: Node) -> tuple[list[tuple[int, str]], str]:
     return found, right.replace("...", dots)
 
 
+@rule("bilinear")
+def bilinear(axes: Axes, node: Node) -> None:
+    """The last dimensions of both inputs are contracted with the weight; its first one is the result's."""
+    out, weight = len(axes.of(node.number)) - 1, node.needed("weight")
+    for side, name in ((1, "input1"), (2, "input2")):
+        x = node.needed(name)
+        axes.same(node, (x, 0, out), (weight, 0, side))
+        for d in range(out):
+            axes.same(node, (node.number, 0, d), (x, 0, d))
+    axes.same(node, (node.number, 0, out), (weight, 0, 0))
+    if (bias := node.ref("bias")) is not None:
+        axes.broadcast(node, bias)
+
+
 @rule("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def convolution(axes: Axes, node: Node) -> None:
     """Channels are contracted with the kernel; positions are finite."""

@@ -32,6 +32,21 @@ def reduction(axes: Axes, node: Node) -> None:
     return None
 
 
+@rule("cosine_similarity")
+def cosine(axes: Axes, node: Node) -> None:
+    """Products are summed along one dimension; the others are matched from the right."""
+    rank = len(axes.of(node.number)) + 1
+    dim = dimension(node["dim"], rank)
+    x, y = node.needed("x1"), node.needed("x2")
+    if len(axes.of(x)) != rank or len(axes.of(y)) != rank:
+        refuse(node, "its inputs have different numbers of dimensions", "unsqueeze one of them")
+    axes.same(node, (x, 0, dim), (y, 0, dim))
+    for operand in (x, y):
+        for out, d in enumerate(d for d in range(rank) if d != dim):
+            if axes.of(operand)[d] != 1:
+                axes.same(node, (node.number, 0, out), (operand, 0, d))
+
+
 def reduced(node: Node, rank: int) -> set[int]:
     """The dimensions that a reduction is taken over."""
     dim = node.arguments[0].get("dim")
@@ -69,8 +84,12 @@ def channel_norm(axes: Axes, node: Node) -> None:
         if len(set(groups)) == 1:
             axes.grid((x, 0, 1), groups[0])
         else:
-            per = Fraction(axes.graph[x].shapes[0][1], groups[0])
-            refuse(node, f"its groups have {per} channels at every width", "give the groups a fixed number")
+            sizes = {Fraction(shape[1], g) for shape, g in zip(axes.graph[x].shapes, groups, strict=True)}
+            if len(sizes) > 1:
+                refuse(
+                    node, f"it has {groups} groups at the widths {axes.graph.widths}", "let groups grow like n or not"
+                )
+            axes.together((x, 0, 1), int(sizes.pop()))
 
 
 # -- windows ----------------------------------------------------------------------------------

@@ -123,6 +123,11 @@ def _detail(net: Program, looked: Looked) -> Detail:
     for name in names:
         if isinstance(net[net.position(name)], InitialMatrix):
             raise EvaluationError(f"record={name!r}: it is a matrix, which has no samples; record vectors and scalars.")
+    if looked.sharpness is True and net.released is not net:
+        raise EvaluationError(
+            f"sharpness=True: gradients stop inside `{net.name}`, so that what is followed is the gradient of no "
+            "function, which has no Hessian. Give sharpness=False."
+        )
     samples = None if looked.samples is None else whole_from("samples", looked.samples, 1, EvaluationError)
     return Detail(
         whole_from("particles", looked.particles, 16, EvaluationError),

@@ -19,7 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 from tplimits.errors import TplimitsError
-from tplimits.report.files import place_of, write_by
+from tplimits.pages.files import place_of, write_by
 from tplimits.version import VERSION
 from tplimits.watch.page import choosing
 from tplimits.watch.page.checking import checked

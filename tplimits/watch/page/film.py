@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.files import place_of, write_by
 from tplimits.program.nodes.given import positive_number, several, whole_number
 from tplimits.progress import Progress, reporting
-from tplimits.report.files import place_of, write_by
 from tplimits.watch.page.browser import Browser
 from tplimits.watch.page.document import html
 

@@ -1,11 +1,10 @@
 """What vanishes by symmetry: a mean that changes its sign when that of a weight is changed.
 
 Entries that are drawn around zero have the law of their negatives, so that a network with −W in place of W is as
-likely; so are those with other signs of single members of a family of weights.  Every value is a sum of terms, each
-of which stays or changes its sign under each of these changes: a term is the set of weights that it is odd in.  The
-terms of a value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its
-mean is zero.  Terms that are smaller by a power of n than others of a sum are left out: its mean is then of their
-order at most.
+likely; so are those with other signs of single members of a family of weights.  Every value is a sum of terms, which
+stay or change their signs under each of these changes: a term is the set of weights that it is odd in.  The terms of a
+value lie in cosets a + V, sets being added as binary vectors.  Where the empty set is not among them, its mean is zero.
+Terms that are smaller by a power of n than others of a sum are left out: its mean is then of their order at most.
 
     products       (a + b) + (V + W)             even functions       V
     odd functions  a + V                         all others           ⟨a⟩ + V
@@ -16,7 +15,7 @@ Nothing is integrated, so that networks of any size are read at once; means that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
@@ -36,97 +35,14 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
 )
 from tplimits.program.nodes.laws import GIVEN
-from tplimits.regimes.classification.derivation.sizes import HOMOGENEOUS, LINEAR_AT_BOTH_ENDS
+from tplimits.regimes.classification.derivation.cosets import Coset, Parity, reduced, span, spanned
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
-_ODD = (sympy.tanh, sympy.erf, sympy.sin, sympy.atan, sympy.asinh, sympy.sinh, sympy.sign)
-_EVEN = (sympy.Abs, sympy.cos, sympy.cosh)
-
-
-#: unions of more cosets than this are replaced by one that holds them
-MOST = 6
 #: an index that a sum has run over, and another one
 SOME = (Symbol("°", integer=True), Symbol("°°", integer=True))
-
-
-@dataclass(frozen=True)
-class Coset:
-    """a + V, with a and a basis of V as sets of bits."""
-
-    shift: int = 0
-    basis: tuple[int, ...] = ()
-
-    def times(self, other: Coset) -> Coset:
-        """All sums of two members."""
-        basis = span((*self.basis, *other.basis))
-        return Coset(reduced(self.shift ^ other.shift, basis), basis)
-
-
-@dataclass(frozen=True)
-class Parity:
-    """The terms of a value that are of its order n^(−order): a union of cosets, empty for 0."""
-
-    cosets: frozenset[Coset] = frozenset([Coset()])
-    order: Fraction = Fraction(0)
-
-    @classmethod
-    def of(cls, cosets: Iterable[Coset], order: Fraction = Fraction(0)) -> Parity:
-        """A union, or one coset that holds it where it has many parts."""
-        found = cls(frozenset(cosets), order)
-        return found if len(found.cosets) <= MOST else cls(frozenset([found.hull]), order)
-
-    @property
-    def hull(self) -> Coset:
-        """The smallest coset that holds all terms."""
-        first, *others = sorted(self.cosets, key=lambda c: (c.shift, c.basis))
-        vectors = [b for c in self.cosets for b in c.basis] + [first.shift ^ c.shift for c in others]
-        basis = span(vectors)
-        return Coset(reduced(first.shift, basis), basis)
-
-    def plus(self, other: Parity) -> Parity:
-        """The terms of a sum: those of the larger summand."""
-        if not self.cosets or (other.cosets and other.order < self.order):
-            return other
-        if not other.cosets or self.order < other.order:
-            return self
-        return Parity.of(self.cosets | other.cosets, self.order)
-
-    def times(self, other: Parity) -> Parity:
-        """The terms of a product."""
-        return Parity.of((a.times(b) for a in self.cosets for b in other.cosets), self.order + other.order)
-
-    def power(self, e: sympy.Rational) -> Parity:
-        """The terms of a power."""
-        if not self.cosets:
-            return self if e > 0 else Parity()
-        order = self.order * Fraction(int(e.p), int(e.q))
-        if e == 1:
-            return self
-        if e.is_Integer:
-            return Parity(frozenset([self.hull if e.is_odd else Coset(0, self.hull.basis)]), order)
-        return Parity(frozenset([_any(self.hull)]), order)
-
-    def function(self, node: Expr) -> Parity:
-        """The terms of a function, by its parity and by what it does at 0."""
-        if not self.cosets:
-            return Parity() if not isinstance(node, (*_ODD, *HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS)) else self
-        if isinstance(node, _ODD):
-            return Parity(frozenset([self.hull]), max(self.order, Fraction(0)))
-        if isinstance(node, _EVEN):
-            order = self.order if isinstance(node, sympy.Abs) else Fraction(0)
-            return Parity(frozenset([Coset(0, self.hull.basis)]), order)
-        linear = isinstance(node, (*HOMOGENEOUS, *LINEAR_AT_BOTH_ENDS))
-        if not linear and self.order > 0:
-            return Parity()  # its value at 0
-        return Parity(frozenset([_any(self.hull)]), self.order if linear else Fraction(0))
-
-
-def _any(hull: Coset) -> Coset:
-    """The terms of an arbitrary function."""
-    return Coset(0, span((*hull.basis, hull.shift)))
 
 
 def parities(program: Program, at_start: bool, orders: Mapping[str, Fraction]) -> Parities:
@@ -134,27 +50,6 @@ def parities(program: Program, at_start: bool, orders: Mapping[str, Fraction]) -
     coarse = Parities(program, at_start, orders)
     apart = coarse.split()
     return Parities(program, at_start, orders, apart) if apart else coarse
-
-
-def span(vectors: Iterable[int]) -> tuple[int, ...]:
-    """A basis of what sets of bits span.
-
-    >>> span((0b011, 0b110, 0b101))
-    (6, 3)
-    """
-    found: list[int] = []
-    for v in vectors:
-        v = reduced(v, found)
-        if v:
-            found = sorted([*found, v], reverse=True)
-    return tuple(found)
-
-
-def reduced(vector: int, basis: Iterable[int]) -> int:
-    """What is left of a set of bits beside a basis: 0 if the basis spans it."""
-    for b in basis:  # the largest first, so that what is taken away is never put back
-        vector = min(vector, vector ^ b)
-    return vector
 
 
 @dataclass(eq=False)
@@ -296,7 +191,7 @@ class Parities:
         if isinstance(node, (sympy.Add, sympy.Mul)):
             return found
         if len(parts) > 1:  # what is smaller decides where two are compared
-            every = span(b for part in parts for c in part.cosets for b in _any(c).basis)
+            every = span(b for part in parts for c in part.cosets for b in spanned(c).basis)
             found = Parity(frozenset([Coset(0, every)]), min((p.order for p in parts if p.cosets), default=Fraction(0)))
         return found.function(node)
 

@@ -7,7 +7,7 @@ layer ⌊tn⌋ converges to the solution of dV = b(V) dt + Σ(V)^(1/2) dB, up to
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -129,9 +129,9 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool) -> Bloc
     forms, arrays = with_rows([drift[2], diffusion, *_responses(root)], layer.arrays.values)
     b, diffusion, root = forms[0], forms[1], _with_responses(root, forms[2:])
     steps = (
-        _step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(b)}", LI),
-        _step("covariance over the weights", (program.name,), lambda: f"n·Cov(V′) → Σ = {text(diffusion)}", LI),
-        _step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI),
+        Step("mean over the weights", (program.name,), lambda: f"n·E[V′ − V] → b = {text(b)}", LI),
+        Step("covariance over the weights", (program.name,), lambda: f"n·Cov(V′) → Σ = {text(diffusion)}", LI),
+        Step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI),
     )
     return BlockLimit(
         b,
@@ -173,12 +173,8 @@ def _with_responses(root: Root | None, forms: list[Form]) -> Root | None:
     return replace(root, responses=tuple(replace(r, form=f) for r, f in zip(root.responses, forms, strict=True)))
 
 
-def _step(rule: str, premises: tuple[str, ...], write: Callable[[], str], reference: Reference) -> Step:
-    return Step(rule, premises, write, reference)
-
-
 def _root_step(rootless: str) -> list[Step]:
-    return [_step("square root", ("Σ",), lambda: f"no structured root of Σ: {rootless}", NOCI)] if rootless else []
+    return [Step("square root", ("Σ",), lambda: f"no structured root of Σ: {rootless}", NOCI)] if rootless else []
 
 
 def _insist(verdict: DepthVerdict | None) -> None:
@@ -248,8 +244,8 @@ def _stacked(program: Program, fixed: tuple[str, ...]) -> BlockLimit:
         isotropic = sympy.expand(sympy.Add(*(r.isotropic for r in known)))
         root = Root(isotropic, tuple(response for r in known for response in r.responses))
     steps = [s for p in parts for s in p.steps[:2]]
-    steps.append(_step("stack", tuple(p.name for p in program.parts), lambda: "b = Σ b_k, Σ = Σ Σ_k", NOCI))
-    steps.append(_step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI))
+    steps.append(Step("stack", tuple(p.name for p in program.parts), lambda: "b = Σ b_k, Σ = Σ Σ_k", NOCI))
+    steps.append(Step("diffusion limit", ("b", "Σ"), lambda: _verdict(program.name, diffusion).sentence, NOCI))
     rootless = "; ".join(dict.fromkeys(p.rootless for p in parts if p.rootless))
     return BlockLimit(
         drift,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sympy import DiracDelta, Expr, Integer, S
 
 from tplimits.errors import NoLimitError, ProgramError
 from tplimits.law.hypotheses.freshness import readout
+from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.program.network.parameters import at_rest, parameters
 from tplimits.program.network.preactivations import with_preactivations
@@ -48,6 +49,8 @@ class KernelTables:
     no_ntk: str = ""
     #: what scalars with a value and numbers add to the output: K is a covariance
     mean: Expr = S.Zero
+    #: factors of the squared gradients of parameters that have one
+    rates: Mapping[str, Expr] = field(default_factory=dict)
     #: the arguments of `derive_kernels` that it came from
     made_from: tuple[Any, ...] = ()
 
@@ -124,9 +127,14 @@ def derive_kernels(
     infinite: Iterable[str] = (),
     assumed: Sequence[str] = (),
 ) -> KernelTables:
-    """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it."""
+    """NNGP ⟨x|x′⟩ of the readout, and tangent kernel ⟨δx|δx′⟩ of its tangent, with the scalars added to it.
+
+    `train` names the parameters that are trained; as a mapping it gives each the factor r of its squared gradients.
+    """
+    refuse_orthogonal(network)
     infinite = tuple(infinite)
-    made_from = (network, None if train is None else tuple(train), infinite, tuple(assumed))
+    rates = dict(train) if isinstance(train, Mapping) else {}
+    made_from = (network, rates or (None if train is None else tuple(train)), infinite, tuple(assumed))
     network = with_preactivations(written_out(network), infinite)
     free, interior = _scalars(network)
     _refuse_conditional(network, interior, train)
@@ -135,7 +143,7 @@ def derive_kernels(
     if wrong := [t for t in train or () if t in rest]:
         raise ProgramError(f"tp.Kernels(train=…): `{wrong[0]}` holds places of neurons, which are not trained.")
     trained = tuple(t for t in (parameters(network) if train is None else train) if t not in {*interior, *rest})
-    moved, network = tangent(network, trained), network.released
+    moved, network = tangent(network, trained, {n: sympy.sqrt(r) for n, r in rates.items()}), network.released
     vector = network.returns[0]
     state = Recursion(network, moved, infinite, (vector,), assumed)
     axes = network[vector].axes
@@ -155,7 +163,7 @@ def derive_kernels(
             refusal = _TWO_JUMPS
         if not refusal and _holds_delta(state, ntk):
             ntk, refusal = S.Zero, _JUMP_OF_LOGIT
-    shift = _shift(network, trained, free)
+    shift = _shift(network, {t: rates.get(t, S.One) for t in trained}, free)
     state.refuse_free((vector,), nngp + ntk, {*left.args[1:], *right.args[1:]})
     return KernelTables(
         network,
@@ -168,6 +176,7 @@ def derive_kernels(
         state,
         refusal,
         shift[2],
+        rates,
         made_from,
     )
 
@@ -205,8 +214,8 @@ def _refuse_conditional(network: Program, interior: set[str], train: Iterable[st
         )
 
 
-def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[Expr, Expr, Expr]:
-    """What the scalar added to the output brings: Var Σ c_b b, Σ c_b² over trained b, and its mean."""
+def _shift(network: Program, trained: Mapping[str, Expr], free: set[int]) -> tuple[Expr, Expr, Expr]:
+    """What the scalar added to the output brings: Var Σ c_b b, Σ r_b c_b² over trained b of rates r_b, and its mean."""
     if len(network.returns) == 1:
         return S.Zero, S.Zero, S.Zero
     position = network.returns[1]
@@ -229,7 +238,7 @@ def _shift(network: Program, trained: tuple[str, ...], free: set[int]) -> tuple[
         constant = constant.xreplace({entry: scalar.value if scalar.value is not None else scalar.law.mean})
         same = sympy.Mul(*(Kron(i, second(i)) for i in entry.indices))
         nngp += (slope * scalar.law.std) ** 2 * same if scalar.value is None else S.Zero
-        ntk += slope**2 * same if scalar.name in trained else S.Zero
+        ntk += slope**2 * same * trained.get(scalar.name, S.Zero)
     return nngp, ntk, constant
 
 

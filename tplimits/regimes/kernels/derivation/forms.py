@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.program.network.written_out import MOST
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import AxisSum
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
@@ -134,7 +135,7 @@ class Forms:
             raise NoLimitError(
                 "a nonlinear function of a sum of nonlinear functions over a finite axis needs a mean over as many "
                 "variables as the axis is long, which is not offered. Put a matrix between the two; where it sums "
-                "vectors that are not normal, a short axis whose size is known will do: network.bind(d=3)."
+                f"vectors that are not normal, an axis of up to {MOST} whose size is known will do: network.bind(d=3)."
             )
         if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
             return addend.func(*map(self.factor, addend.args))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ class KernelSampler:
     seed: int = 0
     ratios: Mapping[str, float] | None = None
     given: Mapping[str, Any] | None = None
+    #: factors of the squared gradients of parameters that have one
+    rates: Mapping[str, Any] = field(default_factory=dict)
     #: axes whose members grow in number with the width, such as heads (`member_count`)
     growing: tuple[str, ...] = ()
 
@@ -133,7 +135,7 @@ class KernelSampler:
         values, squares = [], []
         first, second, a, b = numpy.array(self.pairs).T
         second = second + (self.split or 0)
-        for kernel in (found.nngp, found.ntk):
+        for kernel in (found.nngp, found.weighted(self.rates)):
             entries = kernel.reshape(shape)
             sizes = numpy.einsum("diiaa->dia", entries)
             values.append(entries[:, first, second, a, b])
@@ -147,7 +149,7 @@ def check_kernels(
     X2: Any = None,
     *,
     stated: Mapping[str, Any],
-    train: Sequence[str] | None = None,
+    train: Sequence[str] | Mapping[str, Any] | None = None,
     infinite: Sequence[str] = (),
     sampling: Sampling = _AS_CHOSEN,
     given: Given = _NOTHING,
@@ -156,9 +158,9 @@ def check_kernels(
 
     `stated` holds arrays by the names of kernels, {"nngp": K, "ntk": (Θ, its standard errors)}, between X1 and X2
     (X2=None: X1), of shape (N1, N2, *outputs, *outputs), or (N1, N2) where outputs are independent and alike; or
-    numbers by the names of entries, {"Θ[0,1]": 0.3}.  `train` names the parameters that are trained; axes in
-    `infinite` have more members at larger widths.  Errors that have to be found are relative to the largest entry of
-    the row and the column.
+    numbers by the names of entries, {"Θ[0,1]": 0.3}.  `train` names the parameters that are trained, or gives each the
+    factor of its squared gradients; axes in `infinite` have more members at larger widths.  Errors that have to be
+    found are relative to the largest entry of the row and the column.
 
     Raises CheckError where this cannot be done as asked, or where a draw is not finite, EvaluationError for bad inputs.
     """
@@ -180,7 +182,7 @@ def kernel_sampler(
     X2: Any,
     seed: int,
     numbers: Given,
-    train: Sequence[str] | None,
+    train: Sequence[str] | Mapping[str, Any] | None,
     infinite: Sequence[str] = (),
 ) -> KernelSampler:
     """The sampler of a network on some inputs, all sizes fixed by these and by what is given."""
@@ -194,7 +196,8 @@ def kernel_sampler(
     gradients = GradientSampler(bound, None if train is None else tuple(train))
     split = None if second is None else len(next(iter(first.values())))
     growing = tuple(a for a in infinite if bound.size(a) is None)
-    return KernelSampler(gradients, together, split, seed, numbers.ratios, values, growing)
+    rates = {n: float(r) for n, r in train.items()} if isinstance(train, Mapping) else {}
+    return KernelSampler(gradients, together, split, seed, numbers.ratios, values, rates, growing)
 
 
 def _joined(name: str, first: Array, second: Array) -> Array:

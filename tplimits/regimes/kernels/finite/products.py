@@ -39,9 +39,13 @@ class FiniteKernels:
     @property
     def ntk(self) -> Array:
         """The sum over the parameters that are trained."""
+        return self.weighted({})
+
+    def weighted(self, rates: Mapping[str, float]) -> Array:
+        """The same with a factor for each parameter, 1 where none is given."""
         total = numpy.zeros_like(self.nngp)
-        for part in self.ntk_of.values():
-            total = total + part
+        for name, part in self.ntk_of.items():
+            total = total + rates.get(name, 1.0) * part
         return total
 
 

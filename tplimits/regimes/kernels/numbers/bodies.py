@@ -10,8 +10,17 @@ import numpy
 
 from tplimits.numbers.moments.writing import Writer, number
 from tplimits.regimes.kernels.numbers import entrywise, gaps, laws, singular
+from tplimits.regimes.kernels.numbers.edges import summed_gaps
 from tplimits.regimes.kernels.numbers.forms import Dims, Gather, Pass, Picks, Reduction
-from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, pointwise_step, renamed, repeated
+from tplimits.regimes.kernels.numbers.labelled import (
+    Labelled,
+    bare,
+    contracted,
+    diagonal,
+    pointwise_step,
+    renamed,
+    repeated,
+)
 from tplimits.regimes.kernels.numbers.moment import SMALLEST
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
 
@@ -71,6 +80,8 @@ class Body:
                 return number(float(step.array))
             return self._read(self.passes.constant(step), dims)
         given = step not in self.passes.inside or step in self.passes.kept
+        if self.passes.banded and step in self.passes.inside and len(set(dims)) < len(dims):
+            given = False  # equal places of a table over pairs of places, of which pools are at hand
         if given and (step, dims) not in self.members:
             return self._read(step, dims)
         if (step, dims) not in self.known:
@@ -91,7 +102,7 @@ class Body:
             return self._law(law, tuple(mine[x] for x in self.passes.labels[law]))[step.fixed[0]]
         if step.function is bare(renamed):
             return self.value(step.values[0], dims)
-        if step.function is bare(gaps.diagonal):
+        if step.function is bare(diagonal):
             ours, theirs = step.fixed
             front = len(ours) - len(theirs)
             places = dict(mine) | {b: mine[a] for a, b in zip(ours[front:], theirs, strict=True)}
@@ -129,11 +140,11 @@ class Body:
         return found
 
     def _gather(self, n: int, step: Step, mine: Mapping[str, int]) -> str:
-        (value,) = step.values
+        value, *variances = step.values
         assert isinstance(value, int)
         operand, inner = self.passes.root(value), self.passes.labels_of(value)
         picks: dict[str, Picks] = {}
-        if step.function is bare(summed_entries):
+        if step.function in (bare(summed_entries), bare(summed_gaps)):
             for read in step.fixed[0]:
                 picks[read.label] = Picks(numpy.asarray(read.flat, numpy.int64), tuple(mine[x] for x in read.labels))
         else:
@@ -147,7 +158,8 @@ class Body:
         self.gathered.add(n)
         name = f"g{len(self.gathers)}"
         at = tuple(picks.get(x) or mine[x] for x in inner)
-        self.gathers[name] = Gather(operand, at, next(iter(picks.values())).places.shape[0])
+        outside = tuple(self.passes.root(v) for v in variances if isinstance(v, int))
+        self.gathers[name] = Gather(operand, at, next(iter(picks.values())).places.shape[0], outside)
         return name
 
     def _reduction(self, step: Step, mine: Mapping[str, int]) -> str:
@@ -178,7 +190,7 @@ def is_own_law(step: Step | None) -> bool:
 
 def is_pointwise(step: Step) -> bool:
     """Whether a step acts entry by entry and has a text."""
-    if step.function in (bare(laws.part_of), bare(renamed), bare(repeated), bare(gaps.diagonal)):
+    if step.function in (bare(laws.part_of), bare(renamed), bare(repeated), bare(diagonal)):
         return True
     if step.function is bare(laws.evaluated):
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,23 @@ class Axis:
         distances = numpy.empty(len(places), numpy.int64)
         distances[order] = down * self.width + across
         return distances
+
+
+@dataclass(frozen=True)
+class Window:
+    """Taps as the rows and columns that they move a place by, all pairs of them."""
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+def window(down: Sequence[int], across: Sequence[int]) -> Window | None:
+    """The window of taps that move so; None where they are not all pairs of some rows and columns, each once."""
+    moves = set(zip(down, across, strict=True))
+    rows, columns = sorted({a for a, _ in moves}), sorted({b for _, b in moves})
+    if len(moves) != len(down) or len(moves) != len(rows) * len(columns):
+        return None
+    return Window(tuple(map(int, rows)), tuple(map(int, columns)))
 
 
 def axes_of(passes: Passes) -> dict[int, Axis]:

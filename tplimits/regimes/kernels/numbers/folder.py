@@ -24,11 +24,11 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.files import write_by
 from tplimits.regimes.kernels.numbers.locks import BusyError, FolderLock
 from tplimits.regimes.kernels.numbers.manifest import Manifest, read_manifest
 from tplimits.regimes.kernels.numbers.request import KernelPair, NNGPAlone, paired, shape_of
 from tplimits.regimes.kernels.numbers.symmetry import transposed
-from tplimits.report.files import write_by
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.job import Found, Job

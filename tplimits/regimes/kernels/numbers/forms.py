@@ -31,6 +31,8 @@ class Gather:
     operand: int
     at: tuple[int | Picks, ...]
     taps: int
+    #: variances of either side: a tap that is outside on one side counts half of the other's
+    outside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -27,10 +26,10 @@ from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indi
 from tplimits.regimes.kernels.derivation.brackets import sided
 from tplimits.regimes.kernels.derivation.leaves import Data, Datum, Moment, Of, TableEntry, on_second, second, side_of
 from tplimits.regimes.kernels.numbers import sums
-from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, mapped, renamed, step
+from tplimits.regimes.kernels.numbers.edges import edges, summed_gaps
+from tplimits.regimes.kernels.numbers.labelled import Labelled, diagonal, mapped, renamed
 from tplimits.regimes.kernels.numbers.laws import half_squared_distance
 from tplimits.regimes.kernels.numbers.own import matches, of_pair, own
-from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries
 from tplimits.regimes.kernels.numbers.slopes import slopes
 
 if TYPE_CHECKING:
@@ -228,22 +227,19 @@ def _picked(frame: Frame, expr: AxisSum, picking: sums.Picking) -> Any:
     shared = [{i.name for i in lookup.free_symbols} & set(picking.bounds) for _, lookup in picking.reads]
     if shared[0] != shared[1]:
         return None if shared[0] & shared[1] else _pooled(frame, expr, picking, inner)
-    found = sums.taken(frame, picking, inner)
     (a, left), (b, right) = sorted(picking.reads, key=lambda r: side_of(r[0].name))
     if side_of(a.name) == side_of(b.name):
         return None
     reads = [sums.reading(frame, s.name, x, picking.bounds)[0] for s, x in ((a, left), (b, right))]
     if all((r.places >= 0).all() for r in reads):
-        return found
+        return sums.taken(frame, picking, inner)
     one, other = own(picking.inner, 1), own(picking.inner, 2)
     if one is None or other is None:
         return None
-    tap = _tap(reads[0])
-    away = [Labelled((r.flat < 0).astype(float).reshape(r.places.shape), (tap, *r.labels)) for r in reads]
-    half, over = Labelled(numpy.asarray(0.5)), frozenset({tap})
-    left, right = _by_tap(frame, one, reads[0]), _by_tap(frame, other, reads[1])
-    edges = [contracted([left, away[1], half], over), contracted([away[0], right, half], over)]  # rows, then columns
-    return mapped(total, [found, *edges])
+    values = [frame.value(one), frame.value(other)]
+    if frame.tables.banded:
+        return summed_gaps([inner, *values], reads)
+    return mapped(total, [sums.taken(frame, picking, inner), *edges(values, reads)])
 
 
 def _pooled(frame: Frame, expr: AxisSum, picking: sums.Picking, inner: Any) -> Any:
@@ -283,16 +279,6 @@ def spread(frame: Frame, expr: Expr) -> Any:
     return diagonal([found], mine, tuple(second(axis_symbol(x)).name for x in mine if not x.startswith("input ")))
 
 
-@step(lambda values, mine, theirs: mine)
-def diagonal(values: Sequence[Labelled], mine: tuple[str, ...], theirs: tuple[str, ...]) -> Labelled:
-    """Entries at equal places of the two sides."""
-    array = values[0].at([*mine, *theirs])
-    many, front = len(theirs), len(mine) - len(theirs)
-    for k in range(many):  # the diagonal of each pair of axes goes last
-        array = numpy.diagonal(array, axis1=front, axis2=front + many - k)
-    return Labelled(array, mine)
-
-
 def relabelled(value: Any, axes: tuple[str, ...]) -> Any:
     """The same entries by the running indices of a side."""
     front = tuple(x for x in value.labels if x.startswith("input "))
@@ -307,14 +293,3 @@ def _both(picking: sums.Picking, symbol: Symbol) -> bool:
         for leaf in picking.inner.atoms(TableEntry)
         if leaf.sides[0] != leaf.sides[1]
     ) and all(symbol in leaf.indices for leaf in picking.inner.atoms(Data))
-
-
-def _by_tap(frame: Frame, variances: Expr, read: Read) -> Any:
-    """Variances of one input at the places of each tap, 0 outside."""
-    one = Read(read.label, read.places[None], (_tap(read), *read.labels))
-    return summed_entries([frame.value(variances)], (one,))
-
-
-def _tap(read: Read) -> str:
-    """The label of so many taps."""
-    return f"′{len(read.places)} taps"

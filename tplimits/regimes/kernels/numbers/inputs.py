@@ -38,6 +38,12 @@ class Inputs:
         many = len(range(*part.indices(self.many))) if isinstance(part, slice) else len(part)
         return Inputs({p: a[part] for p, a in self.arrays.items()}, self.sizes, many)
 
+    def like(self) -> Inputs:
+        """Others of the same kind: numbers at random, whole numbers as they are."""
+        rng = numpy.random.default_rng(self.many)
+        arrays = {p: rng.standard_normal(a.shape) if a.dtype.kind == "f" else a for p, a in self.arrays.items()}
+        return Inputs(arrays, self.sizes, self.many)
+
 
 class Known(dict[Any, Any]):
     """Sizes or numbers that do not change any more, and a key for what is remembered of them."""

@@ -175,5 +175,15 @@ def repeated(values: Sequence[Labelled], labels: tuple[str, ...], sizes: Mapping
     return Labelled(numpy.broadcast_to(array, shape), labels)
 
 
+@step(lambda values, mine, theirs: mine)
+def diagonal(values: Sequence[Labelled], mine: tuple[str, ...], theirs: tuple[str, ...]) -> Labelled:
+    """Entries at equal places of the two sides."""
+    array = values[0].at([*mine, *theirs])
+    many, front = len(theirs), len(mine) - len(theirs)
+    for k in range(many):  # the diagonal of each pair of axes goes last
+        array = numpy.diagonal(array, axis1=front, axis2=front + many - k)
+    return Labelled(array, mine)
+
+
 #: the step that `mapped` writes on a tape
 pointwise_step = bare(_mapped)

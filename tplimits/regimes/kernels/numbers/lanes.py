@@ -9,8 +9,7 @@ any index array is a list of distances to add, and every entry of every pass is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,14 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from tplimits.numbers.loops.formulas import Formulas
+from tplimits.regimes.kernels.numbers.cells import window
 from tplimits.regimes.kernels.numbers.forms import Gather, Pass, Picks, Reduction
-from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE, Memory
+from tplimits.regimes.kernels.numbers.memory import POINTER, WHOLE
+from tplimits.regimes.kernels.numbers.shifts import moved
+from tplimits.regimes.kernels.numbers.walks import Sum, Walks
 
 if TYPE_CHECKING:
-    from tplimits.regimes.kernels.numbers.cells import Axis
+    from tplimits.regimes.kernels.numbers.cells import Axis, Window
 
 #: taps up to which a sum of picked entries is written out
 _WRITTEN_OUT = 32
@@ -34,8 +36,11 @@ FIRST, LAST, COLUMNS, TRIANGLE, HEAD = range(5)
 
 
 @dataclass(eq=False)
-class Lanes(Memory):
+class Lanes(Walks):
     """The code of passes."""
+
+    #: of LLVM's optimisation
+    speed = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,16 +52,8 @@ class Lanes(Memory):
     # -- code ---------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        b = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        addresses, numbers, scratch = self.function.args
-        self.scratch = scratch
-        for k, key in enumerate(self.outer):
-            self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
-            self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
-        self.addresses = addresses
-        self.known_tables: dict[Any, Any] = {}
-        first, last, columns, triangle = (self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE))
-        self.formulas = Formulas(b, self.module, self.vector)
+        first, last, columns, triangle = self._opened()
+        b = self.builder
         before = b.block
         row, rows = self._begin(first, before)
         for n in self.rows:
@@ -68,6 +65,19 @@ class Lanes(Memory):
         self._end(column, blocks, self.count, columns)
         self._end(row, rows, 1, last)
         b.ret(WHOLE(0))
+
+    def _opened(self) -> list[Any]:
+        """Begin the function: where everything lies, and the whole numbers it is given."""
+        b = self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        addresses, numbers, scratch = self.function.args
+        self.scratch = scratch
+        for k, key in enumerate(self.outer):
+            self.bases[key] = b.load(b.gep(addresses, [WHOLE(k)], source_etype=POINTER), typ=POINTER)
+            self.strides[key] = (self._number(numbers, HEAD + 2 * k), self._number(numbers, HEAD + 2 * k + 1))
+        self.addresses = addresses
+        self.known_tables: dict[Any, Any] = {}
+        self.formulas = Formulas(b, self.module, self.vector)
+        return [self._number(numbers, k) for k in (FIRST, LAST, COLUMNS, TRIANGLE)]
 
     def _take_out(self, n: int, row: Any) -> None:
         """The numbers of one row input, one after another."""
@@ -84,50 +94,6 @@ class Lanes(Memory):
     def _number(self, numbers: Any, k: int) -> Any:
         return self.builder.load(self.builder.gep(numbers, [WHOLE(k)], source_etype=WHOLE), typ=WHOLE)
 
-    def _begin(self, start: Any, before: Any, limit: Any = None) -> tuple[Any, Any]:
-        """A loop from `start`; with a limit it may have no round at all."""
-        b = self.builder
-        head = self.function.append_basic_block()
-        after = self.function.append_basic_block() if limit is not None else None
-        if after is not None:
-            b.cbranch(b.icmp_signed("<", start, limit), head, after)
-        else:
-            b.branch(head)
-        b.position_at_end(head)
-        index = b.phi(WHOLE)
-        index.add_incoming(start, before)
-        return index, (head, after)
-
-    def _end(self, index: Any, blocks: Any, step: int, limit: Any) -> None:
-        b, (head, after) = self.builder, blocks
-        following = b.add(index, WHOLE(step))
-        index.add_incoming(following, b.block)
-        after = after or self.function.append_basic_block()
-        b.cbranch(b.icmp_signed("<", following, limit), head, after)
-        b.position_at_end(after)
-
-    @contextmanager
-    def _loop(self, count: int) -> Iterator[Any]:
-        if count == 1:
-            yield WHOLE(0)
-            return
-        index, blocks = self._begin(WHOLE(0), self.builder.block)
-        yield index
-        self._end(index, blocks, 1, WHOLE(count))
-
-    @contextmanager
-    def _along(self, dim: int, size: int, most: int = 1) -> Iterator[list[dict[Any, Any]]]:
-        """A loop over the places of an axis, up to so many at once: their numbers, and their cells."""
-        axis, b = self.axis(size), self.builder
-        rows, columns = axis.shape if axis.is_grid else (1, size)
-        at_once = max(k for k in range(1, most + 1) if columns % k == 0)
-        with self._loop(rows) as y:
-            place, cell = b.mul(y, WHOLE(columns)), b.mul(b.add(y, WHOLE(axis.border[0])), WHOLE(axis.width))
-            cell = b.add(cell, WHOLE(axis.border[1]))
-            with self._loop(columns // at_once) as index:
-                xs = [b.add(b.mul(index, WHOLE(at_once)), WHOLE(k)) for k in range(at_once)]
-                yield [{dim: b.add(place, x), ("cell", dim): b.add(cell, x)} for x in xs]
-
     def _pass(self, one: Pass, row: Any, column: Any) -> None:
         front = len(self.passes.inputs)
         indices: dict[Any, Any] = {front - 1: column}
@@ -141,7 +107,9 @@ class Lanes(Memory):
 
     def _nest(self, one: Pass, indices: dict[Any, Any], sizes: list[int], seen: Mapping[int, Any]) -> None:
         together = sizes if one.reductions and len(sizes) <= 2 else []
-        if sizes and not together:
+        if len(one.sizes) == len(sizes) == 1 and not together and self._windows(one):
+            self._by_rows(one, indices, seen)
+        elif sizes and not together:
             with self._along(self._dim(one, sizes), sizes[0]) as (found,):
                 self._nest(one, {**indices, **found}, sizes[1:], seen)
         elif len(together) == 2:
@@ -156,6 +124,34 @@ class Lanes(Memory):
                 self._points(one, [{**indices, **found} for found in several], seen)
         else:
             self._points(one, [indices], seen)
+
+    def _by_rows(self, one: Pass, indices: dict[Any, Any], seen: Mapping[int, Any]) -> None:
+        """A pass over the places of a grid, row by row: its sums over taps take each column once."""
+        b, axis, dim = self.builder, self.axis(one.sizes[0]), len(self.passes.inputs)
+        with self._loop(axis.shape[0]) as y:
+            place = b.mul(y, WHOLE(axis.shape[1]))
+            cell = b.add(b.mul(b.add(y, WHOLE(axis.border[0])), WHOLE(axis.width)), WHOLE(axis.border[1]))
+            sums = {
+                name: Sum(self.kept[one.gathers[name].operand].start, axis.width, found, cell)
+                for name, found in self._windows(one).items()
+            }
+            with self._walk(WHOLE(axis.shape[1]), sums) as (x, names):
+                where = {dim: b.add(place, x), ("cell", dim): b.add(cell, x)}
+                self._point(one, {**indices, **where}, names, seen)
+
+    def _windows(self, one: Pass) -> dict[str, Window]:
+        """The gathers of a pass over one axis that sum some rows and columns about each place."""
+        found = {}
+        for name, gather in one.gathers.items():
+            picks = [p for p in gather.at if isinstance(p, Picks)]
+            axes = self.kept[gather.operand].axes if gather.operand in self.kept else ()
+            if len(picks) == len(axes) == 1 and axes[0].is_grid and picks[0].dims == (len(self.passes.inputs),):
+                move = moved(picks[0].places, axes[0].size) if picks[0].places.shape[1] == one.sizes[0] else None
+                inside = move is not None and self._distances(picks[0], axes[0], one) is not None
+                taken = window(move[1].tolist(), move[2].tolist()) if move is not None and inside else None
+                if taken is not None and len(taken.columns) > 1:
+                    found[name] = taken
+        return found
 
     def _dim(self, one: Pass, sizes: Sequence[int]) -> int:
         return len(self.passes.inputs) + len(one.sizes) - len(sizes)
@@ -190,7 +186,8 @@ class Lanes(Memory):
         for (n, dims), name in one.reads.items():
             names[name] = self.read(n, dims, indices)
         for name, gather in one.gathers.items():
-            names[name] = self._gathered(gather, indices, one, offsets)
+            if name not in names:
+                names[name] = self._gathered(gather, indices, one, offsets)
         for name, text in one.assignments:
             names[name] = self.formulas.value(text, names)
         everything = tuple(range(len(self.passes.inputs) + len(one.sizes)))
@@ -204,13 +201,6 @@ class Lanes(Memory):
             met = b.select(self.formulas.value(text, names), self.formulas.constant(1.0), self.formulas.constant(0.0))
             known = b.load(seen[n], typ=self.vector)
             b.store(self.formulas.arithmetic.add(met, known), seen[n])
-
-    def _cell(self) -> Any:
-        """A vector of its own, zero."""
-        with self.builder.goto_entry_block():
-            cell = self.builder.alloca(self.vector)
-        self.builder.store(self.formulas.constant(0.0), cell)
-        return cell
 
     # -- sums ---------------------------------------------------------------------------------
 

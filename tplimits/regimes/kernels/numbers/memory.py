@@ -36,6 +36,8 @@ class Memory:
     tables: list[NDArray[numpy.int64]] = field(default_factory=list)
     kept: dict[int, Kept] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
+    #: given arrays of one input that are brought beside each other first
+    packed: list[int] = field(default_factory=list)
     room: int = 0
     builder: ir.IRBuilder = field(init=False)
     scratch: Any = field(init=False)
@@ -47,11 +49,11 @@ class Memory:
         self.element = ir.FloatType() if self.single else ir.DoubleType()
         self.vector = ir.VectorType(self.element, self.count)
         self.width = 4 if self.single else 8
-        self.axes = axes_of(passes)
+        self.axes = self.found_axes()
         self._place_arrays()
         given = [n for p in passes.passes for n, _ in p.reads if self.is_given(n)]
         summed = [n for p in passes.passes for r in p.reductions.values() for n, _ in r.factors if self.is_given(n)]
-        self.outer = [("in", n) for n in dict.fromkeys([*given, *summed])]
+        self.outer = [("in", n) for n in dict.fromkeys([*given, *summed, *self.packed])]
         self.outer += [("out", n) for n in sorted(passes.results)]
         self.outer += [("flag", n) for n in dict.fromkeys(passes.flags)]
         for n in (n for kind, n in self.outer if kind == "in" and self.is_row(n)):
@@ -73,6 +75,14 @@ class Memory:
         """Whether an array is made outside."""
         return n not in self.passes.inside
 
+    def found_axes(self) -> dict[int, Axis]:
+        """How axes are stored, by their sizes."""
+        return axes_of(self.passes)
+
+    def axes_for(self, n: int) -> tuple[Axis, ...]:
+        """The axes of an array that is kept."""
+        return tuple(map(self.axis, self.passes.sizes_of(n)))
+
     def _place_arrays(self) -> None:
         """Room of arrays, used again after the last pass that reads one."""
         passes, last = self.passes, {}
@@ -83,7 +93,7 @@ class Memory:
         for number, one in enumerate(passes.passes):
             for n, _ in one.results:
                 if n in last and n not in self.kept:
-                    axes = tuple(map(self.axis, passes.sizes_of(n)))
+                    axes = self.axes_for(n)
                     if not free.get(axes):
                         free.setdefault(axes, []).append(self.room)
                         self.room += math.prod(a.extent for a in axes)
@@ -144,3 +154,14 @@ class Memory:
         for stride, dim in zip(kept.strides, inner, strict=True):
             total = b.add(total, b.mul(indices["cell", dim], WHOLE(stride)))
         return b.gep(self.scratch, [total], source_etype=self.vector)
+
+    def _at(self, start: Any, place: Any) -> Any:
+        """The address of a vector in the room of the thread."""
+        where = self.builder.add(place, WHOLE(start) if isinstance(start, int) else start)
+        return self.builder.gep(self.scratch, [where], source_etype=self.vector)
+
+    def _load(self, start: Any, place: Any) -> Any:
+        return self.builder.load(self._at(start, place), typ=self.vector, align=self.width * self.count)
+
+    def _store(self, value: Any, start: Any, place: Any) -> None:
+        self.builder.store(value, self._at(start, place), align=self.width * self.count)

@@ -42,11 +42,10 @@ class Nested:
     def __post_init__(self) -> None:
         if self.bytes > _MOST_ROOM:
             raise NotNested("more room than a cache has")
-        self.code = compiled(str(self.lanes.module))
+        self.code = compiled(str(self.lanes.module), self.lanes.speed)
         self.call = self.code.function("run", 3)
         self.tables = [t.ctypes.data for t in self.lanes.tables]
         inputs, labels = self.passes.inputs, self.passes.labels
-        passes, two = self.passes, len(inputs) == 2
         inside, steps = self.passes.inside, self.passes.steps
         self.leaves = [(n, self.passes.schedule.names[n]) for n, step in steps.items() if step is None]
         self.before = [(n, step) for n, step in steps.items() if step is not None and n not in inside]
@@ -82,6 +81,13 @@ class Nested:
         for n, step in self.before:
             values = [plain(known[v]) if isinstance(v, int) else v for v in step.values]
             known[n] = step.function(values, *step.fixed)
+        return self._outcome(known, many, triangle)
+
+    def _outcome(
+        self, known: dict[int, Any], many: Sequence[int], triangle: bool
+    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+        """The same of all that is given."""
+        passes = self.passes
         arrays = self._singles(many[0])
         arrays |= {key: self._array(key, known, many, triangle) for key in self.lanes.outer if key not in arrays}
         addresses = [arrays[key].address for key in self.lanes.outer] + self.tables
@@ -109,14 +115,16 @@ class Nested:
 
     def _called(self, table: NDArray[numpy.int64], numbers: Sequence[int]) -> None:
         """The code on all rows, by several threads where there is much to do: each has rows of its own, far apart."""
-        _, rows, columns, *rest = numbers
+        _, rows, columns, *_ = numbers
+        self._shared(table, numbers, rows, rows * columns * self.lanes.room < _SHARED)
 
+    def _shared(self, table: NDArray[numpy.int64], numbers: Sequence[int], rows: int, few: bool) -> None:
         def some(first: int, last: int) -> None:
-            counts = numpy.array([first, last, columns, *rest], dtype=numpy.int64)
+            counts = numpy.array([first, last, *numbers[2:]], dtype=numpy.int64)
             self.call(table.ctypes.data, counts.ctypes.data, self._room())
 
         threads = numba.get_num_threads()
-        if threads == 1 or rows == 1 or rows * columns * self.lanes.room < _SHARED:
+        if threads == 1 or rows == 1 or few:
             some(0, rows)
             return
         step = -(-rows // (8 * threads))
@@ -192,7 +200,6 @@ def _found(array: NDArray[Any]) -> Blocks:
     return Blocks(array, 0, (), ())
 
 
-def nested(passes: Passes, single: bool, columns: int) -> Nested:
+def nested(passes: Passes, single: bool, lanes: int) -> Nested:
     """Passes as a compiled function; NotNested where they need more room than there is."""
-    count = 16 if single and columns > 8 else 8
-    return Nested(passes, Lanes(passes, count, single))
+    return Nested(passes, Lanes(passes, lanes, single))

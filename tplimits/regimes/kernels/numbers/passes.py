@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers import entrywise
 from tplimits.regimes.kernels.numbers.bodies import Body, is_law, is_own_law, is_pointwise
+from tplimits.regimes.kernels.numbers.edges import summed_gaps
 from tplimits.regimes.kernels.numbers.forms import Dims, NotNested, Pass
 from tplimits.regimes.kernels.numbers.labelled import Labelled, bare, contracted, renamed
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
@@ -22,6 +24,9 @@ from tplimits.regimes.kernels.numbers.singular import nearly_singular
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.tape import Schedule, Step
+
+
+_GATHERS = bare(summed_entries), bare(summed_gaps), bare(entrywise.indexed)
 
 
 @dataclass(eq=False)
@@ -40,6 +45,8 @@ class Passes:
     #: whether variances that leave the range of products are flagged
     guarded: bool = False
     eps: float = float(numpy.finfo(numpy.float64).eps)
+    #: whether sums over pools are at hand everywhere
+    banded: bool = False
     steps: dict[int, Step | None] = field(init=False)
     before: list[int] = field(init=False)
     kept: set[int] = field(init=False)
@@ -63,7 +70,7 @@ class Passes:
             for operand in self._operands(n):
                 if operand in self.inside:
                     self.kept.add(operand)
-                elif self.is_gather(n):
+                elif self.is_gather(n) and (operand == self._gathered(n) or len(self.inputs) == 1):
                     self.copied.add(operand)
         self._arrange()
 
@@ -107,7 +114,7 @@ class Passes:
     def is_gather(self, n: int) -> bool:
         """Whether a step reads entries at other places than its own."""
         step = self.steps[n]
-        return step is not None and step.function in (bare(summed_entries), bare(entrywise.indexed))
+        return step is not None and step.function in _GATHERS
 
     def labels_of(self, value: int | Labelled) -> tuple[str, ...]:
         """The names of the dimensions of a value."""
@@ -120,6 +127,11 @@ class Passes:
         if is_pointwise(step):
             return []
         return [self.root(v) for v in step.values if isinstance(v, int)]
+
+    def _gathered(self, n: int) -> int:
+        """The array whose entries a step sums."""
+        value = self.steps[n].values[0]  # type: ignore[union-attr]
+        return self.root(value)  # type: ignore[arg-type]
 
     def root(self, n: int) -> int:
         """The step behind names."""
@@ -135,19 +147,27 @@ class Passes:
         """Passes in order; what several of them gather is kept."""
         while True:
             level = self._levels()
-            groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+            groups: dict[tuple[int, tuple[int, ...], tuple[bool, ...]], list[int]] = {}
             for n in sorted({*self.kept, *self.flags}):
-                groups.setdefault((level[n], self.sizes_of(n)), []).append(n)
-            bodies = [self._body(members, sizes) for (_, sizes), members in sorted(groups.items())]
+                groups.setdefault((level[n], self.sizes_of(n), self._sides_of(n)), []).append(n)
+            bodies = [self._body(members, sizes) for (_, sizes, _), members in sorted(groups.items())]
             often: dict[int, int] = {}
             for body in bodies:
                 for n in body.gathered:
                     often[n] = often.get(n, 0) + 1
-            again = ({n for n, many in often.items() if many > 1} | self._shared(bodies)) - self.kept
+            again = {n for n, many in often.items() if many > 1 and not self._is_pool(n)}
+            if not self.banded:  # what is read after a pool may not be kept before it
+                again |= self._shared(bodies)
+            again -= self.kept
             if not again:
                 break
             self.kept |= again
         self.passes = [*self._copies(), *(b.finished() for b in bodies)]
+
+    def _is_pool(self, n: int) -> bool:
+        """Whether a step pools one side after the other, of what is added up while it is made."""
+        step = self.steps[self._gathered(n)]
+        return self.banded and step is not None and step.function is bare(summed_entries)
 
     def _shared(self, bodies: Sequence[Body]) -> set[int]:
         """What several passes compute of sums or laws at one place, where what is made of it differs: to be kept."""
@@ -174,6 +194,10 @@ class Passes:
     def _values(self, n: int) -> list[int]:
         step = self.steps[n]
         return [v for v in step.values if isinstance(v, int)] if step is not None else []
+
+    def _sides_of(self, n: int) -> tuple[bool, ...]:
+        """The sides that axes stand on, where passes over pairs of places go another way than others of their size."""
+        return tuple(SECOND in x for x in self.labels[n] if x not in self.inputs) if self.banded else ()
 
     def sizes_of(self, n: int) -> tuple[int, ...]:
         """Sizes of the finite axes of a step."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,10 @@ from tplimits.regimes.kernels.numbers.alone import data_of
 from tplimits.regimes.kernels.numbers.blocks import Blocks, Own
 from tplimits.regimes.kernels.numbers.compiled import CompiledSchedule, compiled
 from tplimits.regimes.kernels.numbers.extents import entries, largest, sizes_of
-from tplimits.regimes.kernels.numbers.forms import NotNested
+from tplimits.regimes.kernels.numbers.functions import Functions, functions_of, take_bands
 from tplimits.regimes.kernels.numbers.inputs import keyed
 from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.nested import Nested, nested
-from tplimits.regimes.kernels.numbers.passes import Passes
+from tplimits.regimes.kernels.numbers.paired import Paired
 from tplimits.regimes.kernels.numbers.places import batch
 from tplimits.regimes.kernels.numbers.rows import Rows
 from tplimits.regimes.kernels.numbers.singular import KINKED, blocks, suspects, suspicious
@@ -35,6 +34,7 @@ from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
     from tplimits.regimes.kernels.numbers.inputs import Inputs
+    from tplimits.regimes.kernels.numbers.nested import Nested
 
 Array = NDArray[numpy.float64]
 #: entries of the largest array of one block of inputs, or of one tile of pairs
@@ -70,8 +70,8 @@ class Plan:
     #: seconds that array passes of all calls so far have been worth
     worth: float = 0.0
     is_compiled: bool = False
-    _nested: dict[tuple[bool, bool], Nested | None] = field(default_factory=dict)
-    _own_nested: dict[int, Nested | None] = field(default_factory=dict)
+    #: the tape of pairs and those of both sides as compiled functions
+    functions: Sequence[Functions] = ()
 
     @cached_property
     def loops(self) -> CompiledSchedule:
@@ -91,19 +91,16 @@ class Plan:
 
     def nested(self, single: bool, columns: int) -> Nested | None:
         """The tape of pairs as one compiled function, where it has a form."""
-        kind = single, single and columns <= 8
-        if kind not in self._nested:
-            eps = float(numpy.finfo(numpy.float32 if single else numpy.float64).eps)
-            inputs = (batch(1), batch(2))
-            self._nested[kind] = _nested(
-                lambda: Passes(self.pair, self.labels, self.sizes, inputs, self.kernels, eps=eps), single, columns
-            )
-        return self._nested[kind]
+        return self.functions[0].of(single, columns)
 
     @property
     def is_nested(self) -> bool:
         """Whether pairs are done by one compiled function."""
-        return self.is_compiled and self.nested(False, 8) is not None
+        return self.is_compiled and self._has_form
+
+    @property
+    def _has_form(self) -> bool:
+        return self.functions[0].banded or self.nested(False, 8) is not None
 
     def lanes(self, single: bool, columns: int) -> tuple[int, Any]:
         """Inputs in a vector of that function, and its arithmetic."""
@@ -111,17 +108,9 @@ class Plan:
         assert nest is not None
         return nest.lanes.count, nest.dtype
 
-    def own_nested(self, side: int) -> Nested | None:
+    def own_nested(self, side: int, many: int = 8) -> Nested | None:
         """The same of the tape of the inputs of a side."""
-        side = 1 if self.rows[side] is self.rows[1] else side
-        if side not in self._own_nested:
-            tables, schedule = self.tables[side], self.rows[side]
-            assert tables.tape is not None
-            labels, sizes = tables.tape.labels, sizes_of(schedule, tables.tape, tables)
-            many = len(schedule.wanted) - self.watched_rows[side]
-            made = partial(Passes, schedule, labels, sizes, (batch(1),), many, True)
-            self._own_nested[side] = _nested(made, False, 8)
-        return self._own_nested[side]
+        return self.functions[side].of(False, many)
 
     def expect(self, pairs: int) -> None:
         """Compile where the work of all calls so far passes what compiling costs, or where the loops are known."""
@@ -137,7 +126,7 @@ class Plan:
         """Whether so much work is worth compiling: it costs more where it is done loop by loop."""
         if seconds <= _WORTHWHILE:
             return False
-        return self.nested(False, 8) is not None or seconds > _BY_LOOPS * _WORTHWHILE
+        return self._has_form or seconds > _BY_LOOPS * _WORTHWHILE
 
     @property
     def seconds(self) -> float:
@@ -155,8 +144,10 @@ class Plan:
 
     def own(self, side: int, inputs: Inputs) -> Own:
         """What is done once for each input of a side."""
-        nest = self.own_nested(side) if self.is_compiled else None
+        nest = self.own_nested(side, inputs.many) if self.is_compiled else None
         if nest is not None:
+            if isinstance(nest, Paired) and nest.is_half is None:
+                nest.settle(partial(data_of, self.tables[0], inputs.some(slice(0, 2)).like()), min(2, inputs.many))
             rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,), False)
             if not flagged.any():
                 return Own(rows, flagged)
@@ -252,13 +243,6 @@ class Plan:
         return near | suspects(bad, near.shape) if bad else near
 
 
-def _nested(passes: Callable[[], Passes], single: bool, columns: int) -> Nested | None:
-    try:
-        return nested(passes(), single, columns)
-    except NotNested:
-        return None
-
-
 def _joined(parts: Sequence[Labelled]) -> Labelled:
     if batch(1) not in parts[0].labels:
         return parts[0]
@@ -273,15 +257,20 @@ def plan_for(
     known = _PLANS.setdefault(derivation, {})
     key = (keyed(one.sizes), keyed(other.sizes), keyed(constants), kernels)
     if key not in known:
-        known[key] = _made(derivation, one, other, constants, kernels)
+        known[key] = _made(derivation, one, other, constants, kernels, True)
     return known[key]
 
 
 def _made(
-    derivation: KernelTables, one: Inputs, other: Inputs, constants: Mapping[Expr, float], kernels: tuple[str, ...]
+    derivation: KernelTables,
+    one: Inputs,
+    other: Inputs,
+    constants: Mapping[Expr, float],
+    kernels: tuple[str, ...],
+    banded: bool,
 ) -> Plan:
     demand, kinked = derivation.demand, any(t.definition.has(*KINKED) for t in derivation.needed)
-    shared: dict[str, Any] = {"demand": demand, "gapped": kinked}
+    shared: dict[str, Any] = {"demand": demand, "gapped": kinked, "banded": banded}
 
     def alone(inputs: Inputs) -> Tables:
         return Tables(derivation, (inputs, inputs), constants, tape=Tape(), **shared)
@@ -298,6 +287,7 @@ def _made(
     if second is first:
         rows.outputs[2] = rows.outputs[1]
     schedule = pair.schedule([*results, *(w for w, _ in pair.watched)])
+    functions = [functions_of(schedule, pair.labels, sizes_of(schedule, pair, both), (1, 2), len(kernels))]
     own: dict[int, Schedule] = {}
     watched: dict[int, int] = {}
     for side, tables in ((1, first), (2, second)):
@@ -305,6 +295,13 @@ def _made(
         flags = [w for w, _ in tables.tape.watched]
         own[side] = own[1] if side == 2 and second is first else tables.tape.schedule([*rows.outputs[side], *flags])
         watched[side] = len(flags)
+        if side == 2 and second is first:
+            functions.append(functions[1])
+        else:
+            sizes = sizes_of(own[side], tables.tape, tables)
+            functions.append(functions_of(own[side], tables.tape.labels, sizes, (1,), len(rows.outputs[side])))
+    if banded and not take_bands(functions):
+        return _made(derivation, one, other, constants, kernels, False)
     return Plan(
         schedule,
         len(kernels),
@@ -318,6 +315,7 @@ def _made(
         pair.labels,
         sizes_of(schedule, pair, both),
         entries(schedule, pair, both),
+        functions=functions,
     )
 
 

@@ -11,8 +11,8 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Lookup, axis_symbol, free_indices
-from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, Of, TableEntry, plain_axis
-from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted
+from tplimits.regimes.kernels.derivation.leaves import SECOND, Data, Datum, Of, TableEntry, plain_axis, second
+from tplimits.regimes.kernels.numbers.labelled import Labelled, contracted, diagonal
 from tplimits.regimes.kernels.numbers.places import positions
 from tplimits.regimes.kernels.numbers.shifts import Read, summed_entries, together
 
@@ -35,14 +35,49 @@ def axis_sum(frame: Frame, expr: AxisSum) -> Any:
     if picking is not None:
         return taken(frame, picking, frame.value(picking.inner))
     bounds, body = nest(expr)
+    if frame.tables.banded and (found := _apart(frame, expr, bounds)) is not None:
+        return found
     if isinstance(body, sympy.Add):
         return frame.value(sympy.Add(*(summed(a, expr) for a in body.args)))
-    factors = [frame.value(a) for a in _by_input(sympy.Mul.make_args(body))]
+    factors = [frame.value(a) for a in _by_input(sympy.Mul.make_args(_inwards(frame, body, bounds)))]
     present = {x for f in factors for x in f.labels}
     names = {b.name for b in bounds}
     missing = names - present
     times = [Labelled(numpy.asarray(float(numpy.prod([frame.size(x) for x in missing]))))] if missing else []
     return contracted([*factors, *times], frozenset(names & present))
+
+
+def _inwards(frame: Frame, body: Expr, bounds: Mapping[Symbol, Symbol]) -> Expr:
+    """A product with the sums that some of its factors need alone, where they are sums of picked entries."""
+    for bound, axis in bounds.items():
+        mine = [f for f in sympy.Mul.make_args(body) if bound in f.free_symbols]
+        rest = [f for f in sympy.Mul.make_args(body) if bound not in f.free_symbols]
+        inner = AxisSum(sympy.Mul(*mine), bound, axis)
+        if mine and any(free_indices(f) for f in rest) and picked(frame, inner) is not None:
+            body = sympy.Mul(*rest, inner)
+    return body
+
+
+def _apart(frame: Frame, expr: AxisSum, bounds: Mapping[Symbol, Symbol]) -> Any:
+    """A pool at equal places, Σ_ab T[A(a, i); A(b, i)]: the pool of either side by itself, at equal places then."""
+    swap, places = {}, set()
+    for leaf in expr.atoms(TableEntry):
+        if len(leaf.indices) == 2 and all(isinstance(i, Lookup) for i in leaf.indices):
+            left, right = leaf.indices
+            same = free_indices(left) - set(bounds)
+            if len(same) == 1 and same == free_indices(right) - set(bounds) and left.free_symbols & set(bounds):
+                (place,) = same
+                swap[leaf] = leaf.xreplace({right: right.xreplace({place: second(place)})})
+                places.add(place)
+    if len(places) != 1 or len(swap) != len(expr.atoms(TableEntry)):
+        return None
+    (place,) = places
+    again = expr.xreplace(swap)
+    if picked(frame, again) is None:
+        return None
+    found = axis_sum(frame, again)
+    mine = tuple(x for x in found.labels if x != second(place).name)
+    return diagonal([found], mine, (second(place).name,)) if place.name == mine[-1] else None
 
 
 def _by_input(factors: Sequence[Expr]) -> list[Expr]:

@@ -64,6 +64,8 @@ class Tables:
     tape: Tape | None = None
     rows: Rows | None = None
     gapped: bool = False
+    #: whether sums over taps and pools are written down as single steps, which compiled bands take as they are
+    banded: bool = False
     #: where means that do not separate are drawn
     points: MeanPoints | None = None
     #: tables that are never negative

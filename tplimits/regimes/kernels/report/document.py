@@ -29,6 +29,7 @@ def kernel_limit(outline: Outline) -> dict[str, Any]:
     return {
         "program": json.loads(to_json(derivation.network)),  # the recursion names arguments of functions as it has them
         "trained": list(derivation.trained),
+        **({"rates": {name: str(rate) for name, rate in derivation.rates.items()}} if derivation.rates else {}),
         "infinite": list(derivation.infinite),
         "recursion": [_item(outline, item) for item in outline.items],
         "means": [_mean(outline, mean) for mean in outline.named_means],

@@ -6,20 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import sympy
 from sympy import Expr, Symbol
-from sympy.printing.precedence import PRECEDENCE
 
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup
 from tplimits.program.nodes.kinds import Avg, MatMul
-from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
+from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
 from tplimits.report.latex_names import name
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.entries import Kron
+    from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Kron, Lookup
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
-    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean
     from tplimits.regimes.kernels.report.labels import Title
 
 _SIGNS = {
@@ -72,12 +69,16 @@ def title_latex(title: Title) -> str:
     return _kind(title) + below + above
 
 
-class Printer(FormulaPrinter):
+def _ket(vector: str) -> str:
+    return rf"|{label(vector)}\rangle "
+
+
+class Printer(Named, FormulaPrinter):
     """Entries of tables, of data and of logits in the names of the program."""
 
     def __init__(self, outline: Outline) -> None:
         super().__init__()
-        self._outline = outline
+        self._outline, self.title, self.ket = outline, title_latex, _ket
         first = name(outline.input)
         self._inputs = {1: first, 2: _primed(first)}
         self.pair = ", ".join(self._inputs.values())
@@ -87,45 +88,18 @@ class Printer(FormulaPrinter):
         below = f"_{{{','.join(map(self._print, indices))}}}" if indices else ""
         return rf"{shown}({', '.join(self._inputs[s] for s in sides)}){below}"
 
-    def _print_TableEntry(self, expr: TableEntry) -> str:
-        single = self._outline.is_single(expr.table)
-        return self.at(
-            title_latex(self._outline.titles[expr.table]), expr.sides[:1] if single else expr.sides, expr.indices
-        )
-
-    def _print_Of(self, expr: Of) -> str:
-        return self.at(rf"|{label(self._outline.titles.labels.of_node(expr.node))}\rangle ", (expr.side,), expr.indices)
-
-    def _print_Given(self, expr: Data) -> str:
-        return self.at(
-            rf"|{label(self._outline.titles.labels.of_node(expr.source))}\rangle ", (expr.side,), expr.indices
-        )
-
     def _print_Data(self, expr: Data | Datum) -> str:
         shown = name(self._outline.derivation.network[expr.source].name)
         shown = _primed(shown) if expr.side == 2 else shown
         return f"{{{shown}}}_{{{','.join(map(self._print, expr.indices))}}}" if expr.indices else shown
 
-    def _print_Datum(self, expr: Datum) -> str:
-        return self._print_Data(expr)
-
     def _print_Kron(self, expr: Kron) -> str:
         return rf"\delta_{{{','.join(map(self._print, expr.args))}}}"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        inside = self._print(expr.summand)
-        inside = rf"\left({inside}\right)" if isinstance(expr.summand, sympy.Add) else inside
         axis = name(expr.axis.rstrip("′"))
-        return rf"\sum_{{{self._print(expr.bound)} \in {_primed(axis) if expr.axis.endswith('′') else axis}}} {inside}"
-
-    def parenthesize(self, item: Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
-        shown = str(super().parenthesize(item, level, is_neg, strict))
-        powered = isinstance(item, AxisSum) and level >= PRECEDENCE["Pow"]
-        return rf"\left({shown}\right)" if powered else shown
-
-    def _needs_mul_brackets(self, expr: Expr, first: bool = False, last: bool = False) -> bool:
-        summed = isinstance(expr, AxisSum) and not last
-        return summed or bool(super()._needs_mul_brackets(expr, first, last))
+        axis = _primed(axis) if expr.axis.endswith("′") else axis
+        return self.summed(rf"{self._print(expr.bound)} \in {axis}", expr.summand)
 
     def _print_DrawMean(self, expr: DrawMean) -> str:
         return rf"\operatorname{{E}}\left[{self._print(expr.product)}\right]"
@@ -206,7 +180,7 @@ class _Body(FormulaPrinter):
         return shown if isinstance(s, (Avg, MatMul)) else rf"\left({shown}\right)"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        return rf"\sum_{{{name(expr.axis)}}} {self._print(expr.summand)}"
+        return self.summed(name(expr.axis), expr.summand)
 
     def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
         return rf"\mathrm{{array}}_{{{expr.array}}}"

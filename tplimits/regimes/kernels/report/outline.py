@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from tplimits.report.text import shown
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
 
 _FREE, _BOUND = "abcefgh", "ijklmpqrs"
@@ -261,15 +262,46 @@ class Outline:
 
     def legend(self) -> list[int]:
         """The anonymous instructions whose names are shown."""
-        return self.titles.labels.legend([t.vectors for t in self.equation_titles()] + [x.name for x in self.logits])
+        return self.titles.labels.legend([e.title.vectors for e in self.equations()] + [x.name for x in self.logits])
 
-    def equation_titles(self) -> Iterator[Title]:
+    def equations(self) -> Iterator[Equation]:
+        """All of them in order, those of repeated layers once."""
         for item in self.items:
-            yield from (e.title for e in (item.equations if isinstance(item, Layers) else [item]))
+            yield from item.equations if isinstance(item, Layers) else [item]
 
     def rows_used(self) -> Sequence[str]:
         """Rows of the table of closed forms behind the named means."""
         return list(dict.fromkeys(r for m in self.named_means for r in m.rows))
+
+
+class Named:
+    """Entries of tables, vectors and data in the names of the program: the same in every printer of an outline.
+
+    A printer gives `title` of a table, `ket` of a vector's name, `at` for a quantity at inputs and indices, and writes
+    data.
+    """
+
+    _outline: Outline
+    title: Callable[[Title], str]
+    ket: Callable[[str], str]
+    at: Callable[[str, tuple[int, ...], tuple[Expr, ...]], str]
+    _print_Data: Callable[[Data | Datum], str]
+
+    def _print_TableEntry(self, expr: TableEntry) -> str:
+        sides = expr.sides[:1] if self._outline.is_single(expr.table) else expr.sides
+        return self.at(self.title(self._outline.titles[expr.table]), sides, expr.indices)
+
+    def _of(self, node: int, expr: Of | Data) -> str:
+        return self.at(self.ket(self._outline.titles.labels.of_node(node)), (expr.side,), expr.indices)
+
+    def _print_Of(self, expr: Of) -> str:
+        return self._of(expr.node, expr)
+
+    def _print_Given(self, expr: Data) -> str:
+        return self._of(expr.source, expr)
+
+    def _print_Datum(self, expr: Datum) -> str:
+        return self._print_Data(expr)
 
 
 def _own(run: Run, layers: dict[int, Run]) -> set[int]:

@@ -21,9 +21,9 @@ from tplimits.regimes.kernels.report.shapes import (
     numbers_in_front,
     referred,
     renumbered,
-    segments,
     shape_of,
 )
+from tplimits.report.rolled import segments
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.nodes import KernelTable
@@ -83,7 +83,7 @@ class Repetitions:
         self._multiples: dict[int, tuple[Expr, int]] = {}  # multiples of tables, which have no table of their own
         self._known = {(t.definition, t.left, t.right): t.number for t in reversed(tables)}
         self.runs: list[Run] = []
-        for start, period, length in sorted(segments([shape_of(t.definition) for t in wanted])):
+        for start, period, length in sorted(segments([shape_of(t.definition) for t in wanted], FEWEST_LAYERS)):
             run = self._fitted(start, period, length)
             if run is not None:
                 self.runs.append(run)

@@ -37,24 +37,3 @@ def numbers_in_front(expr: Expr) -> Expr:
 def shape_of(expr: Expr) -> Expr:
     """A definition without what it refers to: the kinds of its entries alone."""
     return renumbered(expr, {e.table: 0 for e in expr.atoms(TableEntry)})
-
-
-def segments(shapes: Sequence[Expr]) -> list[tuple[int, int, int]]:
-    """Disjoint stretches (start, period, length) in which shapes repeat, the longest first taken."""
-    numbers: dict[Expr, int] = {}
-    ids = [numbers.setdefault(s, len(numbers)) for s in shapes]
-    found = []
-    for period in range(1, len(ids) // FEWEST_LAYERS + 1):
-        start = 0
-        for i in range(len(ids) - period + 1):
-            if i + period < len(ids) and ids[i] == ids[i + period]:
-                continue
-            length = i - start + period
-            if length >= FEWEST_LAYERS * period:
-                found.append((start, period, length))
-            start = i + 1
-    taken: list[tuple[int, int, int]] = []
-    for start, period, length in sorted(found, key=lambda s: (-(s[2] // s[1] - 1) * s[1], s[1])):
-        if all(start + length <= a or a + n <= start for a, _, n in taken):
-            taken.append((start, period, length))
-    return taken

@@ -113,9 +113,11 @@ def assumptions(outline: Outline) -> tuple[str, ...]:
     found = ["all widths go to infinity together" + _ratios(outline)]
     held = _held(network)
     rest = [p for p in parameters(network) if p not in derivation.trained and p not in held]
-    trained = (
-        f"Θ is that of training {', '.join(derivation.trained)}" if derivation.trained else "nothing is trained: Θ = 0"
+    trained = f"Θ is that of training {', '.join(derivation.trained)}" + (
+        "" if not derivation.rates else " at the rates " + ", ".join(map(str, derivation.rates.values()))
     )
+    if not derivation.trained:
+        trained = "nothing is trained: Θ = 0"
     if derivation.no_ntk:
         trained = f"there is no Θ of training {', '.join(derivation.trained)}: {derivation.no_ntk}"
     found.append(trained + (f"; {', '.join(rest)} stay as drawn" if rest and derivation.trained else ""))

@@ -10,13 +10,14 @@ from sympy import Expr
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.language.render import superscript
-from tplimits.regimes.kernels.report.outline import Equation, Layers, NamedMean, Outline
+from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
+from tplimits.regimes.kernels.report.reach import reach
 from tplimits.report.text import AsWritten, as_written
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Kron, Lookup
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
-    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean, Of, TableEntry
+    from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean
     from tplimits.regimes.kernels.report.labels import Title
 
 #: longer right-hand sides are broken between their terms
@@ -37,47 +38,34 @@ def title(shown: Title) -> str:
 
 def demand(outline: Outline, derivation: KernelTables) -> tuple[str, ...]:
     """A line a table with axes: at which of its places it is wanted between two inputs."""
-    found = []
+    found, apart = [], reach(derivation)
     for table in derivation.needed:
         equal = derivation.demand.cross.get(table.number)
         if equal is None or not table.left:
             continue
         tied = {p for p, _ in equal}
         parts = [f"at equal {a}" if p in tied else f"at all {a}" for p, a in enumerate(table.left)]
+        parts = [apart[table.number]] if not tied and table.number in apart else parts
         found.append(f"{title(outline.titles[table.number])} {', '.join(parts)}")
     return tuple(found)
 
 
-class Printer(AsWritten, StrPrinter):
+class Printer(Named, AsWritten, StrPrinter):
     """Entries of tables, of data and of logits in the names of the program."""
 
     def __init__(self, outline: Outline) -> None:
         super().__init__()
-        self._outline = outline
+        self._outline, self.title, self.ket = outline, title, str
         self._inputs = {1: outline.input, 2: outline.input + "′"}
         self.pair = f"{outline.input},{outline.input}′"
 
-    def _at(self, name: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
+    def at(self, name: str, sides: tuple[int, ...], indices: tuple[Expr, ...]) -> str:
         inside = f"[{','.join(map(self._print, indices))}]" if indices else ""
         return f"{name}({','.join(self._inputs[s] for s in sides)}){inside}"
-
-    def _print_TableEntry(self, expr: TableEntry) -> str:
-        found = self._outline.titles[expr.table]
-        single = self._outline.is_single(expr.table)
-        return self._at(title(found), expr.sides[:1] if single else expr.sides, expr.indices)
-
-    def _print_Of(self, expr: Of) -> str:
-        return self._at(self._outline.titles.labels.of_node(expr.node), (expr.side,), expr.indices)
 
     def _print_Data(self, expr: Data | Datum) -> str:
         name = self._outline.derivation.network[expr.source].name + ("′" if expr.side == 2 else "")
         return f"{name}[{','.join(map(self._print, expr.indices))}]" if expr.indices else name
-
-    def _print_Datum(self, expr: Datum) -> str:
-        return self._print_Data(expr)
-
-    def _print_Given(self, expr: Data) -> str:
-        return self._at(self._outline.titles.labels.of_node(expr.source), (expr.side,), expr.indices)
 
     def _print_Kron(self, expr: Kron) -> str:
         return f"δ[{','.join(map(self._print, expr.args))}]"
@@ -97,7 +85,7 @@ class Printer(AsWritten, StrPrinter):
 
     def left(self, equation: Equation) -> str:
         """The left-hand side of an equation."""
-        return self._at(title(equation.title), (1, 2)[: equation.inputs], equation.indices)
+        return self.at(title(equation.title), (1, 2)[: equation.inputs], equation.indices)
 
     def equation(self, equation: Equation) -> Iterator[str]:
         """Lines of an equation."""
@@ -127,7 +115,10 @@ def kernel_limit(outline: Outline) -> str:
     """Tables in order, the two kernels, means by name, what anonymous names stand for."""
     printer = Printer(outline)
     network = outline.derivation.network
-    trained = ", ".join(outline.derivation.trained) or "nothing"
+    rates = outline.derivation.rates
+    trained = (
+        ", ".join(f"{r}·{n}" if (r := rates.get(n, 1)) != 1 else n for n in outline.derivation.trained) or "nothing"
+    )
     of = f"tangent kernel Θ of {_shortened(trained)}"
     lines = [f"kernels of {network.name}: NNGP K, {of}"]
     if outline.derivation.no_ntk:
@@ -149,18 +140,9 @@ def kernel_limit(outline: Outline) -> str:
         where.append(
             f"{outline.derivation.network[position].name} = {text if len(text) <= _LEGEND else text[:_LEGEND] + ' …'}"
         )
-    if outline.letters and any(map(_has_letters, _equations(outline))):
+    if outline.letters and any(e.indices for e in outline.equations()):
         where.append("indices: " + ", ".join(f"{c} over {axis}" for axis, c in outline.letters.items()))
     return "\n".join([*lines, *(["where"] if where else []), *(f"  {w}" for w in where)])
-
-
-def _equations(outline: Outline) -> Iterator[Equation]:
-    for item in outline.items:
-        yield from item.equations if isinstance(item, Layers) else [item]
-
-
-def _has_letters(equation: Equation) -> bool:
-    return bool(equation.indices)
 
 
 def _starts(layers: Layers) -> str:

@@ -26,6 +26,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.universality import refuse_orthogonal
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.network.differentiate import partials
 from tplimits.program.network.parameters import parameters
@@ -75,6 +76,7 @@ def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> Maxim
     names = parameters(network)
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
     exact = by_parameter.decays(network, names, weight_decay, "tp.MaximalUpdate")
+    refuse_orthogonal(network)
     for position, s in enumerate(network):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)

@@ -228,7 +228,8 @@ def check_outputs(
         ]
     if not found:
         raise CheckError('there is no claim to judge; claim "f" or single entries.')
-    sent_to(sampling.executor, {"error": sampler.error, "lr": sampler.recipe.rates}, CheckError)
+    functions = {"error": sampler.error, "lr": sampler.recipe.rates, **sampler.recipe.schedules}
+    sent_to(sampling.executor, functions, CheckError)
     some = sampler.at(WIDTHS[0])
     # at a kink a change of order 1/n moves a share of the neurons of that order: the series is in n^(−1/2)
     form = HALVES if _crosses_kinks(some.recipe) else layer_series(some.recipe.net, sampler.given)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.files import write_by
 from tplimits.program.files.arrays import flat, nested, pack, unpack
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.losses import Loss
-from tplimits.report.files import write_by
 
 if TYPE_CHECKING:
     from tplimits.numbers.columns import State

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
+from tplimits.program.network.schedules import path
 from tplimits.program.optimizers.stepping import G
 from tplimits.regimes.training.derivation.sign_kernel import sign_kernel
 from tplimits.regimes.training.numbers import checkpoint
@@ -183,5 +184,6 @@ def _fingerprint(asked: TangentRequest) -> str:
     ]
     parts += [asked.steps, sorted(asked.ratios.items()), sorted(asked.sampling.items())]
     parts += [[(name, rate(t)) for name, rate in sorted(asked.rates.items()) for t in range(asked.steps)]]
-    f0 = {} if asked.f0 is None else {"f0": asked.f0}
-    return checkpoint.fingerprint(parts, {**asked.X, **asked.given, **f0}, asked.error, asked.shape, asked.steps)
+    more = {} if asked.f0 is None else {"f0": asked.f0}
+    more |= {f"{name}(t)": path(schedule, asked.steps) for name, schedule in asked.schedules.items()}
+    return checkpoint.fingerprint(parts, {**asked.X, **asked.given, **more}, asked.error, asked.shape, asked.steps)

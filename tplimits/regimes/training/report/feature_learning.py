@@ -3,10 +3,11 @@ r"""The feature-learning limit as text, as LaTeX and as steps."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Step
+from tplimits.regimes.training.report.long_bars import named_bars
 from tplimits.regimes.training.report.notation import LATEX, TEXT, NamedLatex, Notation
 from tplimits.regimes.training.report.outline import Equation, Outline
 from tplimits.regimes.training.report.ratios import text_factor
@@ -18,6 +19,7 @@ from tplimits.regimes.training.report.update_functions import (
     is_factored,
 )
 from tplimits.report.latex_formulas import Formula
+from tplimits.report.rolled import Rolled, rolled
 from tplimits.report.text import formula
 
 if TYPE_CHECKING:
@@ -31,22 +33,25 @@ _SECTIONS = {
     "divisor": "norms that divide",
     "unrolled": "images, with W_0 unrolled",
 }
+#: a section that would make the text longer than this is told by its length, unless the text is asked for in full
+_MOST_LINES = 52
 _LEGEND = (
     "|dh⟩_χ⟨x| and χ·|dv⟩ are sums over inputs and outputs; |W_0 x⟩ has a Gaussian part with covariance ⟨x|x′⟩ and the",
     "part Σ_y |y⟩ E ∂|x⟩/∂|W_0ᵀy⟩; Q_s(Σ_i |a_i⟩⟨b_i|) |z⟩ = E□ Q_s(Σ_i |a_i⟩|b_i⟩□) |z⟩□. Q_t sees steps 0, …, t.",
 )
 
 
-def text(recursion: MaximalRecursion) -> str:
-    """Forward, backward, update and unrolled images, then what Q_t is."""
+def text(recursion: MaximalRecursion, full: bool = False) -> str:
+    """Forward, backward, update and unrolled images, then what Q_t is; repeated layers once unless `full`."""
     outline = Outline(recursion, Notation(TEXT))
     equations = list(outline.equations())
     width = max(len(e.left) for e in equations)
     lines = [f"feature-learning limit of {recursion.network.name}"]
     for section, title in _SECTIONS.items():
-        rows = [e for e in equations if e.section == section]
-        if rows:
-            lines += [f" {title}", *(f"  {e.left:<{width}} = {e.right}" for e in rows)]
+        rows = [(e.left, e.right) for e in equations if e.section == section]
+        table = [] if not rows else list(_table(rows, width, full))
+        folded = not full and len(lines) + len(table) > _MOST_LINES
+        lines += [f" {title}: {len(rows)} lines, in .text(full=True)"] if folded else [f" {title}"] * bool(rows) + table
     legend = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
     ratios = [
         f"both parts of |{n}_0ᵀ y⟩ are {text_factor(r)}times these" for n, r in outline.larger_transposes().items()
@@ -54,6 +59,16 @@ def text(recursion: MaximalRecursion) -> str:
     legend = (*legend, *ratios)
     lines += [" where", *(f"  {line}" for line in legend), *(f"  {line}" for line in _optimizers(recursion))]
     return "\n".join([*lines, *(f"  lost: {line}" for line in recursion.lost)])
+
+
+def _table(rows: Sequence[tuple[str, str]], width: int, full: bool) -> Iterator[str]:
+    """One line an equation, layers that repeat once."""
+    for item in rolled([" = ".join(row) for row in rows], len(rows) + 1 if full else 3):
+        if isinstance(item, Rolled):
+            yield f"  for ℓ = 0, …, {item.times - 1}:"
+        for line in item.lines() if isinstance(item, Rolled) else [item]:
+            left, _, right = line.partition(" = ")
+            yield f"  {'  ' if isinstance(item, Rolled) else ''}{left:<{width}} = {right}"
 
 
 def _optimizers(recursion: MaximalRecursion) -> list[str]:
@@ -92,11 +107,14 @@ def _conclusion(equation: Equation) -> str:
 def formulas(recursion: MaximalRecursion) -> list[Formula]:
     """The recursion row by row, then what its signs mean."""
     outline = Outline(recursion, Notation(LATEX))
-    rows = []
+    rows, bars = [], 0
     for e in outline.equations():
         right = e.right.replace("−", "-").replace("·", r"\cdot ")
+        right, inside = named_bars(right, bars)
+        bars += len(inside)
         first, *rest = right.split(r" - \eta ")
         rows.append(Formula(e.left, "=", (first, *(rf"- \eta {part}" for part in rest))))
+        rows += inside
     for name, ratio in outline.larger_transposes().items():
         matrix = rf"{outline.write.timed(name, '0')}^{{\top}}"
         covariance = rf"{outline.write.number(ratio)}\,\langle y|y'\rangle"

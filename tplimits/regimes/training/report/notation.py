@@ -2,6 +2,7 @@ r"""How training is written: kets with the time at their names, |h_t⟩, in plai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,6 +53,9 @@ class NamedLatex(FormulaPrinter):
     """LaTeX with symbols in the names of programs."""
 
     def _print_Symbol(self, expr: sympy.Symbol, style: str = "plain") -> str:
+        bound = re.fullmatch(r"(\w+)′(\d+)", expr.name)  # a running index: d′1, d′2
+        if bound:
+            return latex_label(bound[1]) + "'" * int(bound[2])
         return decimal(expr.name) or latex_label(expr.name)
 
 
@@ -73,7 +77,7 @@ class _TimedLatex(NamedLatex):
         return rf"|{shown}\rangle" if expr.neuron == OWN else rf"|{shown}\rangle^{{\boxed{{1}}}}"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
-        return rf"\sum_{{{self._print(expr.bound)}}} {self.parenthesize(expr.summand, 40)}"
+        return self.summed(self._print(expr.bound), expr.summand)
 
     def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
         return rf"c^{{({expr.array})}}_{{{','.join(self._print(i) for i in expr.indices)}}}"

@@ -1,0 +1,209 @@
+"""Networks that pool: offset by offset the compiled route gives what the interpreter gives, and reads nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pooled_networks as nets
+import pytest
+
+import tplimits as tp
+from tplimits.regimes.kernels.numbers import evaluation, functions, paired, plan, request
+from tplimits.regimes.kernels.numbers.bands import Chain
+from tplimits.regimes.kernels.numbers.blocks import Blocks
+from tplimits.regimes.kernels.numbers.cells import Axis
+from tplimits.regimes.kernels.numbers.offsets import Pool, Pooled, all_offsets, is_upper, pool
+from tplimits.regimes.kernels.numbers.sweeps import Sweeps
+
+Array = np.ndarray
+NETWORKS = nets.networks()
+#: what has no bands yet: taps that come in on the other side, and places that several finer ones are read at
+PLAIN = {"circular", "up"}
+
+
+def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.Plan]:
+    """The kernels by compiled functions, with their plan."""
+    asked = request.request(limit.derivation, *X, *([None] * (2 - len(X))), {}, None)
+    made = plan.plan_for(limit.derivation, asked.one, asked.other, asked.constants, ("nngp", "ntk"))
+    made.is_compiled = True
+    return limit.evaluate(*X), made
+
+
+def oracle(network: tp.Program, monkeypatch: pytest.MonkeyPatch, *X: Array) -> tp.KernelPair:
+    """The interpreter, on a tape without steps for bands."""
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "take_bands", lambda functions: False)
+        return tp.derive(network, tp.Kernels()).evaluate(*X)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_bands_are_the_interpreter(name, monkeypatch):
+    network, places = NETWORKS[name]
+    X, Y = nets.data(5, places), nets.data(3, places, seed=1)
+    limit = tp.derive(network, tp.Kernels())
+    for batches in ((X,), (X, Y), (X[:2],))[: 3 if name == "pool" else 2]:  # fewer lanes where there are few inputs
+        found, made = compiled(limit, *batches)
+        assert made.functions[0].banded == (name not in PLAIN)
+        for one, two in zip(found, oracle(network, monkeypatch, *batches), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(set(NETWORKS) - PLAIN))
+def test_nothing_else_is_read(name, monkeypatch):
+    """Rooms full of NaN, but for the borders of arrays of single inputs, which are zero from the beginning."""
+    network, places = NETWORKS[name]
+    X = nets.data(5, places)
+    expected, _ = compiled(tp.derive(network, tp.Kernels()), X)
+    room, lanes_of = paired.Paired._room, paired.Paired.__dict__.get("_array", paired.Nested._array)
+
+    def poisoned(self: paired.Paired) -> int:
+        start = room(self)
+        code = self.lanes
+        assert isinstance(code, Sweeps)
+        offset = (start - self.rooms.memory.ctypes.data) // 8
+        values = self.rooms.memory[: self.rooms.memory.nbytes // 8 * 8].view(np.float64)[offset:]
+        bad = np.ones(code.room * code.count, bool)
+        for n, kept in code.kept.items():
+            if not code.bands.is_pair(n):
+                size = int(np.prod(kept.extents, dtype=int)) * code.count
+                bad[kept.start * code.count :][:size] = False
+        values[: len(bad)][bad] = np.nan
+        return start
+
+    def padded(self: paired.Paired, key: tuple[str, int], known: object, many: object, triangle: bool) -> Blocks:
+        found: Blocks = lanes_of(self, key, known, many, triangle)
+        array = found.array
+        if key[0] != "in":
+            array[...] = np.nan
+        elif array.ndim == 3 and array.shape[2] == self.lanes.count and len(X) < self.lanes.count:
+            array[-1, :, len(X) % self.lanes.count :] = np.nan  # lanes behind the last input
+        return found
+
+    monkeypatch.setattr(paired.Paired, "_room", poisoned)
+    monkeypatch.setattr(paired.Paired, "_array", padded)
+    limit = tp.derive(network, tp.Kernels())
+    for _ in range(2):  # the second call finds what the first has left, and NaN over it
+        found, _ = compiled(limit, X)
+        np.testing.assert_array_equal(found.nngp, expected.nngp)
+        np.testing.assert_array_equal(found.ntk, expected.ntk)
+
+
+def test_one_of_two_opposite_offsets_is_enough_for_an_input_with_itself():
+    network, places = NETWORKS["two pools"]
+    _, made = compiled(tp.derive(network, tp.Kernels()), nets.data(5, places))
+    (own,) = made.functions[1].known.values()
+    assert own.is_half
+
+
+def test_halves_that_are_no_mirror_images_are_refused():
+    network, places = NETWORKS["pool"]
+    limit = tp.derive(network, tp.Kernels())
+    _, made = compiled(limit, nets.data(5, places))
+    (own,) = made.functions[1].known.values()
+    tables = own.lanes.half
+    tables[-1][1] = 7  # an offset that the mean over everything counts seven times
+    own.halves = [t.ctypes.data for t in tables]
+    asked = request.request(limit.derivation, nets.data(5, places), None, {}, None)
+    own.settle(plan.partial(plan.data_of, made.tables[0], asked.one.like()), 5)
+    assert not own.is_half
+
+
+def test_single_precision(monkeypatch):
+    monkeypatch.setattr(evaluation, "_SINGLE", 1)
+    network, places = NETWORKS["two pools"]
+    limit, X = tp.derive(network, tp.Kernels()), nets.data(9, places)
+    exact = limit.evaluate(X)
+    found, _ = compiled(limit, X.astype(np.float32))
+    for one, two in zip(found, exact, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, two, rtol=1e-5)
+    assert 0 < found.ntk_error < 1e-4
+
+
+def test_close_images_keep_what_pools_leave_of_their_digits(monkeypatch):
+    """Pools take gaps from gaps: of images 1e-3 apart ten digits are left, of closer ones and of copies eight."""
+    network, places = NETWORKS["two pools"]
+    x, e = nets.data(2, places)
+    X = np.stack([x, e, x + 1e-2 * e, x + 1e-3 * e, x + 1e-5 * e, x + 1e-7 * e, x.copy()])
+    found, _ = compiled(tp.derive(network, tp.Kernels()), X)
+    expected = oracle(network, monkeypatch, X)
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one[:4, :4], two[:4, :4], rtol=1e-10)
+        np.testing.assert_allclose(one, two, rtol=1e-8)
+        assert one[0, -1] == pytest.approx(one[0, 0], rel=1e-8)
+
+
+def test_tables_too_large_are_not_kept(monkeypatch):
+    monkeypatch.setattr(functions, "_MOST_KEPT", 10)
+    network, places = NETWORKS["pool"]
+    _, made = compiled(tp.derive(network, tp.Kernels()), nets.data(3, places))
+    assert not made.functions[0].banded
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize(
+    ("strides", "taps", "fine", "coarse"),
+    [
+        ((2, 2), [(0, 0), (0, 1), (1, 0), (1, 1)], (4, 6), (2, 3)),
+        ((1, 1), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)], (5, 4), (3, 3)),
+        ((2, 1), [(-1, 0), (0, 0), (1, 0)], (6, 3), (3, 3)),
+    ],
+)
+def test_pools_put_every_entry_where_it_belongs(half, strides, taps, fine, coarse):
+    """Sums over pools of a table, by rectangles of offsets and by their definition."""
+    taps = tuple(taps)
+    rng, (h, w), (a, b) = np.random.default_rng(0), fine, coarse
+    table = rng.standard_normal((h * w, h * w))
+    table = table + table.T
+    reads = np.full((len(taps), a * b), -1)
+    for t, (y, x) in enumerate(taps):
+        for i, j in np.ndindex(a, b):
+            p, q = strides[0] * i + y, strides[1] * j + x
+            if 0 <= p < h and 0 <= q < w:
+                reads[t, i * b + j] = p * w + q
+    made = pool(reads, fine, coarse)
+    assert made == Pool(strides, taps)
+    pick = np.zeros((a * b, h * w))
+    for t in range(len(taps)):
+        for i in np.flatnonzero(reads[t] >= 0):
+            pick[i, reads[t, i]] += 1
+    expected = pick @ table @ pick.T
+    found = Pooled(0, made, made, Axis(a * b, coarse), all_offsets(coarse))
+    starts, axis = found.starts(half), Axis(h * w, fine, (1, 1))
+    kept, additions = np.zeros(found.extent), found.additions(axis, half)
+    for offset in (o for o in all_offsets(fine) if not half or is_upper(o)):
+        for cell, rows, columns, to, pitch in additions.of(offset):
+            for y, x in np.ndindex(rows, columns):
+                v, u = divmod(cell + strides[0] * y * axis.width + strides[1] * x, axis.width)
+                p = (v - 1) * w + u - 1
+                kept[to + y * pitch + x] += table[p, p + offset[0] * w + offset[1]]
+    for (dy, dx), start in starts.items():
+        top, side = max(0, -dy), max(0, -dx)
+        for y, x in np.ndindex(a - abs(dy), b - abs(dx)):
+            i = (y + top) * b + x + side
+            np.testing.assert_allclose(kept[start + y * (b - abs(dx)) + x], expected[i, i + dy * b + dx], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("every place", ["at some p whose offset is at most 1"] * 3 + ["at equal q"] * 3),
+        ("stride", ["at some p whose offset is at most 4"] * 3 + ["at all q"]),
+        ("pool", ["at all p"] * 3 + ["at all q"] * 3),
+    ],
+)
+def test_offsets_are_printed(name, asked):
+    found = tp.derive(NETWORKS[name][0], tp.Kernels()).demand
+    assert sorted(line[line.index(" at ") + 1 :] for line in found) == sorted(asked)
+
+
+@pytest.mark.parametrize("name", ["every place", "stride", "stride, pool", "two pools", "rectangle"])
+def test_printed_offsets_are_those_that_are_computed(name):
+    network, places = NETWORKS[name]
+    limit = tp.derive(network, tp.Kernels())
+    _, made = compiled(limit, nets.data(2, places))
+    bands = made.functions[0].of(False, 8).lanes.bands
+    chain = next(p for p in bands.phases if isinstance(p, Chain))
+    far = tuple(max(abs(o[k]) for o in chain.wanted) for k in range(2))
+    shape = bands.axes[places].shape
+    (words,) = {line[line.index(" at ") + 1 :] for line in limit.demand if line.endswith((" p", "most 1", "most 4"))}
+    assert words == "at all p" if far == (shape[0] - 1, shape[1] - 1) else words.endswith(f"at most {far[0]}")

@@ -1,0 +1,49 @@
+"""Layers that repeat are written once, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+import tplimits as tp
+from tplimits.report.rolled import Rolled, rolled
+
+
+def written_out(lines):
+    return [line for item in rolled(lines) for line in (item.unrolled() if isinstance(item, Rolled) else [item])]
+
+
+@pytest.mark.parametrize("depth", [2, 3, 12])
+def test_what_is_rolled_can_be_written_out(depth):
+    lines = ["start"]
+    for i in range(depth):
+        lines += [
+            f"h{i} = W[layer={depth - i}] x{i}",
+            f"a{3 * i + 1} = 0.5 h{i}",
+            f"x{i + 1} = f(a{3 * i + 1})",
+            "same",
+        ]
+    assert written_out(lines) == lines
+    assert len(rolled(lines)) == (len(lines) if depth < 3 else 2)
+
+
+def test_a_layer_that_differs_is_not_rolled_away():
+    lines = [line for i in range(12) for line in (f"h{i} = W x{i}", f"x{i + 1} = relu(h{i if i != 6 else 5})")]
+    assert written_out(lines) == lines
+    assert any(line == "x7 = relu(h5)" for line in rolled(lines))
+
+
+def test_numbers_with_leading_zeros_stay():
+    lines = [f"x{i:02d} = {i}.50" for i in range(20)]
+    assert written_out(lines) == lines
+
+
+def test_a_deep_network_in_training_prints_few_lines():
+    @tp.network
+    def deep(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "layer"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        for i in range(12):
+            x = x + W.sel(layer=i) @ tp.tanh(x)
+        return v * x
+
+    limit = tp.derive(deep.bind(layer=12), tp.MaximalUpdate(tp.SGD()))
+    assert str(limit).count("\n") < 60 < limit.text(full=True).count("\n")

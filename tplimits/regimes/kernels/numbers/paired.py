@@ -1,0 +1,90 @@
+"""Compiled chains run: pairs of inputs as a list, of a symmetric request those above the diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from numpy.typing import NDArray
+
+from tplimits.regimes.kernels.numbers.banded import PAIRS, Banded
+from tplimits.regimes.kernels.numbers.bands import Bands
+from tplimits.regimes.kernels.numbers.blocks import plain
+from tplimits.regimes.kernels.numbers.labelled import Labelled
+from tplimits.regimes.kernels.numbers.nested import Nested, nested
+
+if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.passes import Passes
+
+
+@dataclass(eq=False)
+class Paired(Nested):
+    """Chains of passes as a compiled function: lanes are pairs of inputs from a list, or inputs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert isinstance(self.lanes, Banded)
+        #: whether one of two opposite offsets is enough; None before that was looked at
+        self.is_half: bool | None = None
+        self.halves = [t.ctypes.data for t in self.lanes.half]
+
+    def _outcome(
+        self, known: dict[int, Any], many: Sequence[int], triangle: bool
+    ) -> tuple[list[Any], NDArray[numpy.bool_]]:
+        if len(many) == 1:
+            return super()._outcome(known, many, triangle)
+        i, j = numpy.triu_indices(many[0], 1, many[1]) if triangle else numpy.indices(many).reshape(2, -1)
+        found = [numpy.zeros(0)] * self.passes.kernels
+        flagged = numpy.zeros(many, bool)
+        if not len(i):
+            return [self._empty_result(w, many) for w in self.passes.schedule.wanted[: self.passes.kernels]], flagged
+        self.pairs = [numpy.append(k, numpy.repeat(k[-1:], -len(k) % self.lanes.count)) for k in (i, j)]
+        found, met = super()._outcome(known, (1, len(i)), False)
+        flagged[i, j] = met[0]
+        return [self._spread(f, i, j, many) for f in found], flagged
+
+    def settle(self, given: Callable[[Any], Any], many: int) -> None:
+        """Whether tables of an input with itself are symmetric: one half of them gives the same at some data."""
+        found = []
+        for self.is_half in (False, True):
+            rows, _ = self.run(given, (many,), False)
+            found.append([plain(r).array for r in rows])
+        self.is_half = all(numpy.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in zip(*found, strict=True))
+
+    def _spread(self, value: Any, i: NDArray[Any], j: NDArray[Any], many: Sequence[int]) -> Any:
+        """Entries of a list of pairs in their places."""
+        if not isinstance(value, Labelled) or value.labels[:2] != self.passes.inputs:
+            return value
+        array = numpy.zeros((*many, *value.array.shape[2:]), value.array.dtype)
+        array[i, j] = value.array[0]
+        return Labelled(array, value.labels)
+
+    def _empty_result(self, wanted: Any, many: Sequence[int]) -> Any:
+        if isinstance(wanted, Labelled):
+            return wanted
+        sizes = self.passes.sizes_of(wanted)
+        return Labelled(numpy.zeros((*many, *sizes), self.dtype), (*self.passes.inputs, *self.front[wanted]))
+
+    def _called(self, table: NDArray[numpy.int64], numbers: Sequence[int]) -> None:
+        assert isinstance(self.lanes, Banded)
+        first = len(self.lanes.outer)
+        if self.of_list:
+            table[first : first + PAIRS] = [k.ctypes.data for k in self.pairs]
+        if self.is_half:
+            table[first + PAIRS : first + PAIRS + len(self.halves)] = self.halves
+        _, _, columns, *_ = numbers
+        self._shared(table, numbers, -(-columns // self.lanes.count), False)
+
+    @property
+    def of_list(self) -> bool:
+        """Whether lanes are pairs."""
+        return len(self.passes.inputs) == 2
+
+
+def paired(passes: Passes, single: bool, lanes: int) -> Nested:
+    """Passes as a compiled function, with chains where there are tables over pairs of places."""
+    if not any(Bands.is_between(passes.labels[n]) for n in passes.kept):
+        return nested(passes, single, 16 if single and lanes == 16 else 8)
+    return Paired(passes, Banded(passes, lanes, single))

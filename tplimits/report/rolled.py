@@ -1,0 +1,105 @@
+"""Lines that repeat with growing numbers, as layers of a network do, written once.
+
+What is rolled is proved: every line of a run is the pattern with its numbers a + b·ℓ at that ℓ, so that `unrolled`
+gives back the lines that went in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+#: a run spares at least so many lines
+_SPARED = 4
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """Lines for ℓ = 0, …, times − 1: texts between numbers, and of each number the first one and its growth."""
+
+    times: int
+    pattern: tuple[tuple[tuple[str, ...], tuple[tuple[int, int], ...]], ...]
+
+    def lines(self) -> Iterator[str]:
+        """The pattern, numbers that grow as (a+bℓ)."""
+        for texts, numbers in self.pattern:
+            yield _joined(texts, [_growing(a, b) for a, b in numbers])
+
+    def unrolled(self) -> Iterator[str]:
+        """Every line."""
+        for i in range(self.times):
+            for texts, numbers in self.pattern:
+                yield _joined(texts, [str(a + b * i) for a, b in numbers])
+
+
+def rolled(lines: Sequence[str], fewest: int = 3) -> list[str | Rolled]:
+    """The lines, runs of at least so many layers once.
+
+    >>> found = rolled([f"{x}{i} = W{x}{i - 1}" for i in range(1, 9) for x in "hx"])
+    >>> found[0].times, list(found[0].lines())
+    (8, ['h(1+ℓ) = Whℓ', 'x(1+ℓ) = Wxℓ'])
+    """
+    shapes = [tuple(_NUMBER.split(line)) for line in lines]
+    numbers = [tuple(map(int, _NUMBER.findall(line))) for line in lines]
+    exact = [all(str(int(n)) == n for n in _NUMBER.findall(line)) for line in lines]
+    found: list[str | Rolled] = []
+    done = 0
+    for start, period, length in sorted(segments(shapes, fewest)):
+        first, times = _even(numbers, start, period, length)
+        if (times - 1) * period < _SPARED or not all(exact[first : first + times * period]):
+            continue
+        layers = [numbers[first + j : first + j + period + 1 : period] for j in range(period)]
+        grow = (tuple((a, b - a) for a, b in zip(*pair, strict=True)) for pair in layers)
+        found += [*lines[done:first], Rolled(times, tuple(zip(shapes[first : first + period], grow, strict=True)))]
+        done = first + times * period
+    return [*found, *lines[done:]]
+
+
+def _even(numbers: Sequence[tuple[int, ...]], start: int, period: int, length: int) -> tuple[int, int]:
+    """Where the longest run of a stretch starts whose numbers grow evenly, and how many layers it has."""
+    last = start + length - period
+    steps = [tuple(b - a for a, b in zip(numbers[i], numbers[i + period], strict=True)) for i in range(start, last)]
+    best, begun = (start, 1), 0
+    for i in range(len(steps)):
+        if i - begun >= period and steps[i] != steps[i - period]:
+            begun = i - period + 1
+        times = (i + 1 - begun) // period + 1
+        if times > best[1]:
+            best = (start + begun, times)
+    return best
+
+
+def _joined(texts: Sequence[str], numbers: Sequence[str]) -> str:
+    return "".join(part for pair in zip(texts, [*numbers, ""], strict=True) for part in pair)
+
+
+def _growing(first: int, step: int) -> str:
+    if step == 0:
+        return str(first)
+    size = "" if abs(step) == 1 else str(abs(step))
+    if first == 0 and step > 0:
+        return f"{size}ℓ" if not size else f"({size}ℓ)"
+    return f"({first}{'+' if step > 0 else '−'}{size}ℓ)"
+
+
+def segments(shapes: Sequence[Hashable], fewest: int) -> list[tuple[int, int, int]]:
+    """Disjoint stretches (start, period, length) in which shapes repeat so often at least, the longest first taken."""
+    numbers: dict[Hashable, int] = {}
+    ids = [numbers.setdefault(s, len(numbers)) for s in shapes]
+    found = []
+    for period in range(1, len(ids) // fewest + 1):
+        start = 0
+        for i in range(len(ids) - period + 1):
+            if i + period < len(ids) and ids[i] == ids[i + period]:
+                continue
+            length = i - start + period
+            if length >= fewest * period:
+                found.append((start, period, length))
+            start = i + 1
+    taken: list[tuple[int, int, int]] = []
+    for start, period, length in sorted(found, key=lambda s: (-(s[2] // s[1] - 1) * s[1], s[1])):
+        if all(start + length <= a or a + n <= start for a, _, n in taken):
+            taken.append((start, period, length))
+    return taken

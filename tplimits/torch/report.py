@@ -1,0 +1,89 @@
+"""What an import is, in words and as JSON: axes, entries, parametrization, and what widening would do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tplimits.program.optimizers.adaptive import Adam
+from tplimits.program.optimizers.linear import SGD
+
+if TYPE_CHECKING:
+    from tplimits.regimes.classification.widening import Widening
+    from tplimits.torch.importing import TorchProgram
+
+#: whose verdicts a report holds
+OPTIMIZERS = {"SGD": SGD(), "Adam": Adam()}
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """A report on an imported model; `str` is its text, `.to_json()` the same facts."""
+
+    facts: dict[str, Any]
+
+    def to_json(self) -> str:
+        """The facts as JSON."""
+        return json.dumps(self.facts, indent=1)
+
+    def __str__(self) -> str:
+        f = self.facts
+        lines = [
+            f"{f['name']}: {f['instructions']} instructions from {f['operations']} operations of PyTorch, at widths "
+            f"{', '.join(map(str, f['widths']))}",
+            *(f"  {o}: {v['sentence']}" for o, v in f["verdicts"].items()),
+            f"neurons may change places: outputs differ by {f['permutation error']:.0e}",
+            "inputs are rows that do not see each other" if f["by row"] else "the example is one input",
+            "",
+            "widths: " + ", ".join(f"{k} of {v}·n neurons" if v != "1" else f"{k}" for k, v in f["axes"].items()),
+            "",
+            "entries at the start",
+        ]
+        wide = max(map(len, f["entries"]), default=0)
+        for name, e in f["entries"].items():
+            also = f"; also {', '.join(e['also'])}" if e["also"] else ""
+            frozen = "; not trained" if e["frozen"] else ""
+            lines.append(f"  {name:{wide}}  {e['shape']:16} {e['law']}{also}{frozen}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def reported(net: TorchProgram) -> ImportReport:
+    """The facts of an import."""
+    built = net.built
+    graph = built.found.graph
+    entries = {
+        name: {
+            "shape": str(tuple(graph[number].shapes[0])),
+            "law": str(net.entries[name]),
+            "power": str(-net.entries[name].power),
+            "frozen": name in net.frozen,
+            "also": [a for a in graph.aliases.get(name, ()) if a != name],
+        }
+        for name, number in built.weights.items()
+    }
+    return ImportReport(
+        {
+            "name": net.name,
+            "widths": list(graph.widths),
+            "operations": sum(node.kind == "call" for node in graph),
+            "instructions": len(net),
+            "by row": net.by_row,
+            "permutation error": net.permutation_error,
+            "axes": {name: str(size) for name, size in built.atoms.items()},
+            "entries": entries,
+            "verdicts": {name: _verdict(net.classify(optimizer)) for name, optimizer in OPTIMIZERS.items()},
+        }
+    )
+
+
+def _verdict(found: Widening) -> dict[str, Any]:
+    return {
+        "sentence": found.sentence,
+        "largest rate": str(-found.largest_rate),
+        "powers of f": [str(p) for p in found.f],
+        "powers of layers": {name: str(p) for name, p in found.layers.items()},
+        "text": str(found),
+    }
