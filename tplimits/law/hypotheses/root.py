@@ -39,7 +39,7 @@ def roots(reader: Reader, body: Expr, where: str) -> list[Doubt]:
 
 
 def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Doubt]:
-    """The doubt where entries with a limit as small as one likes, and not negative, may be negative at finite width."""
+    """The doubt where entries whose limit comes as near to 0 as one likes may be negative at finite width."""
     if not _is_vector(argument):
         return []
     kept, later = _without_zeros(reader, argument)
