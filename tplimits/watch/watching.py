@@ -90,7 +90,8 @@ def watch(
     of the step, asked for t = 0, …, steps: outputs, gradients and the frame of step t are those at c(t), initial laws
     those at c(0).  It is a value of the recording, under its name.
 
-    Curves are "loss" and "accuracy" on the training inputs, "held-out loss" and "held-out accuracy"; "gradient W" for
+    Curves are "loss" and, where targets are classes (see `tp.squared_error`), "accuracy" on the training inputs,
+    "held-out loss" and "held-out accuracy"; "gradient W" for
     every parameter, √p ‖∂loss/∂W‖ where plain gradient descent moves W by lr p ∂loss/∂W (p = n for vectors and 1 for
     matrices and scalars in μP, 1/n for matrices and 1 for vectors in NTP), so that widths can be compared; "sharpness";
     in limits with matrices "error of f", the standard error of the outputs.
