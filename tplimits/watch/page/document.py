@@ -58,7 +58,9 @@ def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 
     listed = chosen(recording, page) if views is None else checked(page, views, recording.labels is not None, curves)
     if any(isinstance(view, Errors) for view in listed) and not compared(recording):
         apart = any(run.starts_apart for run in recording.runs)
-        why = "the outputs of a limit of the operator regime start from a draw of their own" if apart else "there is none"
+        why = (
+            "the outputs of a limit of the operator regime start from a draw of their own" if apart else "there is none"
+        )
         raise EvaluationError(f"Errors(): it takes networks and a limit that they come near to; {why}.")
     data = payload(recording, page, listed, kept)
     script = "\n".join(['"use strict";', _erfc(), f"const COMPUTE = {source(page.loops)};", *map(_asset, _scripts())])
