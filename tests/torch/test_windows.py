@@ -32,7 +32,7 @@ def of_relu(K):
 
 
 def convolved(K, many, size, padding, stride):
-    """The covariance of Σ_t W_t x_{s + t} from that of x, for entries of variance 1/27 a channel, as PyTorch draws them."""
+    """The covariance of Σ_t W_t x_{s + t} from that of x; entries have variance 1/27 a channel."""
     P = np.pad(K.reshape(many, size, size, many, size, size), [(0, 0), *[(padding, padding)] * 2] * 2)
     to = (size + 2 * padding - 3) // stride + 1
     cut = [slice(i, i + stride * (to - 1) + 1, stride) for i in range(3)]
