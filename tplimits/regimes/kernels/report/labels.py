@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: anonymous vectors are named by what they are up to this length
 _SHORT = 20
+#: and written out inside others up to this one: what a deep network adds up doubles with every layer
+_INLINE = 200
 _SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"
 
 
@@ -45,7 +47,9 @@ class _Short(BodyPrinter):
         instruction = self._program[expr.source]
         if not self._inline or not instruction.name.startswith("_"):
             return self._labels.of_position(expr.source)
-        text = self._labels.written(expr.source, inline=True)
+        text = self._labels.inlined(expr.source)
+        if len(text) > _INLINE:
+            return self._labels.of_position(expr.source)
         return text if re.fullmatch(r"[\w.#]+|⟨.*⟩|\w+\([^()]*\)", text) else f"({text})"
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
@@ -60,6 +64,13 @@ class Labels:
         self._size = len(derivation.recursion.program)
         self._by_name = {s.name: p for p, s in enumerate(self.program)}
         self._labels: dict[int, str] = {}
+        self._inlined: dict[int, str] = {}
+
+    def inlined(self, position: int) -> str:
+        """The right-hand side of an instruction with anonymous vectors written out."""
+        if position not in self._inlined:
+            self._inlined[position] = self.written(position, inline=True)
+        return self._inlined[position]
 
     def written(self, position: int, inline: bool) -> str:
         """The right-hand side of an instruction, without indices."""

@@ -136,7 +136,7 @@ def kernel_limit(outline: Outline) -> str:
         lines_of = ",".join(map(str, logit.indices))
         where.append(f"E[…] over {logit.name} ~ N(0, C), C({printer.pair})[{lines_of}] = {covariance}")
     for position in outline.legend():
-        text = outline.titles.labels.written(position, inline=True)
+        text = outline.titles.labels.inlined(position)
         where.append(
             f"{outline.derivation.network[position].name} = {text if len(text) <= _LEGEND else text[:_LEGEND] + ' …'}"
         )
