@@ -213,9 +213,8 @@ def main(arguments: Sequence[str]) -> int:
     within, lines = True, []
     for row in compared if not options.alone else []:
         apart = difference(mine[row], theirs[row])
-        lines.append(
-            [row.name, str(row.inputs), "differ by", f"{apart:.1e}", f"≤ {row.apart:g}", _told(apart <= row.apart)]
-        )
+        agrees = record.verdict(apart <= row.apart)
+        lines.append([row.name, str(row.inputs), "differ by", f"{apart:.1e}", f"≤ {row.apart:g}", agrees])
         within &= apart <= row.apart
         for what, ratio, asked in judged(row, mine[row], theirs[row]):
             good = asked is None or options.quick or ratio >= asked

@@ -123,7 +123,7 @@ def networks() -> dict[str, tuple[tp.Program, int]]:
     found["rectangle"] = network(rectangle, 24), 24
     found["two pools"] = network(deep, 64), 64
     found["every place"] = _every_place(), 36
-    found["as many features as places"] = _as_many(), 2
+    found["as many features as places"] = _as_many(), 4
     return found
 
 
@@ -139,16 +139,17 @@ def _every_place() -> tp.Program:
 
 
 def _as_many() -> tp.Program:
-    """Two places of two features, smooth, with a pool and a readout of what is left: sizes tell axes not apart."""
+    """Four places of four features, smooth, with a pool and a readout of what is left: sizes tell axes not apart."""
 
     @tp.network
-    def net(ξ: tp.Input["d", "p"], U: tp.Vector["d", "tap"], v: tp.Vector["q"]):
-        x = tp.erf(layers.conv1d(ξ, U, over={"p": 2}, taps={"tap": 3}))
-        return tp.sum(v * layers.avg_pool(x, over={"p": 2}, window=2, to="q"), over="q")
+    def net(ξ: tp.Input["d", "p"], U: tp.Vector["d", "tap"], W: tp.Matrix["n", "n", "tap"], v: tp.Vector["q"]):
+        x = tp.erf(layers.conv1d(ξ, U, over={"p": 4}, taps={"tap": 3}))
+        x = layers.avg_pool(x, over={"p": 4}, window=2, to="q")
+        return tp.sum(v * tp.erf(layers.conv1d(x, W, over={"q": 2}, taps={"tap": 3})), over="q")
 
-    return net.bind(p=2)
+    return net.bind(p=4)
 
 
 def data(many: int, places: int, seed: int = 0) -> np.ndarray:
-    """Images of two channels."""
-    return np.random.default_rng([seed, places]).standard_normal((many, 2, places))
+    """Images of two channels; of four places, four."""
+    return np.random.default_rng([seed, places]).standard_normal((many, 4 if places == 4 else 2, places))

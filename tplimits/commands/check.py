@@ -11,7 +11,7 @@ from tplimits.check import check as check_limit
 from tplimits.commands import limits
 from tplimits.commands import options as of
 from tplimits.commands.assignments import assigned, wholes
-from tplimits.commands.output import drawable, picture, write
+from tplimits.commands.output import drawable, picture, writable, write, write_report
 from tplimits.terminal import show
 
 REJECTED = 1
@@ -41,10 +41,14 @@ def check(
     method: of.Method = None,
     particles: of.Particles = None,
     replicates: of.Replicates = None,
+    latex: of.Latex = None,
+    html: of.Html = None,
+    json: of.Json = None,
 ) -> None:
     """Run the program at finite widths and judge the limit, of a network and --data its kernels, or its outputs in
     training; exit status 1 when it is rejected."""
     drawable(plot)
+    writable(plot, latex, html, json)
     constants, ratios = assigned("--set", set_), assigned("--ratio", ratio)
     claims, at, counts = assigned("--claim", claim), wholes("--widths", widths), wholes("--draws", draws)
     options = limits.Options.among(locals())
@@ -65,5 +69,6 @@ def check(
     show(verdict.sentence, verdict.table, style="green" if verdict.accepted else "red")
     if plot:
         write(plot, picture(verdict, plot.suffix.lower()[1:]))
+    write_report(verdict, latex, html, json)
     if not verdict.accepted:
         raise typer.Exit(REJECTED)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tplimits.commands import limits
-from tplimits.commands.options import Decay, Infinite, Optimizer, Sets, Sizes, Target, Train
-from tplimits.commands.output import writable, write
+from tplimits.commands.options import Decay, Html, Infinite, Json, Latex, Optimizer, Sets, Sizes, Target, Train
+from tplimits.commands.output import writable, write_report
 from tplimits.regimes.protocol import Limit
 from tplimits.terminal import show
 
@@ -27,9 +26,9 @@ def derive(
     size: Sizes = [],  # noqa: B006 - typer reads the default, nothing changes it
     set_: Sets = [],  # noqa: B006
     steps: Annotated[bool, typer.Option("--steps", help="print the derivation step by step")] = False,
-    latex: Annotated[Path | None, typer.Option(metavar="FILE", help="write the limit as LaTeX")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page with everything")] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the limit for other programs")] = None,
+    latex: Latex = None,
+    html: Html = None,
+    json: Json = None,
 ) -> None:
     """Derive the infinite-width limit and print it."""
     options = limits.Options(fixed, infinite, train, optimizer, weight_decay)
@@ -39,9 +38,4 @@ def derive(
     show(repr(limit.program), "", repr(limit))
     if steps:
         show("", *(f"{number:>3}  {step}" for number, step in enumerate(limit.steps, start=1)))
-    if latex:
-        write(latex, limit.latex() + "\n")
-    if html:
-        write(html, limit.page())
-    if json:
-        write(json, limit.document())
+    write_report(limit, latex, html, json)

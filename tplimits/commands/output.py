@@ -6,13 +6,17 @@ import importlib.util
 import io
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer.exceptions import TyperException
 
 from tplimits.errors import CheckError
 from tplimits.pages import files
 from tplimits.terminal import say
+
+if TYPE_CHECKING:
+    from tplimits.pages.report import Reported
+    from tplimits.regimes.protocol import Limit
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -41,6 +45,19 @@ def write(path: Path, content: str | bytes) -> None:
     sys.stdout.flush()  # the path may be /dev/stdout
     files.write(path, content)
     say(f"wrote {path}")
+
+
+def write_report(found: Reported | Limit, latex: Path | None, html: Path | None, json: Path | None) -> None:
+    """The report of a result in the files that were asked for; LaTeX as a fragment to paste, where it has formulas."""
+    if not (latex or html or json):
+        return
+    report = found.report()
+    if latex:
+        write(latex, report.latex + "\n" if report.latex else report.tex())
+    if html:
+        write(html, report.html())
+    if json:
+        write(json, report.document)
 
 
 def picture(verdict: Any, kind: str) -> bytes:

@@ -71,10 +71,8 @@ def _places(rows: Sequence[Sequence[int]], wide: Sequence[float], read: Mapping[
 
 def _box(text: str, middle: float, top: float, wide: float, given: bool) -> str:
     kind = ' class="given"' if given else ""
-    return (
-        f'<g{kind}><rect x="{middle - wide / 2:.0f}" y="{top:.0f}" width="{wide:.0f}" height="{_HIGH:.0f}" rx="5"/>'
-        f'<text x="{middle:.0f}" y="{top + 16:.0f}">{escape(text)}</text></g>'
-    )
+    sides = f'x="{middle - wide / 2:.0f}" y="{top:.0f}" width="{wide:.0f}" height="{_HIGH:.0f}" rx="5"'
+    return f'<g{kind}><rect {sides}/><text x="{middle:.0f}" y="{top + 16:.0f}">{escape(text)}</text></g>'
 
 
 def _edge(middle: Sequence[float], layer: Sequence[int], j: int, i: int) -> str:

@@ -61,7 +61,8 @@ def test_a_zero_that_is_split_between_names_is_seen(slope):
         signs = tp.avg(tp.sign(leaky * leaky[b]) * leaky[b], over=b)
         k = W @ tp.maximum(signs, y)
         s = tp.avg(k * tp.sin(k)) - tp.avg(tp.cos(k)) * tp.avg(k**2)
-        return tp.avg((k * tp.sqrt(s)) ** 2)
+        scaled = k * tp.sqrt(s)
+        return tp.avg(scaled * scaled)
 
     with pytest.raises((tp.NoLimitError, tp.EvaluationError), match="stands under"):
         tp.derive(program).evaluate()

@@ -234,7 +234,9 @@ class Nest:
         level = 0
         for k, index in sorted(enumerate(indices), key=lambda pair: self.level(pair[1])):
             level = max(level, self.level(index))
-            first = index == self.vector and k == len(indices) - 1
+            # lanes beside each other are read at once from the first; where data say which entry, each has its own
+            alone = not any(self.is_vector(other) for j, other in enumerate(indices) if j != k)
+            first = index == self.vector and k == len(indices) - 1 and alone
             with self.at(level):
                 place = self._vector_start() if first else self.place(index)
                 if self._has_gaps(index):  # what is no entry is read at 0, and then left out
