@@ -53,8 +53,8 @@ def refuse_too_few(asked: TrainingRequest, more: str = "") -> None:
             needed = math.ceil(PER_COLUMN * count / asked.ratios.get(width, 1.0))
             raise EvaluationError(
                 f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({some}"
-                f"{asked.inputs} inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give particles={needed} or "
-                f"more, fewer inputs or fewer steps.{more}"
+                f"{asked.inputs} inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give "
+                f"particles={needed} or more, fewer inputs or fewer steps.{more}"
             )
 
 
