@@ -44,7 +44,7 @@ def refuse_too_few(asked: TrainingRequest, more: str = "") -> None:
         counted = _counted(whole, moving) if _fits(whole, moving) else most
     except MemoryError:
         counted = most
-    some = "" if asked.rows is None else "those looked at of "
+    of = f"{'' if asked.rows is None else 'those looked at of '}{asked.inputs} inputs"
     fewest = {side: min(count, most[side]) for side, count in counted.items()}
     for (name, transposed), count in sorted(fewest.items(), key=lambda item: -item[1]):
         width = _width(asked, (name, transposed))
@@ -52,8 +52,8 @@ def refuse_too_few(asked: TrainingRequest, more: str = "") -> None:
             shown = f"{name}ᵀ" if transposed else name
             needed = math.ceil(PER_COLUMN * count / asked.ratios.get(width, 1.0))
             raise EvaluationError(
-                f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({some}"
-                f"{asked.inputs} inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give "
+                f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({of} "
+                f"at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give "
                 f"particles={needed} or more, fewer inputs or fewer steps.{more}"
             )
 
