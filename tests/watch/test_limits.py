@@ -223,6 +223,49 @@ def test_limits_that_fit_nowhere_are_refused_before_anything_is_trained(tmp_path
     with pytest.raises(tp.EvaluationError, match=r"too few particles: .* fewer inputs or fewer steps"):
         tp.watch(deep, x, **how, widths=(8, tp.inf), path=path)
     assert not path.exists()
-    few = {**how, "batches": tp.batches(2), "every": 50, "probes": x[:2], "gradients": False}
-    with pytest.raises(tp.EvaluationError, match=r"in no batch of a step.* count at every step"):
-        tp.watch(deep, x, **few, widths=tp.inf)
+    few = {**how, "batches": tp.batches(2), "probes": x[:2], "gradients": False}
+    with pytest.raises(tp.EvaluationError, match=r"At every frame all inputs and probes count, at other steps those"):
+        tp.watch(deep, x, **few, every=25, widths=tp.inf)
+
+
+def test_between_frames_limits_look_at_the_inputs_of_a_step_alone():
+    """The same limit from a part of the columns; with other batches it is another one."""
+    x = inputs(20, 3)
+    how = {"error": tp.squared_error(inputs(20, 3, seed=1), train=range(16)), "optimizer": tp.Adam(eps=0.01)}
+    how |= {"lr": 0.1, "steps": 5, "widths": tp.inf, "replicates": 4, "probes": inputs(3, 3, seed=2), "only": ["W"]}
+    every, few, other = (
+        tp.watch(deep, x, **how, batches=tp.batches(3, seed=s), every=e, particles=size)
+        for s, e, size in ((1, 1, 2048), (1, 5, 1024), (2, 5, 1024))
+    )
+    with pytest.raises(tp.EvaluationError, match="too few particles"):
+        tp.watch(deep, x, **how, batches=tp.batches(3, seed=1), every=1, particles=1024)
+    errors = 5 * np.hypot(every.run().curves["error of f"][-1], few.run().curves["error of f"][-1])
+    apart, wrong = (np.sqrt(np.mean((r.outputs() - every.outputs()) ** 2)) for r in (few, other))
+    assert apart < errors < wrong
+    assert few.run().curves["loss"] == pytest.approx(every.run().curves["loss"][[0, -1]], rel=0.02)
+    assert few.run().curves["gradient W"] == pytest.approx(every.run().curves["gradient W"][[0, -1]], rel=0.02)
+
+
+def test_limits_of_long_runs_on_batches_fit():
+    """As all inputs at all steps they were 800 columns for three outputs, and 9600 particles."""
+    x, how = inputs(40, 3), {"optimizer": tp.SGD(), "lr": 0.3, "steps": 20, "widths": tp.inf, "replicates": 2}
+    loss, sizes = tp.squared_error(inputs(40, 3, seed=1)), {"particles": 1024, "batches": tp.batches(2), "every": 20}
+    rec = tp.watch(deep, x, error=loss, **how, **sizes, probes=x[:4], gradients=False)
+    assert rec.run().curves["loss"][1] < rec.run().curves["loss"][0]
+
+
+def test_scalars_of_inputs_that_are_judged_are_followed_at_all_times():
+    @tp.network
+    def normed(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        h = W @ tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * h / tp.sqrt(tp.avg(h * h) + tp.avg(h))
+
+    how = {
+        "error": tp.squared_error(np.ones(4)),
+        "optimizer": tp.SGD(),
+        "lr": 0.1,
+        "steps": 3,
+        "batches": tp.batches(1),
+    }
+    rec = tp.watch(normed, X[:4], **how, widths=tp.inf, every=3, particles=256, replicates=2)
+    assert rec.run().frames == 2 and np.isfinite(rec.outputs()).all()

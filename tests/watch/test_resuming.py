@@ -99,6 +99,20 @@ def test_interrupted_here_it_goes_on(tmp_path, frames):
     assert seen[0] == 0
 
 
+def test_limits_between_frames_go_on_bit_for_bit(tmp_path):
+    how = {"error": tp.squared_error(inputs(8, 3, seed=1)), "optimizer": tp.Adam(eps=0.01), "lr": 0.02, "steps": 6}
+    how |= {"batches": tp.batches(3), "every": 3, "widths": tp.inf, "particles": 512, "replicates": 2, "probes": X[:2]}
+
+    def stop(done, total, text):
+        if done == 2:
+            raise _Stop
+
+    with pytest.raises(_Stop):
+        tp.watch(deep, X, **how, path=tmp_path / "run.npz", progress=stop)
+    assert tp.load_recording(tmp_path / "run.npz").run().frames == 2
+    assert same(tp.watch(deep, X, **how, path=tmp_path / "run.npz"), tp.watch(deep, X, **how))
+
+
 def test_unfinished_recordings_can_be_looked_at(tmp_path):
     def stop(done, total, text):
         if done >= 3:

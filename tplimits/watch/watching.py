@@ -79,7 +79,8 @@ def watch(
         the same at all widths, `tp.inf` is the limit of wide networks.
     batches: `tp.batches(size)`, the same inputs at every width; None takes all of them at every step.
     probes, labels: inputs on which values are looked at, 64 inputs of X if left out, and a number or text for each.
-    every: steps between frames, or the steps themselves; about 1000 frames if left out.
+    every: steps between frames, or the steps themselves; about 1000 frames if left out.  Between frames limits with
+        matrices follow the inputs of a step alone, and need fewer particles.
     parametrization: `tp.MUP` adjusted to the optimizer if left out.  The limit is that of feature learning in it, in
         `tp.NTP` that of the operator regime, whose outputs alone move; others have none here.
     start: parameters by name, a recording, or (recording, frame): its runs go on from there, with fresh optimizers.

@@ -26,7 +26,7 @@ from tplimits.regimes.training.numbers.scalars import scalars_of
 from tplimits.regimes.training.trainer.trainer import Trainer
 from tplimits.version import VERSION
 from tplimits.watch.making.limits import LimitOf
-from tplimits.watch.making.signal import Signal
+from tplimits.watch.making.signal import Signal, rows_at
 
 if TYPE_CHECKING:
     from tplimits.program.network.batches import Batches
@@ -107,6 +107,17 @@ class Asked:
         """The inputs, then the probes that are none of them."""
         new = self.probe_rows >= self.count
         return {name: numpy.concatenate([x, self.probes[name][new]]) for name, x in self.X.items()}
+
+    def looked_at(self, t: int) -> NDArray[numpy.int64]:
+        """The rows of these that a limit needs at time t: all at a frame, else those that the step is made of."""
+        if t in self._taken:
+            return numpy.arange(len(next(iter(self.with_probes.values()))))
+        rows = rows_at(self.error, self.batches, t, self.count)
+        return numpy.arange(self.count) if rows is None else numpy.unique(rows)
+
+    @cached_property
+    def _taken(self) -> frozenset[int]:
+        return frozenset(self.frames)
 
     @property
     def signal(self) -> Signal:

@@ -16,7 +16,7 @@ from tplimits.program.files.arrays import flat, nested
 from tplimits.program.network.gradient_rows import gradient_rows
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.regimes.training.feature_learning import MaximalLimit
-from tplimits.regimes.training.numbers import gates
+from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
 from tplimits.regimes.training.numbers.feature_learning import Replicate
 from tplimits.regimes.training.numbers.request import request
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: what counts in a recording, where a reader may think of batches and frames alone
 _COUNTED = (
-    " Inputs that are held out, or in no batch of a step, and probes that are no inputs count at every step as others "
-    "do, whatever batches= and every= are; tp.inf may be left out, or watched on fewer inputs by a call of its own."
+    " At every frame all inputs and probes count, at other steps those of its batch: fewer frames (every=) and smaller "
+    "batches need less; tp.inf may be left out, or watched on fewer inputs by a call of its own."
 )
 
 
@@ -56,9 +56,19 @@ def requested(asked: Asked, width: float, seed: int) -> TrainingRequest:
         raise EvaluationError(
             "start=…: the limit of a network with matrices goes on from its own start alone; leave tp.inf out."
         )
-    # the gradients of the last frame are looked at, too
-    refuse_too_few(replace(found, steps=asked.steps + 1), _COUNTED)
+    if not _judged_on_data(found.recursion.total):
+        found = replace(found, rows=asked.looked_at)
+    # gradients, if any, are looked at in the last frame, too
+    refuse_too_few(replace(found, steps=asked.steps + asked.detail.gradients), _COUNTED)
     return found
+
+
+def _judged_on_data(total: TotalProgram) -> bool:
+    """Whether a scalar of every input is judged over all times: then all inputs are followed at all of them."""
+    program = total.program
+    judged = [gate.axes for gate in gates.gates(program)]
+    judged += [program[one.position].axes for one in singular.singular(total)]
+    return any(total.axis in axes for axes in judged)
 
 
 class Kets:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy
@@ -32,24 +33,28 @@ Side = tuple[str, bool]
 
 def refuse_too_few(asked: TrainingRequest, more: str = "") -> None:
     """EvaluationError, with the numbers, the repair and `more`, for fewer particles than a run needs."""
-    moving = [t for t in range(asked.steps) if asked.drifting or any(asked.rates_at(t).values())]
-    most = _at_most(asked, len(moving))
+    several = asked.drifting or asked.rows is not None
+    moving = [t for t in range(asked.steps) if several or any(asked.rates_at(t).values())]
+    most = _at_most(asked, moving)
     _, size = particles_by_width({"n": 1.0, **asked.ratios}, asked.particles, asked.block)
     if all(PER_COLUMN * count <= size[_width(asked, side)] for side, count in most.items()):
         return
     try:
-        counted = _counted(asked, moving) if _fits(asked, len(moving)) else most
+        whole = replace(asked, rows=None)  # some of its columns are those of a part of the inputs
+        counted = _counted(whole, moving) if _fits(whole, moving) else most
     except MemoryError:
         counted = most
-    for (name, transposed), count in sorted(counted.items(), key=lambda item: -item[1]):
+    of = f"{'' if asked.rows is None else 'those looked at of '}{asked.inputs} inputs"
+    fewest = {side: min(count, most[side]) for side, count in counted.items()}
+    for (name, transposed), count in sorted(fewest.items(), key=lambda item: -item[1]):
         width = _width(asked, (name, transposed))
         if PER_COLUMN * count > size[width]:
             shown = f"{name}ᵀ" if transposed else name
             needed = math.ceil(PER_COLUMN * count / asked.ratios.get(width, 1.0))
             raise EvaluationError(
-                f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({asked.inputs} "
-                f"inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give particles={needed} or "
-                f"more, fewer inputs or fewer steps.{more}"
+                f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({of} "
+                f"at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give "
+                f"particles={needed} or more, fewer inputs or fewer steps.{more}"
             )
 
 
@@ -61,22 +66,30 @@ def _width(asked: TrainingRequest, side: Side) -> str:
     return s.rows if side[1] else s.columns
 
 
-def _at_most(asked: TrainingRequest, moves: int) -> dict[Side, int]:
+def _at_most(asked: TrainingRequest, moving: Sequence[int]) -> dict[Side, int]:
     """Columns of each side if none repeats: every entry of what a matrix is applied to, at every time."""
     total, program = asked.recursion.total, asked.sized
     found: dict[Side, int] = {}
     for position, s in enumerate(program):
         if isinstance(s, MatMul):
-            times = moves + 1 if position < len(total.network) else max(moves, min(asked.steps, 1))
+            forward = position < len(total.network)
+            times = (*moving, asked.steps) if forward else moving or range(min(asked.steps, 1))
             side = (program[s.matrix].name, s.transposed)
-            entries = math.prod(int(program.size(a) or 1) for a in s.axes)
-            found[side] = found.get(side, 0) + entries * times
+            of_each = math.prod(int(program.size(a) or 1) for a in s.axes if a != total.axis)
+            found[side] = found.get(side, 0) + of_each * _inputs(asked, times, total.axis in s.axes)
     return found
 
 
-def _fits(asked: TrainingRequest, moves: int) -> bool:
+def _inputs(asked: TrainingRequest, times: Sequence[int], on_data: bool) -> int:
+    """How many inputs are looked at at some times, together; one at a time for what does not depend on them."""
+    if not on_data:
+        return len(times)
+    return asked.inputs * len(times) if asked.rows is None else sum(len(asked.rows(t)) for t in times)
+
+
+def _fits(asked: TrainingRequest, moving: Sequence[int]) -> bool:
     """Whether the first two steps are few enough to be taken only to look at them."""
-    few = max(_at_most(asked, min(moves, 2)).values(), default=0)
+    few = max(_at_most(asked, moving[:2]).values(), default=0)
     return PER_COLUMN * few * few <= _LARGEST
 
 
@@ -84,7 +97,7 @@ def _counted(asked: TrainingRequest, moving: list[int]) -> dict[Side, int]:
     """Columns of each side at the end, of members of a family that with the most."""
     # two steps tell whether the columns that a step brings repeat earlier ones, at a price known before
     first = moving[:2]
-    few = _at_most(asked, len(first))
+    few = _at_most(asked, first)
     ratios = {side: asked.ratios.get(_width(asked, side), 1.0) for side in few}
     particles = max(16, *(math.ceil(PER_COLUMN * count / ratios[side]) + PER_COLUMN for side, count in few.items()))
     execution = TrainingExecution(

@@ -15,11 +15,12 @@ import numpy
 from sympy import Integer
 
 from tplimits.errors import EvaluationError
+from tplimits.law.unroll import Unroller
 from tplimits.numbers.columns import Array, Population, State, rng_state, set_rng_state
 from tplimits.numbers.particles import ParticleExecution
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs
 from tplimits.program.network.schedules import Schedule, at_step
-from tplimits.program.nodes.entries import width_symbol
+from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import drawn
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
@@ -28,6 +29,8 @@ from tplimits.regimes.training.numbers.divisors import inverse
 from tplimits.regimes.training.numbers.parameters import EntrywiseParameter, MatrixParameter
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tplimits.program.network.total import TotalProgram
     from tplimits.program.optimizers.recursion import Optimizer
 
@@ -74,6 +77,8 @@ class TrainingExecution(ParticleExecution):
         self._set_widths(particles, block, ratios)
         streams = columns.spawn(len(self.width))
         self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
+        self._whole = {name: self.given[name] for name in X}, dict(self.data)
+        self._sized = {len(next(iter(X.values()))): program}
         late = late_vectors(total) & set(optimizers)
         self.parameters: dict[str, EntrywiseParameter | MatrixParameter] = {}
         for name in sorted(optimizers, key=lambda n: (n in late, program.initial_names[n])):
@@ -157,6 +162,17 @@ class TrainingExecution(ParticleExecution):
         return out.reshape((1, *full, -1))
 
     # -- time ---------------------------------------------------------------------------------
+
+    def look_at(self, rows: NDArray[numpy.int64]) -> None:
+        """From now on the inputs are those with these numbers alone; others take no columns of matrices."""
+        (given, data), count = self._whole, len(rows)
+        if count not in self._sized:
+            self._sized[count] = self.total.sized({name: x[rows] for name, x in given.items()})
+        self.program, self.arrays = self._sized[count], []
+        self.leaves[size_symbol(self.total.axis)] = float(count)
+        self.given.update({name: x[rows] for name, x in given.items()})
+        self.data.update({position: x[rows] for position, x in data.items()})
+        self._unroller = Unroller(self.program, self.data)
 
     def outputs(self, t: int) -> Array:
         """f at the parameters of now and the constants of step t, (inputs, *outputs): the forward instructions run."""

@@ -19,6 +19,8 @@ from tplimits.regimes.training.numbers.execution import TrainingExecution
 from tplimits.regimes.training.numbers.replicates import quietly, replicated, whole
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tplimits.numbers.columns import Array, State
     from tplimits.program.network.total import TotalProgram
     from tplimits.progress import Progress
@@ -65,7 +67,10 @@ class Replicate:
 
     def _advance(self) -> None:
         t = len(self.f)
-        f = self.execution.outputs(t)
+        rows = slice(None) if self.asked.rows is None else self.asked.rows(t)
+        if not isinstance(rows, slice):
+            self.execution.look_at(rows)
+        f = self._among_all(rows, self.execution.outputs(t))
         if not numpy.isfinite(f).all():
             raise EvaluationError(
                 f"step {t}: the outputs are not finite. Training diverges at this learning rate, or a moment does not "
@@ -77,9 +82,15 @@ class Replicate:
             self.kets[name].append(ket)
             self.grams[name].append(ket @ numpy.swapaxes(ket, -1, -2) / ket.shape[-1])
         if t < self.asked.steps:
-            self.execution.step(t, self.signal(f, t), self.asked.rates_at(t), self.asked.kept)
+            self.execution.step(t, self.signal(f, t)[rows], self.asked.rates_at(t), self.asked.kept)
         for name, value in self.execution.seen.items():
             self.gates.setdefault(name, []).append(value)
+
+    def _among_all(self, rows: slice | NDArray[numpy.int64], f: Array) -> Array:
+        """Outputs of some inputs among those of all; 0 on the others, which are not looked at."""
+        found = numpy.zeros(self.asked.shape) if len(f) < self.asked.inputs else f
+        found[rows] = f
+        return found
 
     def _ket(self, name: str) -> Array:
         """A vector of the network at the parameters of now: (*axes, inputs, particles)."""

@@ -15,6 +15,11 @@ from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy
+    from numpy.typing import NDArray
+
     from tplimits.program.network.run_asked import RunAsked
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion
@@ -26,6 +31,8 @@ class TrainingRequest(Settings):
 
     recursion: MaximalRecursion
     record: tuple[str, ...]
+    #: the numbers of the inputs that are looked at at a time, among them those that its step is made of; None: all
+    rows: Callable[[int], NDArray[numpy.int64]] | None = None
 
     @cached_property
     def bound(self) -> Program:
