@@ -13,16 +13,16 @@ def transformer(layers):
         Q: tp.Matrix["n", "n", "layer"],
         K: tp.Matrix["n", "n", "layer"],
         V: tp.Matrix["n", "n", "layer"],
-        O: tp.Matrix["n", "n", "layer"],
+        P: tp.Matrix["n", "n", "layer"],
         W: tp.Matrix["n", "n", "layer"],
         v: tp.Vector,
     ):
         x = tp.sum(U * ξ, over="d")
-        for l in range(layers):
-            keys, values = ((M.sel(layer=l) @ x).rename(token="key") for M in (K, V))
-            A = tp.softmax(tp.avg((Q.sel(layer=l) @ x) * keys), over="key")
-            x = x + O.sel(layer=l) @ tp.sum(A * values, over="key")
-            x = x + W.sel(layer=l) @ tp.relu(x)
+        for ℓ in range(layers):
+            keys, values = ((M.sel(layer=ℓ) @ x).rename(token="key") for M in (K, V))
+            A = tp.softmax(tp.avg((Q.sel(layer=ℓ) @ x) * keys), over="key")
+            x = x + P.sel(layer=ℓ) @ tp.sum(A * values, over="key")
+            x = x + W.sel(layer=ℓ) @ tp.relu(x)
         return v * tp.mean(x, over="token")
 
     return net.bind(token=3, layer=layers)
