@@ -18,11 +18,11 @@ def transformer(layers):
         v: tp.Vector,
     ):
         x = tp.sum(U * ξ, over="d")
-        for ℓ in range(layers):
-            keys, values = ((M.sel(layer=ℓ) @ x).rename(token="key") for M in (K, V))
-            A = tp.softmax(tp.avg((Q.sel(layer=ℓ) @ x) * keys), over="key")
-            x = x + P.sel(layer=ℓ) @ tp.sum(A * values, over="key")
-            x = x + W.sel(layer=ℓ) @ tp.relu(x)
+        for k in range(layers):
+            keys, values = ((M.sel(layer=k) @ x).rename(token="key") for M in (K, V))
+            A = tp.softmax(tp.avg((Q.sel(layer=k) @ x) * keys), over="key")
+            x = x + P.sel(layer=k) @ tp.sum(A * values, over="key")
+            x = x + W.sel(layer=k) @ tp.relu(x)
         return v * tp.mean(x, over="token")
 
     return net.bind(token=3, layer=layers)
