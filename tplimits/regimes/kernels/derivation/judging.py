@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from sympy import DiracDelta, Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
 from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.pole import poles
@@ -21,15 +22,16 @@ from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.state import DATA_TOLERANCE
-from tplimits.program.nodes.entries import Entry, GaussMean, N
+from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, holds
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader
+from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
@@ -158,6 +160,7 @@ class Judgements:
         if any(x.node in self.deltas for x in leaves):
             self.deltas.add(position)
             return
+        self._beside_limits(position, s)
         if not leaves:
             return
         if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
@@ -183,6 +186,42 @@ class Judgements:
             self.doubts.append((position, limit))
         elif message:
             self.infinite[position] = message
+
+    def _beside_limits(self, position: int, s: OuterNonlin) -> None:
+        """Refuse a ket, or note a tangent, whose second moment is finite only where no scalar is beside its limit."""
+        is_tangent, doubt = self.state.degree_of(position), self.moment_doubt(position, "")
+
+        def judged(moved: Expr) -> Tail:
+            limit = BodyReader(self.state).limit(moved)
+            found = tail(self.kets.written(limit), self.kets)
+            if found.kind is Growth.UNKNOWN and is_tangent and self.is_square_integrable(limit):
+                return replace(found, kind=Growth.POLYNOMIAL)
+            return found
+
+        if doubt.name in self.assumed or not judged(s.body).established:
+            return
+        reason = self.around.why_only_there(s.body, judged, BodyReader(self.state).shown)
+        if reason and not is_tangent:
+            raise NoLimitError(replace(doubt, reason=reason).told())
+        if reason:
+            self.infinite[position] = _told(replace(doubt, reason=reason))
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """What hypotheses ask of scalars that are a little beside their limits."""
+        program = self.state.program
+
+        def inside(entry: Entry) -> Expr:
+            s = program[entry.source]
+            return at(made_of(s), dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
+
+        return Surroundings(
+            program,
+            BodyReader(self.state).limit,
+            inside,
+            lambda e: e.source in self.exact or bool(self.state.degree_of(e.source)),
+            lambda e: self.is_nonnegative(e.source),
+        )
 
     def _is_tame(self, number: int) -> bool:
         node = self.state.nodes[number]
