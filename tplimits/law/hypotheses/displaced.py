@@ -19,12 +19,12 @@ from sympy import Expr, Rational
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
+from tplimits.law.hypotheses.root import keeps_off
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import put_in
 
 if TYPE_CHECKING:
-    from tplimits.law.hypotheses.tails import Tail
     from tplimits.program.nodes.program import Program
 
 #: signs of every second displacement, and of the others: a pole may be on one side of the limit alone
@@ -59,10 +59,8 @@ class Surroundings:
         moved = dict.fromkeys(turn.body(body) for turn in self.turns)
         return [x for x in moved if x != body and any(map(self._vanishes, singular_places(x)))]
 
-    def why_only_there(self, body: Expr, judged: Callable[[Expr], Tail], shown: Callable[[Expr], str]) -> str:
-        """Why a body that has a second moment at the limits has none beside them; "" where it has."""
-        if all(judged(moved).established for moved in self.bodies(body)):
-            return ""
+    def why(self, body: Expr, shown: Callable[[Expr], str]) -> str:
+        """The words for a body that has a second moment at the limits, and none beside them."""
         places = (a for _, a in singular_places(body) if any(map(_is_vector, entries(a))))
         poles = ", ".join(dict.fromkeys(f"`{shown(a)}`" for a in places))
         movers = ", ".join(f"`{shown(e)}`" for e in entries(body) if self.turns[0].entry(e) != e)
@@ -73,9 +71,15 @@ class Surroundings:
 
     def is_polar(self, body: Expr) -> bool:
         """Whether what is random is divided by, in a body or in the functions that it reads."""
-        if any(_is_vector(e) for _, argument in singular_places(body) for e in entries(argument)):
-            return True
-        return any(map(self._reads_pole, entries(body)))
+        places = (a for node, a in singular_places(body) if not isinstance(node, sympy.log))
+        return any(map(self._comes_near, places)) or any(map(self._reads_pole, entries(body)))
+
+    def _comes_near(self, argument: Expr) -> bool:
+        """Whether of n entries one comes as near to 0 as scalars move, which exp(h) + s with s → 0 does not."""
+        terms = sympy.Add.make_args(argument)
+        vectors = sympy.Add(*(t for t in terms if any(map(_is_vector, entries(t)))))
+        still = self.limit(argument - vectors) == 0 and bounds(vectors)[0] >= 0
+        return vectors != 0 and not (still and keeps_off(vectors))
 
     def _reads_pole(self, entry: Entry) -> bool:
         if not isinstance(self.program[entry.source], OuterNonlin) or self.fixed(entry):
@@ -148,5 +152,5 @@ def _is_vector(entry: Entry) -> bool:
 def _split(expr: Expr) -> tuple[Expr, Expr]:
     """The factors that read scalars alone, and the others."""
     factors = sympy.Mul.make_args(expr)
-    scalar = [f for f in factors if entries(f) and not any(map(_is_vector, entries(f)))]
+    scalar = [f for f in factors if not any(map(_is_vector, entries(f)))]
     return sympy.Mul(*scalar), sympy.Mul(*(f for f in factors if f not in scalar))

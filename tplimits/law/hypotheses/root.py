@@ -44,7 +44,7 @@ def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Do
         return []
     kept, later = _without_zeros(reader, argument)
     limit = reader.limit(kept)
-    touches = bounds(limit)[0] == 0 and not _keeps_off(limit)
+    touches = bounds(limit)[0] == 0 and not keeps_off(limit)
     if not touches and not later:
         return []
     reason = (
@@ -72,14 +72,14 @@ def _without_zeros(reader: Reader, argument: Expr) -> tuple[Expr, bool]:
     return sympy.Add(*kept), later
 
 
-def _keeps_off(limit: Expr) -> bool:
+def keeps_off(limit: Expr) -> bool:
     """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
     if isinstance(limit, sympy.Add):
-        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(_keeps_off, limit.args))
+        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(keeps_off, limit.args))
     if isinstance(limit, sympy.Mul):
-        return all(map(_keeps_off, limit.args))
+        return all(map(keeps_off, limit.args))
     if isinstance(limit, sympy.Pow):
-        return _keeps_off(limit.base)
+        return keeps_off(limit.base)
     return bool(limit.is_positive) or isinstance(limit, POSITIVE)
 
 

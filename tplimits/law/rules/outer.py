@@ -162,15 +162,15 @@ def _beside_limits(
 ) -> tuple[str, ...]:
     """The doubt where a ket has a second moment only as long as no scalar is beside its limit."""
 
-    def judged(moved: Expr) -> Tail:
+    def established(moved: Expr) -> bool:
         limits = {e: state.scalars[key_of(e)] for e in entries(moved) if key_of(e) in state.scalars}
         reads: tuple[Callable[[Ket], Expr], ...] = (lambda k: state.judged.get(k.expr, k.expr), lambda k: k.expr)
         inner, value = (put_in(moved, {**scalars, **limits, **_kets(state, moved, boxes, r)[0]}, {}) for r in reads)
-        return _tail(state, inner, value)
+        return _tail(state, inner, value).established
 
-    reason = state.around.why_only_there(body, judged, BodyReader(state, {}).shown)
-    if not reason:
+    if all(map(established, state.around.bodies(body))):
         return ()
+    reason = state.around.why(body, BodyReader(state, {}).shown)
     state.doubts.append((key, Doubt("moment", state.label(key), state.program.where(key[0]), reason)))
     return (f"second moment not established symbolically: {reason}",)
 

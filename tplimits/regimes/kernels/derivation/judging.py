@@ -66,8 +66,8 @@ class Judgements:
     regular: dict[int, bool] = field(default_factory=dict)
     #: hypotheses that data decides, with the body and the line
     pending: list[tuple[Hypothesis, Expr, str]] = field(default_factory=list)
-    #: vectors whose second moment data decides
-    doubts: list[tuple[int, Expr]] = field(default_factory=list)
+    #: vectors whose second moment data decides, at the limits of their scalars; or why not beside them
+    doubts: list[tuple[int, Expr, str]] = field(default_factory=list)
     #: means of constants that are not seen to be finite
     constants: list[Doubt] = field(default_factory=list)
     #: tangents whose second moment is not established, by the name of the doubt
@@ -137,7 +137,7 @@ class Judgements:
     def doubtful(self) -> list[str]:
         """The names of all doubts, of those too that data may settle."""
         asked = (d for hypothesis, body, where in self.pending for d in hypothesis(BodyReader(self.state), body, where))
-        moments = [self.moment_doubt(position, "").name for position, _ in self.doubts]
+        moments = [self.moment_doubt(position, "").name for position, _, _ in self.doubts]
         return list(dict.fromkeys([d.name for d in (*self.constants, *asked)] + moments + [*self.unseen.values()]))
 
     def is_assumed(self, number: int) -> bool:
@@ -183,7 +183,8 @@ class Judgements:
         if not is_tangent:
             if message:
                 raise NoLimitError(message)
-            self.doubts.append((position, limit))
+            self.doubts.append((position, limit, ""))
+            self.doubts += [(position, beside, why) for beside, why in self._beside_data(s)]
         elif message:
             self.infinite[position] = message
 
@@ -191,20 +192,24 @@ class Judgements:
         """Refuse a ket, or note a tangent, whose second moment is finite only where no scalar is beside its limit."""
         is_tangent, doubt = self.state.degree_of(position), self.moment_doubt(position, "")
 
-        def judged(moved: Expr) -> Tail:
+        def established(moved: Expr) -> bool:
             limit = BodyReader(self.state).limit(moved)
-            found = tail(self.kets.written(limit), self.kets)
-            if found.kind is Growth.UNKNOWN and is_tangent and self.is_square_integrable(limit):
-                return replace(found, kind=Growth.POLYNOMIAL)
-            return found
+            if tail(self.kets.written(limit), self.kets).established:
+                return True
+            return bool(is_tangent) and self.is_square_integrable(limit)
 
-        if doubt.name in self.assumed or not judged(s.body).established:
+        if doubt.name in self.assumed or not self.around.is_polar(s.body) or not established(s.body):
             return
-        reason = self.around.why_only_there(s.body, judged, BodyReader(self.state).shown)
+        reader = BodyReader(self.state)
+        reason = "" if all(map(established, self.around.bodies(s.body))) else self.around.why(s.body, reader.shown)
         if reason and not is_tangent:
             raise NoLimitError(replace(doubt, reason=reason).told())
         if reason:
             self.infinite[position] = _told(replace(doubt, reason=reason))
+
+    def _beside_data(self, s: OuterNonlin) -> list[tuple[Expr, str]]:
+        reader = BodyReader(self.state)
+        return [(reader.limit(moved), self.around.why(s.body, reader.shown)) for moved in self.around.bodies(s.body)]
 
     @cached_property
     def around(self) -> Surroundings:
