@@ -190,24 +190,27 @@ class Judgements:
 
     def _beside_limits(self, position: int, s: OuterNonlin) -> None:
         """Refuse a ket, or note a tangent, whose second moment is finite only where no scalar is beside its limit."""
-        is_tangent, doubt = self.state.degree_of(position), self.moment_doubt(position, "")
+        is_tangent, reader = self.state.degree_of(position), BodyReader(self.state)
+        doubt = self.moment_doubt(position, "")
 
         def established(moved: Expr) -> bool:
-            limit = BodyReader(self.state).limit(moved)
-            if tail(self.kets.written(limit), self.kets).established:
+            limit = reader.limit(moved)
+            written = self.kets.written(limit)
+            if tail(written, self.kets).established:
                 return True
-            return bool(is_tangent) and self.is_square_integrable(limit)
+            return bool(is_tangent) and not diverging_pole(written, self.kets) and self.is_square_integrable(limit)
 
         if doubt.name in self.assumed or not self.around.is_polar(s.body) or not established(s.body):
             return
-        reader = BodyReader(self.state)
-        reason = "" if all(map(established, self.around.bodies(s.body))) else self.around.why(s.body, reader.shown)
-        if reason and not is_tangent:
-            raise NoLimitError(replace(doubt, reason=reason).told())
-        if reason:
-            self.infinite[position] = _told(replace(doubt, reason=reason))
+        if all(map(established, self.around.bodies(s.body))):
+            return
+        message = _told(replace(doubt, reason=self.around.why(s.body, reader.shown)))
+        if not is_tangent:
+            raise NoLimitError(message)
+        self.unseen[position], self.infinite[position] = doubt.name, message
 
     def _beside_data(self, s: OuterNonlin) -> list[tuple[Expr, str]]:
+        """What data has to establish besides: the body beside the limits of its scalars, and the words if not."""
         reader = BodyReader(self.state)
         return [(reader.limit(moved), self.around.why(s.body, reader.shown)) for moved in self.around.bodies(s.body)]
 
