@@ -19,7 +19,7 @@ from sympy import Expr, Rational
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
-from tplimits.law.hypotheses.root import keeps_off
+from tplimits.law.hypotheses.vanishing import keeps_off
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import put_in

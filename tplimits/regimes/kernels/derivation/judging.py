@@ -183,15 +183,13 @@ class Judgements:
         if not is_tangent:
             if message:
                 raise NoLimitError(message)
-            self.doubts.append((position, limit, ""))
-            self.doubts += [(position, beside, why) for beside, why in self._beside_data(s)]
+            self.doubts.insert(0, (position, limit, ""))  # before what it is beside its limits
         elif message:
             self.infinite[position] = message
 
     def _beside_limits(self, position: int, s: OuterNonlin) -> None:
-        """Refuse a ket, or note a tangent, whose second moment is finite only where no scalar is beside its limit."""
+        """Note a vector whose second moment is finite only as long as no scalar is beside its limit."""
         is_tangent, reader = self.state.degree_of(position), BodyReader(self.state)
-        doubt = self.moment_doubt(position, "")
 
         def established(moved: Expr) -> bool:
             limit = reader.limit(moved)
@@ -200,19 +198,16 @@ class Judgements:
                 return True
             return bool(is_tangent) and not diverging_pole(written, self.kets) and self.is_square_integrable(limit)
 
-        if doubt.name in self.assumed or not self.around.is_polar(s.body) or not established(s.body):
+        open_ = [moved for moved in self.around.bodies(s.body) if not established(moved)]
+        if not open_:
             return
-        if all(map(established, self.around.bodies(s.body))):
-            return
-        message = _told(replace(doubt, reason=self.around.why(s.body, reader.shown)))
-        if not is_tangent:
-            raise NoLimitError(message)
-        self.unseen[position], self.infinite[position] = doubt.name, message
-
-    def _beside_data(self, s: OuterNonlin) -> list[tuple[Expr, str]]:
-        """What data has to establish besides: the body beside the limits of its scalars, and the words if not."""
-        reader = BodyReader(self.state)
-        return [(reader.limit(moved), self.around.why(s.body, reader.shown)) for moved in self.around.bodies(s.body)]
+        doubt = self.moment_doubt(position, self.around.why(s.body, reader.shown))
+        if not is_tangent:  # at the limits themselves it may be refused for a better reason
+            self.doubts += [(position, reader.limit(moved), doubt.reason) for moved in open_]
+        elif established(s.body):
+            self.unseen[position] = doubt.name
+            if doubt.name not in self.assumed:
+                self.infinite[position] = _told(doubt)
 
     @cached_property
     def around(self) -> Surroundings:
