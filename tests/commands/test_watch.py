@@ -107,6 +107,12 @@ def test_what_makes_no_sense_is_told_in_one_line(capsys, folder, arguments, said
     assert {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()} == before
 
 
+def test_sizes_that_are_missing_are_told_in_words_of_the_command_line(capsys):
+    how = [word for word in HOW if word not in ("--size", "label=2")]
+    status, _, err = run(capsys, "watch", "user.py:shallow", *how, "--targets", "y.npy")
+    assert status == 2 and "the axis `label` of `shallow` has no size: add --size label=" in err
+
+
 def test_files_that_are_no_recordings_are_told_in_one_line(capsys, folder):
     (folder / "text.npz").write_text("text")
     for name in ("x.npy", "text.npz", "nothing.npz", "/", "."):

@@ -223,3 +223,6 @@ def test_limits_that_fit_nowhere_are_refused_before_anything_is_trained(tmp_path
     with pytest.raises(tp.EvaluationError, match=r"too few particles: .* fewer inputs or fewer steps"):
         tp.watch(deep, x, **how, widths=(8, tp.inf), path=path)
     assert not path.exists()
+    few = {**how, "batches": tp.batches(2), "every": 50, "probes": x[:2], "gradients": False}
+    with pytest.raises(tp.EvaluationError, match=r"in no batch of a step.* count at every step"):
+        tp.watch(deep, x, **few, widths=tp.inf)

@@ -67,11 +67,10 @@ def test_scalars_start_alike_at_all_widths_and_in_the_limit():
 
 def test_norms_of_gradients_may_be_left_out():
     rec = watched(gradients=False)
-    assert (
-        list(rec.run(8).curves)
-        == list(rec.run(tp.inf).curves)
-        == ["loss", "accuracy", "held-out loss", "held-out accuracy"]
-    )
+    assert list(rec.run(8).curves) == list(rec.run(tp.inf).curves) == ["loss", "held-out loss"]
+    signs = tp.squared_error(np.sign(X[:, 0]), train=range(6))  # classes; the sine is none
+    classes = ["loss", "accuracy", "held-out loss", "held-out accuracy"]
+    assert list(watched(gradients=False, error=signs, widths=8).run(8).curves) == classes
     assert np.array_equal(rec.loss[8], watched().loss[8])
 
 
@@ -97,6 +96,30 @@ def test_given_parameters_and_labels():
     rec = watched(widths=4, seeds=1, start=start, b=2.0, probes=X[:2], labels=["one", "two"])
     assert np.array_equal(rec.parameters(0)["v"], np.ones(4)) and rec.parameters(0)["b"] == 2
     assert rec.labels.tolist() == ["one", "two"] and len(rec.value("h")) == 2
+
+
+def test_what_fits_no_memory_is_told_for_what_it_is(monkeypatch):
+    from tplimits.watch.making import neurons
+
+    def full(self, step):
+        raise MemoryError
+
+    monkeypatch.setattr(neurons.Neurons, "advance", full)
+    for width, said in (
+        (8, "width 8, seed 0: it does not fit into memory; give smaller widths"),
+        (tp.inf, "particles"),
+    ):
+        with pytest.raises(tp.EvaluationError, match=said):
+            watched(widths=width)
+
+
+def test_labels_that_are_held_out_are_looked_at_before_work():
+    told = []
+    labels = tp.cross_entropy([0, 1, 0, 5], train=range(3))
+    how = {"optimizer": tp.SGD(), "lr": 0.1, "steps": 1, "widths": 4, "progress": lambda *now: told.append(now)}
+    with pytest.raises(tp.EvaluationError, match="the label 5 has no output"):
+        tp.watch(deep, X[:4], error=labels, **how)
+    assert not told
 
 
 def test_only_some_parameters_are_trained():
@@ -185,7 +208,7 @@ def test_what_is_not_there_is_said(rec, asked, said):
         ({"constants": {"d": lambda t: t}}, "constants and rates alone are functions of the step; `d` is no constant"),
         ({"record": "nothing"}, "has nothing named"),
         ({"executor": 3}, "executor=3"),
-        ({"path": "no such folder/run.npz"}, "No such file"),
+        ({"path": "no such folder/run.npz"}, "its folder is missing"),
         ({"lr": 1e200, "optimizer": tp.SGD()}, "width 8, seed 0: .*(overflow|not finite)"),
         ({"optimizer": "adam"}, "optimizer='adam': give an optimizer such as tp.Adam"),
         ({"optimizer": tp.Adam}, "optimizer=.*Adam.*: give an optimizer such as tp.Adam"),

@@ -217,6 +217,22 @@ def test_writing_takes_a_small_part_of_the_time(tmp_path, monkeypatch):
     assert writes[-1] == 41 and len(writes) <= 3 + (time.monotonic() - began) / 0.4
 
 
+def test_files_are_written_soon_and_then_for_a_tenth_of_the_time():
+    """Writes of half a second: a run that is killed every four seconds gets on by more than a frame."""
+    pace = watching._Pace()
+    assert [pace.after(0.5) for _ in range(8)] == [1.0] * 4 + [5.0] * 4
+    assert [watching._Pace().after(took) for took in (0.01, 0.06, 0.5, 30.0)] == [0.2, 1.0, 1.0, 300.0]
+    assert [pace.after(took) for took in (0.01, 0.15, 1.0)] == [0.2, 2.0, 10.0]
+
+
+def test_places_where_no_file_can_be_are_told_before_work(tmp_path):
+    told = []
+    for path, said in ((tmp_path, "it is a folder"), (tmp_path / "none" / "run.npz", "its folder is missing")):
+        with pytest.raises(tp.EvaluationError, match=f"path=.*: {said}. Give the name of a file"):
+            watched(path, progress=lambda done, total, text: told.append(done))
+    assert not told and not list(tmp_path.iterdir())
+
+
 def test_seeds_and_widths_do_not_disturb_one_another():
     alone = tp.watch(shallow, X, **HOW, widths=8, seeds=(1,))
     assert same(alone, tp.watch(shallow, X, **HOW, widths=8, seeds=(1,)))

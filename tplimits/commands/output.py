@@ -16,6 +16,7 @@ from tplimits.terminal import say
 
 if TYPE_CHECKING:
     from tplimits.pages.report import Reported
+    from tplimits.regimes.protocol import Limit
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -46,7 +47,7 @@ def write(path: Path, content: str | bytes) -> None:
     say(f"wrote {path}")
 
 
-def write_report(found: Reported, latex: Path | None, html: Path | None, json: Path | None) -> None:
+def write_report(found: Reported | Limit, latex: Path | None, html: Path | None, json: Path | None) -> None:
     """The report of a result in the files that were asked for; LaTeX as a fragment to paste, where it has formulas."""
     if not (latex or html or json):
         return

@@ -10,11 +10,12 @@ from typer.exceptions import TyperException
 
 from tplimits.commands import limits
 from tplimits.commands.assignments import assigned, optimizer_named, parametrization_named, widths_named
-from tplimits.commands.loading import batch, labels_in, targets_in
+from tplimits.commands.loading import batch, complete, labels_in, targets_in
 from tplimits.commands.options import Decay, Optimizer, Ratios, Sets, Sizes, Target, Targets
 from tplimits.commands.output import writable
 from tplimits.commands.view import show_recording, write_page
 from tplimits.program.network.batches import batches
+from tplimits.program.network.data import inputs_of, sizes_of
 from tplimits.program.network.losses import Loss
 from tplimits.watch.watching import watch as watch_network
 
@@ -49,10 +50,12 @@ def watch(
 ) -> None:
     """Train a network at several widths with its limit beside them, and keep every frame."""
     writable(out, html)
-    loss = _loss(targets, labels, held_out)
+    loss, net, inputs = _loss(targets, labels, held_out), limits.bound(target, size), batch(data)
+    if net.is_network:
+        complete(net.sized(sizes_of(net, inputs_of(net, inputs, "--data"))))
     recording = watch_network(
-        limits.bound(target, size),
-        batch(data),
+        net,
+        inputs,
         error=loss,
         optimizer=optimizer_named(optimizer or "sgd"),
         lr=lr,

@@ -78,7 +78,7 @@ def _filled(pieces: Sequence[Piece], room: float) -> list[str]:
     for start, end in itertools.pairwise(breaks):
         lead = pieces[start].joined if start else ""
         shown = "".join(f" {p.text}" if p.apart else p.text for p in pieces[start:end])
-        made.append(f"{lead}{shown.strip()}")
+        made.append(re.sub(r"(?:\s*\\q?quad)+$", "", f"{lead}{shown.strip()}"))
     return made
 
 

@@ -33,6 +33,8 @@ _ACCENTS = {
     "\u030c": "check",
     "\u20d7": "vec",
 }
+#: what stands at a name for one side of zero: c_minus is c₋
+_SIGNS = {"minus": "-", "plus": "+"}
 _ESCAPED = {
     "\\": r"\backslash ",
     "{": r"\{",
@@ -56,6 +58,8 @@ def name(text: str) -> str:
 
     >>> print(name("h#2"), name("x[token=0]"), name("γ"), name("tau0[key=1]"), name("_7"))
     h^{(2)} x_{\mathrm{token}=0} \gamma \tau_{0,\mathrm{key}=1} x_{(7)}
+    >>> print(name("c_minus"), name("τ_0"))
+    c_{-} \tau_{0}
     >>> print(name("h^1#2"), name("x_new"), name("block.3.WQ"), name("x\u0302"), name("(k/n)"), name("50%"))
     h^{1,(2)} x_{\mathrm{new}} \mathrm{block.3.WQ} \hat{x} \tfrac{k}{n} \mathrm{50\%}
     """
@@ -73,7 +77,7 @@ def name(text: str) -> str:
     parts = re.fullmatch(r"([^\W\d_]+)(\d+)|([^_]+)_([^_].*)", stem)
     if parts:
         stem, sub = parts[1] or parts[3], parts[2] or parts[4]
-        below.insert(0, _letters(sub))
+        below.insert(0, _SIGNS.get(sub) or _letters(sub))
     return _letters(stem) + _script("_", below) + _script("^", above)
 
 

@@ -57,6 +57,22 @@ def rolled(lines: Sequence[str], fewest: int = 3) -> list[str | Rolled]:
     return [*found, *lines[done:]]
 
 
+def table(rows: Sequence[tuple[str, str]], width: int, full: bool = False) -> Iterator[str]:
+    """Rows of two columns, the first so wide; layers that repeat once unless `full`.
+
+    >>> rows = [(f"x{i + 1}", f"= W x{i}") for i in range(9)]
+    >>> list(table(rows, 6))
+    ['  for ℓ = 0, …, 8:', '    x(1+ℓ) = W xℓ']
+    """
+    for item in rolled(["\t".join(row) for row in rows], len(rows) + 1 if full else 3):
+        inside = isinstance(item, Rolled)
+        if isinstance(item, Rolled):
+            yield f"  for ℓ = 0, …, {item.times - 1}:"
+        for line in item.lines() if isinstance(item, Rolled) else [item]:
+            left, right = line.split("\t")
+            yield f"  {'  ' if inside else ''}{left:<{width}} {right}".rstrip()
+
+
 def _even(numbers: Sequence[tuple[int, ...]], start: int, period: int, length: int) -> tuple[int, int]:
     """Where the longest run of a stretch starts whose numbers grow evenly, and how many layers it has."""
     last = start + length - period

@@ -13,6 +13,7 @@ from sympy.printing.str import StrPrinter
 from tplimits.law.means import BoxMean, Expectation
 from tplimits.program.language.render import decimal
 from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.report.rolled import table
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Ket
@@ -152,22 +153,23 @@ def _ket_line(written: Writer, ket: Ket) -> str:
     return f"{formula(ket.hat)} + {dots}" if dots else formula(ket.hat)
 
 
-def width_limit(program: Program, state: Derivation) -> str:
-    """Kets with hat and dot parts, then scalars."""
+def width_limit(program: Program, state: Derivation, full: bool = False) -> str:
+    """Kets with hat and dot parts, then scalars; repeated layers once, and large families in part, unless `full`."""
     rows: list[tuple[str, str]] = []
     written = Writer(state)
     for position, instruction in enumerate(program.instructions):
         if isinstance(instruction, InitialMatrix):
             continue
         keys = sorted(k for k in (*state.kets, *state.scalars) if k[0] == position)
-        for key in keys[:_FAMILY_UP_TO]:
+        some = len(keys) if full else _FAMILY_UP_TO
+        for key in keys[:some]:
             if key in state.kets:
                 rows.append((f"|{state.label(key)}⟩", f"= {_ket_line(written, state.kets[key])}"))
             else:
                 limit = shown(written(state.scalars[key]))
                 rows.append((state.label(key), f"→ {formula(limit)}"))
-        if len(keys) > _FAMILY_UP_TO:
-            rows.append(("", f"… {len(keys) - _FAMILY_UP_TO} more entries of {instruction.name}"))
+        if len(keys) > some:
+            rows.append(("", f"… {len(keys) - some} more entries of {instruction.name}"))
     for pair, value in state.covariances.items():
         if pair[0] == pair[1]:
             rows.append((f"Var {pair[0]}", f"→ {formula(shown(written(value)))}"))
@@ -175,7 +177,7 @@ def width_limit(program: Program, state: Derivation) -> str:
     if written.left_out:
         rows.append(("", f"… {written.left_out} more constants"))
     width = max((len(r[0]) for r in rows), default=0)
-    lines = [f"width limit of {program.name}", *(f"  {a:<{width}} {b}" for a, b in rows)]
+    lines = [f"width limit of {program.name}", *table(rows, width, full)]
     doubts = {doubt.name for _, doubt in state.doubts}
     for name in state.doubtful():
         kind = "assumed" if name in state.assumed else "not established" if name in doubts else "left to evaluate()"

@@ -73,7 +73,8 @@ class Written(Reported, ABC):
     @property
     def _title(self) -> str:
         """The title of the page."""
-        return str(self).splitlines()[0].partition(":")[0]
+        first = str(self).splitlines()[0].partition(":")[0]
+        return first[:1].upper() + first[1:]
 
     @property
     def _answer(self) -> str:

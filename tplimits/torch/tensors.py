@@ -148,7 +148,7 @@ def moved(tensor: Tensor, source: Indices, dims: Sequence[Dim]) -> Tensor:
         full = numpy.broadcast_to(table, tensor.positions).reshape(own)
         tables[axis] = _slim(full[where])
     if outside.any():
-        tables = _with_holes(tensor, tables, outside)
+        tables = _separate(_with_holes(tensor, tables, outside))
     return Tensor(tensor.value, tuple(dims), tables, tensor.hidden and moved(tensor.hidden, source, dims))
 
 
@@ -161,6 +161,25 @@ def _with_holes(tensor: Tensor, tables: dict[str, Indices], outside: NDArray[Any
         raise NoAxisToHide
     axis = next(iter(tables))
     return {**tables, axis: _slim(numpy.where(outside, -1, numpy.broadcast_to(tables[axis], outside.shape)))}
+
+
+def _separate(tables: dict[str, Indices]) -> dict[str, Indices]:
+    """Tables that depend on as few indices as they can, where an entry is outside if one of them says so.
+
+    Windows over rows and columns are then a table of rows and one of columns, which limits read as shifts.
+    """
+    shape = numpy.broadcast_shapes(*(t.shape for t in tables.values()))
+    inside = numpy.all([numpy.broadcast_to(t, shape) >= 0 for t in tables.values()], axis=0)
+    found = {}
+    for axis, table in tables.items():
+        entries = numpy.where(inside, numpy.broadcast_to(table, shape), -1)
+        for at in range(len(shape)):
+            most = entries.max(axis=at, keepdims=True)
+            if ((entries == most) | (entries < 0)).all():
+                entries = most
+        found[axis] = entries
+    again = numpy.all([numpy.broadcast_to(t, shape) >= 0 for t in found.values()], axis=0)
+    return found if (again == inside).all() else tables
 
 
 def _slim(table: Indices) -> Indices:

@@ -37,6 +37,12 @@ class Run:
         return math.isinf(self.width)
 
     @property
+    def starts_apart(self) -> bool:
+        """Whether it is a limit of the operator regime: its f_0 is a draw of its own, whatever networks draw."""
+        # of other limits there are parameters, or the standard error of particles
+        return self.is_limit and not self.parameters and "error of f" not in self.curves
+
+    @property
     def frames(self) -> int:
         """How many frames there are; fewer than those of the recording while it is being made."""
         outputs = () if self.outputs is None else (self.outputs,)

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 #: the width of the limit
 inf = math.inf
-#: of the time of a recording, writing takes one part in so many
-_SHARE = 20
+#: of the time of a recording, writing takes one part in so many; where waits are of more than seconds, one in fewer
+_SHARE, _MOST_SHARE, _LONGEST = 20, 10, 2.0
+#: so many seconds of writing are free: a run that is killed again and again soon after its start gets on
+_FREE, _APART = 2.0, 1.0
 
 
 def watch(
@@ -90,7 +93,8 @@ def watch(
     of the step, asked for t = 0, …, steps: outputs, gradients and the frame of step t are those at c(t), initial laws
     those at c(0).  It is a value of the recording, under its name.
 
-    Curves are "loss" and "accuracy" on the training inputs, "held-out loss" and "held-out accuracy"; "gradient W" for
+    Curves are "loss" and, where targets are classes (see `tp.squared_error`), "accuracy" on the training inputs,
+    "held-out loss" and "held-out accuracy"; "gradient W" for
     every parameter, √p ‖∂loss/∂W‖ where plain gradient descent moves W by lr p ∂loss/∂W (p = n for vectors and 1 for
     matrices and scalars in μP, 1/n for matrices and 1 for vectors in NTP), so that widths can be compared; "sharpness";
     in limits with matrices "error of f", the standard error of the outputs.
@@ -126,15 +130,35 @@ def watch(
     return Recording(found.program, found.steps, found.runs, found.probes, found.labels, found.settings)
 
 
+@dataclass
+class _Pace:
+    """How long a file that grows is not written: about what a run that is killed loses."""
+
+    spent: float = 0.0
+
+    def after(self, took: float) -> float:
+        """Seconds to the next file from those that the last one took."""
+        self.spent += took
+        longest = max(_APART, took) if self.spent <= _FREE else max(_LONGEST, _MOST_SHARE * took)
+        return min(_SHARE * took, longest)
+
+
 class _File:
     """The file of a recording, if there is one, written again and again as it grows."""
 
     def __init__(self, path: Path | None, asked: Asked) -> None:
         self.path, self.asked = path, asked
         self.settings = _settings(asked)
-        self._due, self._unwritten = 0.0, False
+        self._due, self._pace, self._unwritten = 0.0, _Pace(), False
         if path is not None:
-            check_writable(path)
+            try:
+                check_writable(path)
+            except OSError as error:
+                why = {IsADirectoryError: "it is a folder", FileNotFoundError: "its folder is missing"}.get(type(error))
+                raise EvaluationError(
+                    f"path={str(path)!r}: {why or error.strerror or error}. Give the name of a file, such as "
+                    "'run.npz', in a folder that is there and can be written to."
+                ) from None
 
     def tapes(self, pairs: list[tuple[float, int]]) -> list[Tape]:
         """The runs, with what was recorded of them before; what is there and not asked for stays."""
@@ -188,7 +212,7 @@ class _File:
         begun = time.monotonic()
         file.save(self.contents(tapes), self.path)
         ended = time.monotonic()
-        self._due, self._unwritten = ended + _SHARE * (ended - begun), False
+        self._due, self._unwritten = ended + self._pace.after(ended - begun), False
 
 
 def _settings(asked: Asked) -> dict[str, Any]:

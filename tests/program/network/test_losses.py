@@ -69,6 +69,14 @@ def test_accuracy():
     assert tp.squared_error(np.arange(100.0)).accuracy(np.arange(100.0)) is None, "a regression"
 
 
+def test_targets_of_a_regression_are_no_classes():
+    """However few they are: values that are to be met, and no names of classes."""
+    for y in (np.sin(np.arange(13.0)), [0.3, 0.7], [0.5, 1.5, 2.25, 0.5], np.zeros(4), [[0.1, 2.0], [0.3, 2.0]]):
+        assert tp.squared_error(y).accuracy(y) is None
+    for y in ([1, -1], [0.0, 3, 2, 2], [0.5, -0.5, 0.5], np.eye(3) - 1 / 3, [[0.9, -0.1], [-0.1, 0.9]]):
+        assert tp.squared_error(y).accuracy(y) == 1
+
+
 def test_classes_are_those_of_all_inputs():
     """One input that is held out is not right because there is no other of them."""
     loss = tp.squared_error([1.0, -1.0, 1.0, NAN, 1.0], train=[0, 1, 2, 4])

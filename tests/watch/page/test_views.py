@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy
 import pytest
 from recorded_head import HEAD, recorded
+from watched import shallow
 
 import tplimits as tp
 from tplimits import views
@@ -145,7 +146,21 @@ def test_errors_are_those_of_the_outputs_against_the_limit_of_the_seed(short):
     assert [(row["width"], row["seed"]) for row in found["rows"]] == [(32, 0), (32, 1), (48, 0)]
     gap = short.outputs(3, 48, 0) - short.outputs(3, math.inf, 0)
     assert found["rows"][2]["values"][3] == pytest.approx(float(numpy.sqrt((gap**2).mean())), rel=1e-12)
-    assert errors(replace(short, runs=short.runs[:3])) is None
+    alone = replace(short, runs=short.runs[:3])
+    assert errors(alone) is None and views.Errors() not in chosen(alone, shown(HEAD, short.settings))
+
+
+def test_limits_that_draw_their_own_start_are_not_compared(tmp_path):
+    """In NTP the distance to the limit does not fall with the width: it is that of two draws."""
+    x = numpy.random.default_rng(0).standard_normal((4, 3))
+    how = {"error": tp.squared_error(x[:, 0]), "optimizer": tp.SGD(), "lr": 0.1, "steps": 2, "particles": 64}
+    for table, number in ((tp.NTP, 0), (tp.MUP, 1)):
+        rec = tp.watch(shallow, x, **how, widths=(16, tp.inf), parametrization=table)
+        assert chosen(rec, shown(rec.program, rec.settings)).count(views.Errors()) == number
+        assert (errors(rec) is not None) == bool(number)
+        if not number:
+            with pytest.raises(tp.EvaluationError, match="operator regime start from a draw of their own"):
+                rec.page(tmp_path / "run.html", views=[views.Errors()])
 
 
 def test_numbers_that_are_not_finite_are_refused(short, tmp_path):

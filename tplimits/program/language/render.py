@@ -45,16 +45,22 @@ def _was_float(number: sympy.Rational) -> bool:
     return bool(number.is_Rational and number.q > 64 and number.q & (number.q - 1) == 0)
 
 
-def decimal(number: sympy.Rational) -> str:
-    """A rational as people wrote it: a float prints as the float it was.
+#: a float of more signs is no short one that was rounded
+_SHORT = 13
 
-    >>> decimal(sympy.Rational(0.1)), decimal(sympy.Rational(3, 4))
-    ('0.1', '3/4')
+
+def decimal(number: sympy.Rational) -> str:
+    """A rational as people wrote it: a float prints as the float it was, or as the short one next to it.
+
+    >>> decimal(sympy.Rational(0.1)), decimal(sympy.Rational(0.1) ** 2), decimal(sympy.Rational(3, 4))
+    ('0.1', '0.01', '3/4')
     """
     if number.q == 1:
         return str(number.p)
     if _was_float(number):
-        return repr(float(number))
+        value = float(number)
+        near = f"{value:.15g}"  # products of floats are off in the last digit: 0.1² is 0.010000000000000002
+        return near if len(near) <= _SHORT else repr(value)
     return f"{number.p}/{number.q}"
 
 

@@ -25,10 +25,17 @@ def numbers(given: Any) -> Array | None:
 
 
 def classes_of(targets: Array) -> Array:
-    """The different targets that are known, (classes, entries); none where they are those of a regression."""
+    """The different targets that are known, (classes, entries); none where they are those of a regression.
+
+    Classes are written in whole numbers, such as −1 and 1, 0 to 9 or a one among zeros, or in two numbers that are
+    repeated, such as 0.9 and −0.1; any other real number is a value to be met, however few of them there are.
+    """
     rows = targets.reshape(len(targets), -1)
-    found = numpy.unique(rows[numpy.isfinite(rows).all(axis=1)], axis=0)
-    return found if len(found) <= _MOST_CLASSES else found[:0]
+    known = rows[numpy.isfinite(rows).all(axis=1)]
+    entries = numpy.unique(known)
+    written = (entries == numpy.round(entries)).all() or len(entries) == 2 < known.size
+    found = numpy.unique(known, axis=0)
+    return found if written and 2 <= len(found) <= _MOST_CLASSES else found[:0]
 
 
 def fixed(array: NDArray[Any]) -> NDArray[Any]:

@@ -156,7 +156,7 @@ class Loss(ABC):
 class SquaredError(Loss):
     """Σ (f − y)²/2B over the B training inputs; made by `squared_error`.
 
-    `classes` are the different targets of all inputs, (classes, entries); none where there are too many to be classes.
+    `classes` are the different targets of all inputs, (classes, entries); none where targets are those of a regression.
     """
 
     classes: Array
@@ -250,6 +250,8 @@ def squared_error(y: Any, train: Any = None, weights: Any = None) -> SquaredErro
 
     `y` has shape (inputs, *outputs); `train` marks training inputs by True, or lists their numbers; None trains on all.
     `weights` w has one number for each input, 1 by default.  Targets of inputs that are not trained on may be NaN.
+    Targets are classes, and have an accuracy, where they are 2 to 64 different ones in whole numbers, such as −1 and 1
+    or one-hot, or in two numbers that are repeated, such as 0.9 and −0.1: an output is of the class of the nearest.
 
     >>> χ = squared_error([1.0, float("nan"), 3.0], train=[True, False, True])
     >>> χ([0.0, 5.0, 0.0]).tolist(), χ.loss([0.0, 5.0, 0.0])

@@ -125,7 +125,11 @@ class WidthLimit(Written):
     # -- reports ------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return text.width_limit(self.program, self.state)
+        return self.text()
+
+    def text(self, full: bool = False) -> str:
+        """What is printed; repeated layers and large families written out if `full`."""
+        return text.width_limit(self.program, self.state, full)
 
     @property
     def _answer(self) -> str:

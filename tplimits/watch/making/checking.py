@@ -110,7 +110,10 @@ def _refuse_misfits(net: Program, error: Any, inputs: int) -> None:
     """EvaluationError for labels that do not fit the outputs, before any network is made."""
     if isinstance(error, Loss):
         axes = dict.fromkeys(a for p in net.returns for a in net[p].axes)
-        error.fitting(numpy.zeros((inputs, *(size_of(net, a) for a in axes))))
+        outputs = numpy.zeros((inputs, *(size_of(net, a) for a in axes)))
+        for loss in (error, None if error.train.all() else error.held_out):
+            if loss is not None:
+                loss.fitting(outputs)
 
 
 def _detail(net: Program, looked: Looked) -> Detail:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from tplimits.watch.making.asked import Asked
 
 Array = NDArray[numpy.float64]
+#: what counts in a recording, where a reader may think of batches and frames alone
+_COUNTED = (
+    " Inputs that are held out, or in no batch of a step, and probes that are no inputs count at every step as others "
+    "do, whatever batches= and every= are; tp.inf may be left out, or watched on fewer inputs by a call of its own."
+)
 
 
 def requested(asked: Asked, width: float, seed: int) -> TrainingRequest:
@@ -52,7 +57,7 @@ def requested(asked: Asked, width: float, seed: int) -> TrainingRequest:
             "start=…: the limit of a network with matrices goes on from its own start alone; leave tp.inf out."
         )
     # the gradients of the last frame are looked at, too
-    refuse_too_few(replace(found, steps=asked.steps + 1))
+    refuse_too_few(replace(found, steps=asked.steps + 1), _COUNTED)
     return found
 
 

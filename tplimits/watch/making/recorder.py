@@ -103,7 +103,9 @@ def _frames(
     except EvaluationError as error:
         raise EvaluationError(f"{Run(width, seed).title}: {error}") from None
     except MemoryError:
-        raise EvaluationError(f"{Run(width, seed).title}: it does not fit into memory; give fewer particles.") from None
+        of = Run(width, seed)
+        fewer = "fewer particles" if of.is_limit else "smaller widths"
+        raise EvaluationError(f"{of.title}: it does not fit into memory; give {fewer}.") from None
 
 
 def _restore(run: Engine, state: Mapping[str, Array]) -> None:

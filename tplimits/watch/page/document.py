@@ -18,14 +18,15 @@ import numpy
 import scipy
 from numpy.typing import NDArray
 
-from tplimits.errors import TplimitsError
+from tplimits.errors import EvaluationError, TplimitsError
 from tplimits.pages.files import place_of, write_by
 from tplimits.version import VERSION
 from tplimits.watch.page import choosing
 from tplimits.watch.page.checking import checked
 from tplimits.watch.page.javascript import source
-from tplimits.watch.page.payload import payload, room
+from tplimits.watch.page.payload import compared, payload, room
 from tplimits.watch.page.shown import Shown, shown
+from tplimits.watch.page.views import Errors
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -55,6 +56,12 @@ def html(recording: Recording, views: Any = None, seeds: Any = 1, size: float = 
     kept = room(recording, seeds, size)
     curves = curves_of(recording)
     listed = chosen(recording, page) if views is None else checked(page, views, recording.labels is not None, curves)
+    if any(isinstance(view, Errors) for view in listed) and not compared(recording):
+        apart = any(run.starts_apart for run in recording.runs)
+        why = (
+            "the outputs of a limit of the operator regime start from a draw of their own" if apart else "there is none"
+        )
+        raise EvaluationError(f"Errors(): it takes networks and a limit that they come near to; {why}.")
     data = payload(recording, page, listed, kept)
     script = "\n".join(['"use strict";', _erfc(), f"const COMPUTE = {source(page.loops)};", *map(_asset, _scripts())])
     style = _asset("page.css")
@@ -75,7 +82,6 @@ def curves_of(recording: Recording) -> list[str]:
 
 def chosen(recording: Recording, page: Shown) -> list[View]:
     """The panels that follow from the shapes of the values."""
-    compared = any(run.is_limit for run in recording.runs) and not all(run.is_limit for run in recording.runs)
     run = next((r for r in recording.runs if r.parameters and r.frames), None)
 
     def numbers(name: str) -> NDArray[Any] | None:
@@ -86,7 +92,7 @@ def chosen(recording: Recording, page: Shown) -> list[View]:
         except TplimitsError:
             return None
 
-    return choosing.chosen(page, curves_of(recording), numbers, compared)
+    return choosing.chosen(page, curves_of(recording), numbers, bool(compared(recording)))
 
 
 def _scripts() -> Iterable[str]:

@@ -237,24 +237,30 @@ def _widths(page: Shown, run: Run) -> list[int]:
 # -- errors against the width ------------------------------------------------------------------
 
 
+def compared(recording: Recording) -> list[tuple[Run, Run]]:
+    """Networks, each with the limit of its own seed, whose random scalars it shares, or with the only limit.
+
+    In the operator regime none: f_t depends on f_0, which the limit draws for itself, so that the distance to it says
+    nothing of the width.
+    """
+    limits = {run.seed: run for run in recording.runs if run.is_limit and run.frames and not run.starts_apart}
+    only = next(iter(limits.values())) if len(limits) == 1 else None
+    networks = [run for run in recording.runs if not run.is_limit and run.frames]
+    return [(run, limit) for run in networks if (limit := limits.get(run.seed, only)) is not None]
+
+
 def errors(recording: Recording) -> dict[str, Any] | None:
     """How far outputs on the probes are from those of the limit, root mean square over probes and outputs.
 
-    A network is compared with the limit of its own seed, whose random scalars it shares, or with the only limit.
+    None where nothing is `compared`.
     """
-    limits = {run.seed: run for run in recording.runs if run.is_limit and run.frames}
-    pairs = [
-        (run, limits.get(run.seed) or (next(iter(limits.values())) if len(limits) == 1 else None))
-        for run in recording.runs
-        if not run.is_limit and run.frames
-    ]
-    compared = [(run, limit) for run, limit in pairs if limit is not None]
-    if not compared:
+    pairs = compared(recording)
+    if not pairs:
         return None
-    last = min(min(run.frames, limit.frames) for run, limit in compared) - 1
+    last = min(min(run.frames, limit.frames) for run, limit in pairs) - 1
     frames = sorted({round(k * last / (_ERRORS - 1)) for k in range(_ERRORS)})
     rows = []
-    for run, limit in compared:
+    for run, limit in pairs:
         values = []
         for frame in frames:
             gap = recording.outputs(frame, run.width, run.seed) - recording.outputs(frame, limit.width, limit.seed)

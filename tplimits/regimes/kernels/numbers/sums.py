@@ -138,8 +138,7 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
             name += "′t"
         reads.append((axis_symbol(name), lookup))
     free = [i for x in lookups for i in free_indices(x) - set(bounds)]
-    groups = {frozenset(x.free_symbols & set(bounds)) for x in lookups}
-    if len(groups) > 1 and len(set(free)) < len(free):  # two operators would give one index
+    if len(set(free)) < len(free):  # two reads would give one index, as those of rows and columns by one table do
         return None
     inner = body.xreplace({lookup: symbol for symbol, lookup in reads})
     outside = set().union(*(free_indices(x) for x in lookups)) - set(bounds)

@@ -30,8 +30,8 @@ _LARGEST = 1 << 28
 Side = tuple[str, bool]
 
 
-def refuse_too_few(asked: TrainingRequest) -> None:
-    """EvaluationError, with the numbers and the repair, for fewer particles than a run needs."""
+def refuse_too_few(asked: TrainingRequest, more: str = "") -> None:
+    """EvaluationError, with the numbers, the repair and `more`, for fewer particles than a run needs."""
     moving = [t for t in range(asked.steps) if asked.drifting or any(asked.rates_at(t).values())]
     most = _at_most(asked, len(moving))
     _, size = particles_by_width({"n": 1.0, **asked.ratios}, asked.particles, asked.block)
@@ -49,7 +49,7 @@ def refuse_too_few(asked: TrainingRequest) -> None:
             raise EvaluationError(
                 f"too few particles: particles={asked.particles} for {count:,} columns of `{shown}` ({asked.inputs} "
                 f"inputs at {1 + len(moving)} times). Every column takes {PER_COLUMN}: give particles={needed} or "
-                "more, fewer inputs or fewer steps."
+                f"more, fewer inputs or fewer steps.{more}"
             )
 
 

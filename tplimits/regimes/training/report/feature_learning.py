@@ -3,7 +3,7 @@ r"""The feature-learning limit as text, as LaTeX and as steps."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Step
@@ -19,7 +19,7 @@ from tplimits.regimes.training.report.update_functions import (
     is_factored,
 )
 from tplimits.report.latex_formulas import Formula
-from tplimits.report.rolled import Rolled, rolled
+from tplimits.report.rolled import table
 from tplimits.report.text import formula
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def text(recursion: MaximalRecursion, full: bool = False) -> str:
     width = max(len(e.left) for e in equations)
     lines = [f"feature-learning limit of {recursion.network.name}"]
     for section, title in _SECTIONS.items():
-        rows = [(e.left, e.right) for e in equations if e.section == section]
-        table = [] if not rows else list(_table(rows, width, full))
-        folded = not full and len(lines) + len(table) > _MOST_LINES
-        lines += [f" {title}: {len(rows)} lines, in .text(full=True)"] if folded else [f" {title}"] * bool(rows) + table
+        rows = [(e.left, f"= {e.right}") for e in equations if e.section == section]
+        shown = list(table(rows, width, full))
+        folded = not full and len(lines) + len(shown) > _MOST_LINES
+        lines += [f" {title}: {len(rows)} lines, in .text(full=True)"] if folded else [f" {title}"] * bool(rows) + shown
     legend = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
     ratios = [
         f"both parts of |{n}_0ᵀ y⟩ are {text_factor(r)}times these" for n, r in outline.larger_transposes().items()
@@ -59,16 +59,6 @@ def text(recursion: MaximalRecursion, full: bool = False) -> str:
     legend = (*legend, *ratios)
     lines += [" where", *(f"  {line}" for line in legend), *(f"  {line}" for line in _optimizers(recursion))]
     return "\n".join([*lines, *(f"  lost: {line}" for line in recursion.lost)])
-
-
-def _table(rows: Sequence[tuple[str, str]], width: int, full: bool) -> Iterator[str]:
-    """One line an equation, layers that repeat once."""
-    for item in rolled([" = ".join(row) for row in rows], len(rows) + 1 if full else 3):
-        if isinstance(item, Rolled):
-            yield f"  for ℓ = 0, …, {item.times - 1}:"
-        for line in item.lines() if isinstance(item, Rolled) else [item]:
-            left, _, right = line.partition(" = ")
-            yield f"  {'  ' if isinstance(item, Rolled) else ''}{left:<{width}} = {right}"
 
 
 def _optimizers(recursion: MaximalRecursion) -> list[str]:
