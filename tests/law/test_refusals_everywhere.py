@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import integrate
 
 import tplimits as tp
 
@@ -53,6 +54,7 @@ def share(h):
 
 JUMP, POLE, ROOT = "lands on a jump of", "is not finite at the limit of its arguments", "stands under"
 TOUCHES = "is negative at finite width is not decided"
+MOVES = "is removable only at the limit of .*, which moves at finite width"
 MOMENT, FLUCTUATION = "second moment|moment not established", "outside the class whose covariance is known"
 
 REFUSED = {
@@ -112,6 +114,20 @@ REFUSED = {
     "inside an image": (lambda x, y, z, h, W: tp.tanh(W @ (1 / x)), MOMENT),
     "inside an average": (lambda x, y, z, h, W: y * tp.tanh(avg(tp.exp(x * x))), MOMENT),
     "tp.expect": (lambda x, y, z, h, W: y * tp.expect(lambda g: tp.exp(g * g)), MOMENT),
+    # poles that are removable at the limits of scalars alone
+    "h/(h + s)": (lambda x, y, z, h, W: h / (h + avg(x)), MOVES),
+    "tanh(h)/(h + s)": (lambda x, y, z, h, W: tp.tanh(h) / (h + avg(x)), MOVES),
+    "(1 − cos h)/(h + s)": (lambda x, y, z, h, W: (1 - tp.cos(h)) / (h + avg(x)), MOVES),
+    "|h|/√(h + s)²": (lambda x, y, z, h, W: tp.abs(h) / tp.sqrt((h + avg(x)) ** 2), MOVES),
+    "|h|/(|h| + s)": (lambda x, y, z, h, W: tp.abs(h) / (tp.abs(h) + avg(x)), MOVES),
+    "on one side": (lambda x, y, z, h, W: tp.relu(h) / (h + avg(x)), MOVES),
+    "h²/(h² + s)": (lambda x, y, z, h, W: h**2 / (h**2 + avg(x * y)), MOVES),
+    "two scalars": (lambda x, y, z, h, W: tp.tanh(h + avg(x)) / (h + avg(y)), MOVES),
+    "equal norms": (lambda x, y, z, h, W: tp.tanh(h) / (h + avg(x * x) - avg(h * h)), MOVES),
+    "function of a scalar": (lambda x, y, z, h, W: tp.tanh(h) / (h + tp.tanh(avg(y))), MOVES),
+    "centred above alone": (lambda x, y, z, h, W: tp.tanh(h - avg(h)) / h, MOVES),
+    "scalar beside a pole": (lambda x, y, z, h, W: y + z * avg(y) / h, MOVES),
+    "image of what moves": (lambda x, y, z, h, W: tp.sin(W @ (x - avg(x))) / h, f"{MOVES}|{MOMENT}"),
     # fluctuations
     "one matrix for both": (lambda x, y, z, h, W: z * tp.tanh(tp.sqrt(tp.n) * avg(h * (W @ y))), FLUCTUATION),
     "the same, powers outside": (lambda x, y, z, h, W: z * tp.sqrt(tp.n) * avg((W @ y) * h), FLUCTUATION),
@@ -143,6 +159,17 @@ ACCEPTED = {
     "1/(1 + x²)": lambda x, y, z, h, W: 1 / (1 + x**2),
     "tanh(x)/x": lambda x, y, z, h, W: tp.tanh(x) / x,
     "|h|^(3/2)": lambda x, y, z, h, W: tp.abs(h) ** 1.5,
+    "both above and below": lambda x, y, z, h, W: tp.sin(h + 2 * avg(x)) / (h + avg(x) + avg(x)),
+    "an image above and below": lambda x, y, z, h, W: tp.sin(W @ (x - avg(x))) / (W @ (x - avg(x))),
+    "back and forth": lambda x, y, z, h, W: y * tp.tanh(W.T @ tp.tanh(h - avg(h))) / (W.T @ tp.tanh(h - avg(h))),
+    "centred": lambda x, y, z, h, W: tp.tanh(h - avg(h)) / ((h - avg(h)) / tp.sqrt(avg((h - avg(h)) ** 2))),
+    "a norm divides": lambda x, y, z, h, W: tp.tanh(h) / (h * avg(x * x)),
+    "a square moves": lambda x, y, z, h, W: h**2 / (h**2 + avg(x) ** 2),
+    "below a root": lambda x, y, z, h, W: x / tp.sqrt(x**2 + avg(x) ** 2 + 1),
+    "no scalar": lambda x, y, z, h, W: tp.tanh(h) / (h + 0 * avg(x)),
+    "pole with moments": lambda x, y, z, h, W: tp.tanh(h) * tp.abs(h + avg(x)) ** (-0.2),
+    "logarithm with moments": lambda x, y, z, h, W: h * tp.log(tp.abs(h + avg(x))),
+    "1/(exp h + s)": lambda x, y, z, h, W: z / tp.sqrt(avg(x * y) + tp.exp(h / 2)),
     "there and back at a jump": lambda x, y, z, h, W: W.T @ sign(h),
     "there and back, Stein": lambda x, y, z, h, W: W.T @ tp.relu(h + sign(h)),
 }
@@ -153,3 +180,30 @@ def test_a_limit_is_the_same_number_everywhere(case):
     numbers = [engine(ACCEPTED[case]) for engine in ENGINES.values()]
     assert numbers[1:] == pytest.approx([numbers[0]] * 2, rel=1e-9)
     assert numbers[0] > 0.01
+
+
+def test_a_pole_of_a_gradient_may_move_alone():
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        h = W @ x
+        return v * h * tp.log(tp.abs(h + avg(x)))
+
+    data = np.array([[0.6, 0.8]])
+    with pytest.raises(tp.NoLimitError, match=MOVES):
+        _ = tp.derive(tp.network(network), tp.Kernels()).evaluate(data).ntk
+    assert tp.derive(tp.network(network), tp.Kernels(train=("v",))).evaluate(data).ntk.item() > 0.01
+
+
+def test_a_scalar_that_vanishes_at_some_data_moves_there():
+    def network(ξ: tp.Input["d"], ζ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x, y = tp.sum(U * ξ, over="d"), tp.sum(U * ζ, over="d")
+        h = W @ x
+        return v * h**2 / (h**2 + avg(x * y))
+
+    kernels, ξ = tp.derive(tp.network(network), tp.Kernels(train=("v",))), np.array([[1.0, 0.0]])
+    with pytest.raises(tp.EvaluationError, match=MOVES):
+        kernels.evaluate({"ξ": ξ, "ζ": np.array([[0.0, 1.0]])})
+    found = kernels.evaluate({"ξ": ξ, "ζ": np.array([[0.5, 1.0]])}).nngp.item()
+    density = lambda h: np.exp(-h * h / 2) / np.sqrt(2 * np.pi)  # noqa: E731
+    expected, _ = integrate.quad(lambda h: (h * h / (h * h + 0.5)) ** 2 * density(h), -12, 12)
+    assert found == pytest.approx(expected, rel=1e-6)

@@ -14,12 +14,13 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.expanding import times
 from tplimits.law.gaussians import CopySource, Gaussians, HatSource, InitialSource, View
+from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.reader import Doubt, Numbers, Question, Reader, Unreadable, Value
 from tplimits.law.kets import Ket, Key, Reference, Step
 from tplimits.law.moments import NamedValue, OpenMoment, SteinMoment
 from tplimits.law.unroll import Unroller, label
-from tplimits.program.nodes.entries import width_symbol
-from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.program.nodes.entries import Entry, entries, width_symbol
+from tplimits.program.nodes.kinds import InitialMatrix, made_of
 from tplimits.program.nodes.rounding import has_rounded
 
 if TYPE_CHECKING:
@@ -125,6 +126,24 @@ class Derivation:
     @property
     def gaussians(self) -> Gaussians:
         return self.engine.gaussians
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """What hypotheses ask of scalars that are a little beside their limits."""
+
+        def key(entry: Entry) -> Key:
+            return entry.source, tuple(int(i) for i in entry.indices)
+
+        def limit(expr: Expr) -> Expr:
+            value = expr.xreplace({e: self.scalars[key(e)] for e in entries(expr) if key(e) in self.scalars})
+            return value.xreplace({s: self._number(s) for s in value.free_symbols if s in self.engine.moments})
+
+        def inside(entry: Entry) -> Expr:
+            s = self.program[entry.source]
+            return self.unroller.at(made_of(s), s.axes, key(entry)[1])
+
+        known = (lambda e: key(e) in self.exact), (lambda e: key(e) in self.nonnegative)
+        return Surroundings(self.program, limit, inside, *known)
 
     # -- where randomness comes from (hypotheses.reader.Sources) --------------------------------
 

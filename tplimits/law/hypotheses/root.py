@@ -16,7 +16,7 @@ from sympy import Expr
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.reader import Doubt
-from tplimits.law.hypotheses.vanishing import POSITIVE
+from tplimits.law.hypotheses.vanishing import keeps_off
 from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
 from tplimits.program.nodes.entries import NO_NEURON, entries
 from tplimits.program.parts import found
@@ -44,7 +44,7 @@ def _touching(reader: Reader, node: Expr, argument: Expr, where: str) -> list[Do
         return []
     kept, later = _without_zeros(reader, argument)
     limit = reader.limit(kept)
-    touches = bounds(limit)[0] == 0 and not _keeps_off(limit)
+    touches = bounds(limit)[0] == 0 and not keeps_off(limit)
     if not touches and not later:
         return []
     reason = (
@@ -70,17 +70,6 @@ def _without_zeros(reader: Reader, argument: Expr) -> tuple[Expr, bool]:
         if seen.kind is not Kind.ZERO:
             kept.append(term)
     return sympy.Add(*kept), later
-
-
-def _keeps_off(limit: Expr) -> bool:
-    """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
-    if isinstance(limit, sympy.Add):
-        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(_keeps_off, limit.args))
-    if isinstance(limit, sympy.Mul):
-        return all(map(_keeps_off, limit.args))
-    if isinstance(limit, sympy.Pow):
-        return _keeps_off(limit.base)
-    return bool(limit.is_positive) or isinstance(limit, POSITIVE)
 
 
 def _place(reader: Reader, node: Expr, argument: Expr) -> Place:

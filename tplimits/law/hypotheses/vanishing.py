@@ -109,6 +109,17 @@ def almost_never_zero(expr: Expr, gaussians: Randomness) -> bool:
     return _is_affine(expr, gaussians) or (_is_analytic(expr) and _is_seen(expr, gaussians))
 
 
+def keeps_off(limit: Expr) -> bool:
+    """Whether it is positive, and no entry of n is seen near zero, as of exp(h)."""
+    if isinstance(limit, sympy.Add):
+        return all(bounds(t)[0] >= 0 for t in limit.args) and any(map(keeps_off, limit.args))
+    if isinstance(limit, sympy.Mul):
+        return all(map(keeps_off, limit.args))
+    if isinstance(limit, sympy.Pow):
+        return keeps_off(limit.base)
+    return bool(limit.is_positive) or isinstance(limit, POSITIVE)
+
+
 def _certain(number: Expr) -> bool:
     """Whether a factor that is not random is not zero: what is divided by has been judged as a pole."""
     return bool((number.is_number and number != 0) or number.is_nonzero or (number.is_Pow and number.exp.is_negative))

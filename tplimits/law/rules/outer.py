@@ -53,11 +53,12 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
     inner = value if judged == kets else put_in(body, {**scalars, **judged}, {})
     growth = _tail(state, inner, value)
+    beside = _beside_limits(state, key, body, boxes, scalars) if growth.established else ()
     if boxed:
         value = state.engine.mean(value, over=boxed)
         if not growth.established:  # by Jensen the mean over boxes grows no faster, maybe slower
             growth = _tail(state, value, value)
-    remarks = _second_moment(state, key, value, growth)
+    remarks = (*_second_moment(state, key, value, growth), *beside)
     value = state.engine.shortened(value, state.label(key))
     ket = Ket(state.label(key), value, width=instruction.over)
     state.kets[key] = ket
@@ -154,6 +155,24 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
 def _vanishes(state: Derivation, key: Key) -> bool:
     """Whether a scalar tends to 0 and is not 0 before."""
     return state.scalars.get(key) == 0 and key not in state.exact and is_spread(state.program, key[0])
+
+
+def _beside_limits(
+    state: Derivation, key: Key, body: Expr, boxes: dict[Symbol, int], scalars: dict[Expr, Expr]
+) -> tuple[str, ...]:
+    """The doubt where a ket has a second moment only as long as no scalar is beside its limit."""
+
+    def established(moved: Expr) -> bool:
+        limits = {e: state.scalars[key_of(e)] for e in entries(moved) if key_of(e) in state.scalars}
+        reads: tuple[Callable[[Ket], Expr], ...] = (lambda k: state.judged.get(k.expr, k.expr), lambda k: k.expr)
+        inner, value = (put_in(moved, {**scalars, **limits, **_kets(state, moved, boxes, r)[0]}, {}) for r in reads)
+        return _tail(state, inner, value).established
+
+    if all(map(established, state.around.bodies(body))):
+        return ()
+    reason = state.around.why(body, BodyReader(state, {}).shown)
+    state.doubts.append((key, Doubt("moment", state.label(key), state.program.where(key[0]), reason)))
+    return (f"second moment not established symbolically: {reason}",)
 
 
 def _constant_mean(state: Derivation, key: Key, node: GaussMean) -> Expr:

@@ -144,3 +144,11 @@ class ScalarNonlin(Instruction):
     @property
     def operands(self) -> tuple[int, ...]:
         return tuple(sorted(sources(self.body)))
+
+
+def made_of(s: Instruction) -> Expr:
+    """The body of a function, the operand of an image or of an average."""
+    if isinstance(s, (OuterNonlin, ScalarNonlin)):
+        return s.body
+    assert isinstance(s, (MatMul, Avg)) and s.operand is not None
+    return s.operand

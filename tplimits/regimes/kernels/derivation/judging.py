@@ -13,6 +13,7 @@ from sympy import DiracDelta, Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.displaced import Surroundings
 from tplimits.law.hypotheses.jump import jumps
 from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.pole import poles
@@ -21,15 +22,16 @@ from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.state import DATA_TOLERANCE
-from tplimits.program.nodes.entries import Entry, GaussMean, N
+from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol
 from tplimits.program.nodes.functions import JUMPS
-from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, holds
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader
+from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.recursion import Recursion
@@ -64,8 +66,8 @@ class Judgements:
     regular: dict[int, bool] = field(default_factory=dict)
     #: hypotheses that data decides, with the body and the line
     pending: list[tuple[Hypothesis, Expr, str]] = field(default_factory=list)
-    #: vectors whose second moment data decides
-    doubts: list[tuple[int, Expr]] = field(default_factory=list)
+    #: vectors whose second moment data decides, at the limits of their scalars; or why not beside them
+    doubts: list[tuple[int, Expr, str]] = field(default_factory=list)
     #: means of constants that are not seen to be finite
     constants: list[Doubt] = field(default_factory=list)
     #: tangents whose second moment is not established, by the name of the doubt
@@ -135,7 +137,7 @@ class Judgements:
     def doubtful(self) -> list[str]:
         """The names of all doubts, of those too that data may settle."""
         asked = (d for hypothesis, body, where in self.pending for d in hypothesis(BodyReader(self.state), body, where))
-        moments = [self.moment_doubt(position, "").name for position, _ in self.doubts]
+        moments = [self.moment_doubt(position, "").name for position, _, _ in self.doubts]
         return list(dict.fromkeys([d.name for d in (*self.constants, *asked)] + moments + [*self.unseen.values()]))
 
     def is_assumed(self, number: int) -> bool:
@@ -158,6 +160,7 @@ class Judgements:
         if any(x.node in self.deltas for x in leaves):
             self.deltas.add(position)
             return
+        self._beside_limits(position, s)
         if not leaves:
             return
         if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
@@ -180,9 +183,48 @@ class Judgements:
         if not is_tangent:
             if message:
                 raise NoLimitError(message)
-            self.doubts.append((position, limit))
+            self.doubts.insert(0, (position, limit, ""))  # before what it is beside its limits
         elif message:
             self.infinite[position] = message
+
+    def _beside_limits(self, position: int, s: OuterNonlin) -> None:
+        """Note a vector whose second moment is finite only as long as no scalar is beside its limit."""
+        is_tangent, reader = self.state.degree_of(position), BodyReader(self.state)
+
+        def established(moved: Expr) -> bool:
+            limit = reader.limit(moved)
+            written = self.kets.written(limit)
+            if tail(written, self.kets).established:
+                return True
+            return bool(is_tangent) and not diverging_pole(written, self.kets) and self.is_square_integrable(limit)
+
+        open_ = [moved for moved in self.around.bodies(s.body) if not established(moved)]
+        if not open_:
+            return
+        doubt = self.moment_doubt(position, self.around.why(s.body, reader.shown))
+        if not is_tangent:  # at the limits themselves it may be refused for a better reason
+            self.doubts += [(position, reader.limit(moved), doubt.reason) for moved in open_]
+        elif established(s.body):
+            self.unseen[position] = doubt.name
+            if doubt.name not in self.assumed:
+                self.infinite[position] = _told(doubt)
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """What hypotheses ask of scalars that are a little beside their limits."""
+        program = self.state.program
+
+        def inside(entry: Entry) -> Expr:
+            s = program[entry.source]
+            return at(made_of(s), dict(zip(map(axis_symbol, s.axes), entry.indices, strict=True)))
+
+        return Surroundings(
+            program,
+            BodyReader(self.state).limit,
+            inside,
+            lambda e: e.source in self.exact or bool(self.state.degree_of(e.source)),
+            lambda e: self.is_nonnegative(e.source),
+        )
 
     def _is_tame(self, number: int) -> bool:
         node = self.state.nodes[number]

@@ -51,10 +51,10 @@ def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, flo
     tables = _tables(derivation, inputs, constants)
     with numpy.errstate(all="ignore"):
         judged.settle(_Points(tables).values)
-        for position, limit in judged.doubts:
+        for position, limit, beside in judged.doubts:
             if judged.moment_doubt(position, "").name in judged.assumed:
                 continue
-            _second_moment(tables, position, limit)
+            _second_moment(tables, position, limit, beside)
 
 
 def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
@@ -68,8 +68,11 @@ def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, f
     return draws.tables[1, 1]
 
 
-def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
-    """Refuse a vector without an established second moment at one of the inputs: its covariances are numbers now."""
+def _second_moment(tables: Tables, position: int, limit: Expr, beside: str) -> None:
+    """Refuse a vector without an established second moment at one of the inputs: its covariances are numbers now.
+
+    `beside` is why not, where its scalars are beside their limits.
+    """
     recursion, frame = tables.derivation.recursion, tables.frame(1, 1)
     read: dict[Expr, Labelled] = {}
 
@@ -86,10 +89,10 @@ def _second_moment(tables: Tables, position: int, limit: Expr) -> None:
         values: dict[Expr, Expr] = {e: sympy.Float(x) for e, x in zip(read, row, strict=False)}
         kets = Kets(recursion, values.get)
         found = tail(kets.written(limit), kets)
-        if found.kind is Growth.INFINITE:
+        if found.kind is Growth.INFINITE and not beside:
             raise NoLimitError(infinite_moment(where, f"{name}⟩", found.reason))
         if not found.established:
-            raise NoLimitError(recursion.judged.moment_doubt(position, found.reason).told())
+            raise NoLimitError(recursion.judged.moment_doubt(position, beside or found.reason).told())
 
 
 def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:

@@ -1,0 +1,156 @@
+"""Poles that are removable at the limit of a scalar, and at no other value of it.
+
+    h / (h + s) → 1   as s → 0,   and   E (h / (h + s))² = ∞   at every other s
+
+A scalar moves around its limit at finite width, and an image W y with it where y reads it.  The pole of such a
+quotient then stands beside the zero of its numerator, of n entries some come as near to it as 1/n, and the mean of
+their squares does not tend to that of the limit.  So what moves is displaced by small numbers, one for each, and
+moments are judged again: tanh(h + s)/(h + s) keeps its own, tanh(h)/(h + s) does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, Rational
+
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.pole import singular_places
+from tplimits.law.hypotheses.vanishing import keeps_off
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
+from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.parts import put_in
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+#: signs of every second displacement, and of the others: a pole may be on one side of the limit alone
+_TURNS = ((1, 1), (-1, -1), (1, -1), (-1, 1))
+#: displacements are primes over this, from that one on
+_SMALL, _FIRST = 10**7, 200
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is asked of a derivation about the entries of its bodies, and what of it is known."""
+
+    program: Program
+    #: the limit of a part that reads scalars alone
+    limit: Callable[[Expr], Expr]
+    #: what the instruction of an entry is made of (a body, an operand), where the entry stands
+    inside: Callable[[Entry], Expr]
+    #: whether an entry is the same at every width
+    fixed: Callable[[Entry], bool]
+    #: whether it is negative at no width
+    nonnegative: Callable[[Entry], bool]
+    turns: tuple[_Displacement, ...] = field(init=False, repr=False)
+    _polar: dict[Entry, bool] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "turns", tuple(_Displacement(self, signs) for signs in _TURNS))
+
+    def bodies(self, body: Expr) -> list[Expr]:
+        """A body with what moves on one side of its limit, on the other, …; none where nothing moves, or no pole."""
+        if not self.is_polar(body):
+            return []
+        moved = dict.fromkeys(turn.body(body) for turn in self.turns)
+        return [x for x in moved if x != body and any(map(self._vanishes, singular_places(x)))]
+
+    def why(self, body: Expr, shown: Callable[[Expr], str]) -> str:
+        """The words for a body that has a second moment at the limits, and none beside them."""
+        places = (a for _, a in singular_places(body) if any(map(_is_vector, entries(a))))
+        poles = ", ".join(dict.fromkeys(f"`{shown(a)}`" for a in places))
+        movers = ", ".join(f"`{shown(e)}`" for e in entries(body) if self.turns[0].entry(e) != e)
+        return (
+            f"{f'the pole where {poles} is 0' if poles else 'a pole'} is removable only at the limit of {movers}, "
+            "which moves at finite width"
+        )
+
+    def is_polar(self, body: Expr) -> bool:
+        """Whether what is random is divided by, in a body or in the functions that it reads."""
+        places = (a for node, a in singular_places(body) if not isinstance(node, sympy.log))
+        return any(map(self._comes_near, places)) or any(map(self._reads_pole, entries(body)))
+
+    def _comes_near(self, argument: Expr) -> bool:
+        """Whether of n entries one comes as near to 0 as scalars move, which exp(h) + s with s → 0 does not."""
+        terms = sympy.Add.make_args(argument)
+        vectors = sympy.Add(*(t for t in terms if any(map(_is_vector, entries(t)))))
+        still = self.limit(argument - vectors) == 0 and bounds(vectors)[0] >= 0
+        return vectors != 0 and not (still and keeps_off(vectors))
+
+    def _reads_pole(self, entry: Entry) -> bool:
+        if not isinstance(self.program[entry.source], OuterNonlin) or self.fixed(entry):
+            return False
+        if entry not in self._polar:
+            self._polar[entry] = self.is_polar(self.inside(entry))
+        return self._polar[entry]
+
+    def _vanishes(self, place: tuple[Expr, Expr]) -> bool:
+        """Whether something random that may be 0 is divided by; what is negative under a root is asked by `root`."""
+        node, argument = place
+        if isinstance(node, sympy.log) or not any(map(_is_vector, entries(argument))):
+            return False
+        signed = {e: sympy.Dummy(nonnegative=True) for e in entries(argument) if self.nonnegative(e)}
+        low, high = bounds(argument.xreplace(signed))
+        return bool(low <= 0 <= high and (low >= 0 or not node.is_Pow or node.exp.is_Integer))
+
+
+@dataclass
+class _Displacement:
+    around: Surroundings
+    signs: tuple[int, int]
+    sizes: dict[object, Expr] = field(default_factory=dict)
+    done: dict[Entry, Expr] = field(default_factory=dict)
+
+    def body(self, body: Expr) -> Expr:
+        return put_in(body, {e: self.entry(e) for e in entries(body)}, {})
+
+    def entry(self, entry: Entry) -> Expr:
+        if entry not in self.done:
+            self.done[entry] = entry if self.around.fixed(entry) else self._moved(entry)
+        return self.done[entry]
+
+    def _moved(self, entry: Entry) -> Expr:
+        s = self.around.program[entry.source]
+        if isinstance(s, MatMul):
+            return self._image(s, entry)
+        if isinstance(s, Avg):
+            size, limit = self._size(entry), self.around.limit(entry)
+            if limit.is_number and limit != 0:  # a small one keeps its sign
+                return entry * (1 + size)
+            return entry + (abs(size) if self.around.nonnegative(entry) else size)
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)) or (isinstance(s, OuterNonlin) and s.slots):
+            return entry
+        inner = self.around.inside(entry)
+        moved = inner if inner.has(N) else self.body(inner)
+        return entry if moved == inner else moved.xreplace({OWN: entry.neuron})
+
+    def _image(self, s: MatMul, entry: Entry) -> Expr:
+        operand = self.around.inside(entry)
+        assert isinstance(operand, Entry)
+        moved = self.entry(operand)
+        if moved == operand:
+            return entry
+        (before, vector), (after, other) = _split(self.around.inside(operand)), _split(moved)
+        limit = self.around.limit(before)
+        if vector == other and limit.is_number and limit.is_finite and limit != 0:  # W (c y) = c W y
+            return entry * after / before
+        return entry + self._size((s.matrix, s.transposed, entry.indices if s.matrix_indices else (), moved))
+
+    def _size(self, key: object) -> Expr:
+        count = len(self.sizes)
+        return self.sizes.setdefault(key, Rational(self.signs[count % 2] * sympy.prime(_FIRST + count), _SMALL))
+
+
+def _is_vector(entry: Entry) -> bool:
+    return bool(entry.neuron != NO_NEURON)
+
+
+def _split(expr: Expr) -> tuple[Expr, Expr]:
+    """The factors that read scalars alone, and the others."""
+    factors = sympy.Mul.make_args(expr)
+    scalar = [f for f in factors if not any(map(_is_vector, entries(f)))]
+    return sympy.Mul(*scalar), sympy.Mul(*(f for f in factors if f not in scalar))
