@@ -148,10 +148,13 @@ def test_second_moments_alone_decide_behind_a_matrix():
     assert np.allclose(found.nngp, scipy.stats.truncnorm(-2, 2).var() * known.nngp, rtol=1e-8)
 
 
-def test_a_nonlinear_function_of_a_sum_of_uniform_entries_is_refused():
+@pytest.mark.parametrize("size", [None, 13])
+def test_a_nonlinear_function_of_a_long_sum_of_uniform_entries_is_refused(size):
+    """Sums of a few that are known are integrated (tests/theory/test_other_entries.py)."""
+
     @tp.network
     def shallow(ξ: tp.Input["d"], U: tp.Vector["d"].uniform(-1, 1), v: tp.Vector):
         return v * tp.relu(tp.sum(U * ξ, over="d"))
 
     with pytest.raises(tp.NoLimitError, match="Put a matrix between the two"):
-        tp.derive(shallow.bind(d=3), tp.Kernels())
+        tp.derive(shallow if size is None else shallow.bind(d=size), tp.Kernels())

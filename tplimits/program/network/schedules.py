@@ -122,10 +122,10 @@ def moving(network: Program, given: Mapping[str, Any]) -> tuple[Program, dict[st
     ...     return v * tp.tanh(c * ξ)
     >>> print(moving(warm, {"c": lambda t: 1 + t / 2})[0])
     program warm(c, ξ, v)
-      1  c      = 1, moves with the step     scalar
-      2  ξ      = given                      scalar
-      3  v      = over n, entries N(0, 1)    vector
-      4  return = tanh(c ξ) v                OuterNonlin
+      1  c      = 1, moves with the step   scalar
+      2  ξ      = given                    scalar
+      3  v      = over n, entries N(0, 1)  vector
+      4  return = v*tanh(c*ξ)              OuterNonlin
     returns return
     """
     schedules, rest = parted(network, given)

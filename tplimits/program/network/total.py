@@ -46,7 +46,9 @@ class TotalProgram:
     def trained(self) -> tuple[str, ...]:
         """The parameters that are trained; never the places of neurons."""
         rest = at_rest(self.network)
-        return tuple(n for n in dict.fromkeys(self.train or parameters(self.network)) if n not in rest)
+        return tuple(
+            n for n in dict.fromkeys(parameters(self.network) if self.train is None else self.train) if n not in rest
+        )
 
     @cached_property
     def backward(self) -> Backward:

@@ -98,7 +98,7 @@ def span(vectors: Iterable[int]) -> tuple[int, ...]:
     """A basis of what sets of bits span.
 
     >>> span((0b011, 0b110, 0b101))
-    (6, 3)
+    (5, 3)
     """
     found: list[int] = []
     for v in vectors:
