@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx
 import numpy
@@ -27,9 +27,6 @@ from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.given import real_array
 from tplimits.program.nodes.kinds import InitialScalar, ScalarNonlin
 from tplimits.program.nodes.program import Program
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[numpy.float64]
 
