@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tplimits.regimes.kernels.numbers.cells import Axis
 from tplimits.regimes.kernels.numbers.forms import Gather, NotNested, Pass
 from tplimits.regimes.kernels.numbers.offsets import Offset, Pooled, all_offsets
 from tplimits.regimes.kernels.numbers.pairings import Pairings, Whole
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
