@@ -48,7 +48,7 @@ def test_a_doubt_can_be_taken_on_and_is_repeated():
     limit = tp.derive(doubtful, tp.Kernels(train=("v",)))
     with pytest.raises(tp.EvaluationError, match=r"moment not established: .*assume=\('moment of (z|return)',\)"):
         limit.evaluate(X)
-    with pytest.raises(tp.ProgramError, match="no such doubt; its doubts are .*'moment of z'"):
+    with pytest.raises(tp.ProgramError, match=r"no such doubt; its doubts are .*'moment of z'"):
         tp.derive(doubtful, tp.Kernels(), assume="moment of v")
     assumed = tp.derive(doubtful, tp.Kernels(train=("v",)), assume="moment of z")
     assert "assumed: moment of z" in repr(assumed)
