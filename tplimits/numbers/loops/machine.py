@@ -19,32 +19,34 @@ from tplimits.numbers.generated import cache_folder
 
 #: vectors of so many numbers are what loops over neurons and inputs work on
 LANES = 8
-#: how much LLVM does for speed, 0 to 3
-_SPEED = 2
+#: how much LLVM does for speed when it chooses instructions, 0 to 3
+_SPEED = 3
 #: what the product of matrices of BLAS is called in modules
 PRODUCT = "tplimits_dgemm"
 _LOCK = threading.Lock()
 
 
-@lru_cache(maxsize=4)
-def _machine(speed: int) -> Any:
-    """The processor of this machine."""
+def _machine() -> Any:
+    """The processor of this machine.
+
+    An engine owns the one it is given and frees it with itself, so that no two may share one.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=3 if speed else 0,
+        opt=_SPEED,
         jit=True,
         codemodel="jitdefault",
     )
 
 
-def compiled(text: str, speed: int = _SPEED) -> Code:
-    """The functions of a module in LLVM's assembly; whoever calls them holds what is returned.
+def compiled(text: str, speed: int = 2) -> Code:
+    """The functions of a module in LLVM's assembly.
 
-    `speed`: how far LLVM optimises.
+    `speed`: how far LLVM rewrites them before it chooses instructions, 0 to 3.
     """
     with _LOCK:
         return _compiled(text, speed)
@@ -52,7 +54,8 @@ def compiled(text: str, speed: int = _SPEED) -> Code:
 
 @lru_cache(maxsize=256)
 def _compiled(text: str, speed: int) -> Code:
-    target = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvmlite.__version__} {speed}"
+    processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    target = f"{processor} {llvmlite.__version__} {speed} {_SPEED}"
     name = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:32]
     path = cache_folder() / f"loops_{name}.o"
     try:
@@ -68,9 +71,10 @@ def _made(text: str, speed: int) -> bytes:
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=speed)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = False
-    builder = llvm.create_pass_builder(_machine(_SPEED), options)
+    target = _machine()
+    builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
-    return bytes(_machine(_SPEED).emit_object(module))
+    return bytes(target.emit_object(module))
 
 
 def _keep(path: pathlib.Path, made: bytes) -> None:
@@ -89,11 +93,13 @@ class Code:
 
     def __init__(self, made: bytes) -> None:
         llvm.add_symbol(PRODUCT, get_cython_function_address("scipy.linalg.cython_blas", "dgemm"))
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(_SPEED))
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(made))
         self._engine.finalize_object()
 
     def function(self, name: str, arguments: int) -> Any:
         """A function of so many arguments, all of them addresses or whole numbers."""
         address = self._engine.get_function_address(name)
-        return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)
+        function.code = self  # its instructions are freed with the engine
+        return function

@@ -43,7 +43,7 @@ def test_compiled_is_interpreted(group, monkeypatch):
     What LLVM does for speed would take most of the time, and is done for that one alone.
     """
     for seed in range(SIZE * group, SIZE * (group + 1)):
-        monkeypatch.setattr(machine, "_SPEED", 0 if seed % SIZE else 2)
+        monkeypatch.setattr(machine, "_SPEED", 0 if seed % SIZE else 3)
         drawn = drawn_networks.drawn(seed)
         X = (drawn.data(MANY),) if seed % 2 else (drawn.data(MANY), drawn.data(2, offset=1))
         first, second = (tp.derive(drawn.network, tp.Kernels()) for _ in range(2))
