@@ -5,7 +5,7 @@ A value is a number, or a vector of numbers for neighbours along the vector loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,10 @@ class Level:
 
 @dataclass
 class Nest:
-    """Values known inside some nested loops; `vector` is the index of the innermost one, where it steps by vectors."""
+    """Values known inside some nested loops; `vector` is the index of the innermost one, where it steps by vectors.
+
+    `exponentials` are those that are asked for somewhere in the innermost loop: e^(−x²) serves erf x, too.
+    """
 
     loops: Loops
     builder: ir.IRBuilder
@@ -56,6 +59,7 @@ class Nest:
     stride: Callable[[str, int], Any]
     levels: list[Level]
     vector: Symbol | None = None
+    exponentials: Collection[Expr] = ()
     known: dict[Any, Any] = field(default_factory=dict)
 
     # -- levels -------------------------------------------------------------------------------
@@ -167,8 +171,8 @@ class Nest:
         if head is sympy.exp:
             return a.exp(x)
         if head is sympy.erf:
-            known = self.known.get(sympy.exp(-(expr.args[0] ** 2)))
-            return a.erf(x, known)
+            bell = sympy.exp(-(expr.args[0] ** 2))
+            return a.erf(x, self.value(bell) if bell in self.exponentials else None)
         if head is sympy.tanh:
             return a.tanh(x)
         if head is functions.sigmoid:

@@ -1,7 +1,8 @@
 """Statements as nests of loops, in the code that a builder writes.
 
 The loop along neurons, or along inputs where there are no neurons, is innermost and steps by vectors: arrays have room
-for whole vectors at their ends.  Neighbouring statements over the same indices share one nest.
+for whole vectors at their ends.  Statements over the same indices share one nest, where nothing between them stands in
+the way: what one computes, the next has at hand.
 """
 
 from __future__ import annotations
@@ -41,15 +42,24 @@ class Writer:
         self.base, self.size, self.stride = base, size, stride
 
     def write(self, statements: Sequence[Statement]) -> None:
-        """All statements, in order."""
-        group: list[Statement] = []
-        for s in statements:
-            if group and not self._joins(group, s):
-                self._nest(group)
-                group = []
-            group.append(s)
-        if group:
+        """All statements; what is the same as in order."""
+        for group in self._groups(statements):
             self._nest(group)
+
+    def _groups(self, statements: Sequence[Statement]) -> list[list[Statement]]:
+        """Statements nest by nest: each in the last nest that it fits into, behind all that it has to follow."""
+        groups: list[list[Statement]] = []
+        for s in statements:
+            for group in reversed(groups):
+                if self._joins(group, s):
+                    group.append(s)
+                    break
+                if any(_follows(s, other) for other in group):
+                    groups.append([s])
+                    break
+            else:
+                groups.append([s])
+        return groups
 
     # -- which loops --------------------------------------------------------------------------
 
@@ -85,8 +95,9 @@ class Writer:
             return False
         written = {one.target for one in group}
         own = tuple(loop.index for loop in s.loops)
+        read = {r.array for one in group for r in one.reads if r.array == s.target and r.indices != own}
         terms = (r for r in self._written_out(s)[0].atoms(Read) | s.scale.atoms(Read))
-        return all(r.array not in written or r.indices == own for r in terms)
+        return not read and all(r.array not in written or r.indices == own for r in terms)
 
     def _stays(self, s: Statement) -> bool:
         return bool(self._written_out(s)[1]) or s.largest
@@ -145,6 +156,7 @@ class Writer:
         if self._reduces(first):
             self._reduction(nest, first)
             return
+        nest.exponentials = {e for s in group for e in s.body.atoms(sympy.exp)}
         with self._inside(nest, first.loops):
             for s in group:
                 self._fill(nest, s)
@@ -252,6 +264,13 @@ def looping(b: ir.IRBuilder, count: Any, step: int = 1) -> Iterator[Any]:
     index.add_incoming(b.add(index, WHOLE(step)), b.block)
     b.branch(header)
     b.position_at_end(end)
+
+
+def _follows(s: Statement, other: Statement) -> bool:
+    """Whether a statement reads or changes what another one writes, or changes what it reads."""
+    return s.target == other.target or any(r.array == other.target for r in s.reads) or any(
+        r.array == s.target for r in other.reads
+    )
 
 
 def _reads(key: Any, array: str) -> bool:
