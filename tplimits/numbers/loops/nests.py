@@ -7,8 +7,10 @@ the way: what one computes, the next has at hand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -20,6 +22,7 @@ from tplimits.numbers.loops.functions import Arithmetic
 from tplimits.numbers.loops.machine import LANES
 from tplimits.numbers.loops.matrices import multiply, product_of
 from tplimits.program.loops.form import Loop, Loops, Read, Statement
+from tplimits.program.nodes.entries import Kron
 
 #: finite sums of at most so many terms are written out
 _WRITTEN_OUT = 16
@@ -93,6 +96,8 @@ class Writer:
             return False
         if self._vector(s) != self._vector(first) or any(self._stays(one) for one in (*group, s)):
             return False
+        if self._is_flat(s) != self._is_flat(first):
+            return False
         written = {one.target for one in group}
         own = tuple(loop.index for loop in s.loops)
         read = {r.array for one in group for r in one.reads if r.array == s.target and r.indices != own}
@@ -101,6 +106,15 @@ class Writer:
 
     def _stays(self, s: Statement) -> bool:
         return bool(self._written_out(s)[1]) or s.largest
+
+    def _is_flat(self, s: Statement) -> bool:
+        """Whether entry follows entry in memory, in the target and in all that is read along with it."""
+        sizes = [self.loops.extents[loop.extent] or 0 for loop in s.loops]
+        if math.prod(sizes) < LANES or s.scatters or s.body.has(Kron) or self._stays(s):
+            return False
+        own = tuple(loop.index for loop in s.loops)
+        reads = self._written_out(s)[0].atoms(Read) | s.scale.atoms(Read)
+        return all(r.indices == own or not r.free_symbols for r in reads)
 
     def _written_out(self, s: Statement) -> tuple[Expr, list[Loop]]:
         """The body with short sums written out, and the loops that stay."""
@@ -157,9 +171,28 @@ class Writer:
             self._reduction(nest, first)
             return
         nest.exponentials = {e for s in group for e in s.body.atoms(sympy.exp)}
-        with self._inside(nest, first.loops):
+        if self._is_flat(first):
+            self._flat(nest, group)
+            return
+        # where data say what is added to, neighbours along the inputs are often the same: others come between
+        order = sorted(first.loops, key=lambda loop: first.scatters and not vector and not self._long(loop.extent))
+        with self._inside(nest, order):
             for s in group:
                 self._fill(nest, s)
+
+    def _flat(self, nest: Nest, group: list[Statement]) -> None:
+        """Statements entry by entry as one loop along memory, which has room for whole vectors at its end."""
+        index = nest.vector = sympy.Symbol("entry", integer=True)
+        size = math.prod(self.loops.extents[loop.extent] or 0 for loop in group[0].loops)
+        with looping(self.builder, WHOLE(size), LANES) as first:
+            nest.levels.append(Level(index, self.builder.block, first))
+            for s in group:
+                body, own = self._written_out(s)[0], tuple(loop.index for loop in s.loops)
+                along = {r: Read(r.args[0], index) for r in body.atoms(Read) | s.scale.atoms(Read) if r.indices == own}
+                one = Loop(index, "")
+                held = replace(s, indices=(index,), loops=(one,), summed=(), body=body.xreplace(along))
+                self._fill(nest, replace(held, scale=s.scale.xreplace(along)))
+            nest.levels.pop()
 
     def _fill(self, nest: Nest, s: Statement) -> None:
         """One entry, or one vector of entries."""
