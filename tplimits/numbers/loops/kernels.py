@@ -47,7 +47,7 @@ class Module:
             for room in (0, 1)
         }
         strides: dict[tuple[str, int], Any] = {}
-        for array in used:
+        for array in filter(used.__contains__, self.numbers):  # in order: the same text is compiled once for good
             extents, step = self.loops.by_name[array].extents, WHOLE(1)
             for k in range(len(extents) - 1, -1, -1):
                 strides[array, k] = step
