@@ -73,8 +73,8 @@ def watch(
 
     X: data (N, *axes), or a dictionary of arrays; error: a loss such as `tp.cross_entropy(labels, train=…)`, whose
         other inputs are held out, or χ = error(f) or error(f, t).
-    optimizer, lr, weight_decay: one for all parameters or by name, rates as functions of the step; only: names of
-        parameters that are trained.
+    optimizer, lr, weight_decay: one for all parameters or by name, rates and decays as functions of the step, too;
+        only: names of parameters that are trained.
     widths, seeds: every width with every seed (seeds: their numbers, or how many); scalar parameters that are drawn are
         the same at all widths, `tp.inf` is the limit of wide networks.
     batches: `tp.batches(size)`, the same inputs at every width; None takes all of them at every step.
@@ -122,7 +122,7 @@ def watch(
     )
     asked = making.checking.asked(net, X, how, looked, given, ratios)
     working_executor(executor, EvaluationError)
-    sent_to(executor, {"error": error, "lr": lr, **asked.recipe.schedules}, EvaluationError)
+    sent_to(executor, {"error": error, "lr": lr, "weight_decay": weight_decay, **asked.recipe.schedules}, EvaluationError)
     tape = _File(place, asked)
     tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
     with reporting(progress) as report:
@@ -225,7 +225,7 @@ def _settings(asked: Asked) -> dict[str, Any]:
         "a_out": recipe.a_out,
         "optimizers": {name: str(o) for name, o in recipe.optimizers.items()},
         "lr": {name: [rate(t) for t in asked.frames[:-1]] for name, rate in recipe.rates.items()},
-        "weight_decay": {name: λ for name, λ in recipe.decays.items() if λ},
+        "weight_decay": {name: [λ(t) for t in asked.frames[:-1]] for name, λ in recipe.decays.items() if not λ.is_zero},
         "schedules": {name: [schedule(t) for t in asked.frames] for name, schedule in recipe.schedules.items()},
         "steps": asked.steps,
         "inputs": asked.count,

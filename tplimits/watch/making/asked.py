@@ -236,14 +236,13 @@ class Asked:
         """What was asked for, as a short text: the same, the same numbers; widths and seeds are not in it."""
         recipe, detail = self.recipe, self.detail
         rates = hashlib.sha256()
-        for name, rate in recipe.rates.items():
-            known = [rate(t) for t in range(self.steps)] if callable(rate.value) else rate.value
-            rates.update(repr((name, known)).encode())
+        for name, rate in (*recipe.rates.items(), *recipe.decays.items()):
+            rates.update(repr((name, rate.along(self.steps))).encode())
         for name, schedule in recipe.schedules.items():
             rates.update(repr((name, path(schedule, self.steps).tolist())).encode())
         parts: list[object] = [
             *(VERSION, to_json(self.net)),
-            *(recipe.parametrization.a_out, recipe.exponents, recipe.optimizers, recipe.decays, rates.hexdigest()),
+            *(recipe.parametrization.a_out, recipe.exponents, recipe.optimizers, rates.hexdigest()),
             *(self.batches, self.frames, sorted(self.ratios.items()), detail),
         ]
         arrays: dict[str, Any] = {f"X {name}": x for name, x in self.X.items()}
