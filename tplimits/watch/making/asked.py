@@ -59,7 +59,10 @@ class Detail:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Everything but widths and seeds; `starts` holds parameters to start from, for one run or for all."""
+    """Everything but widths and seeds; `starts` holds parameters to start from, for one run or for all.
+
+    `kept` says how many samples of kets a file has that is gone on with.
+    """
 
     X: Mapping[str, Array]
     error: Any
@@ -71,6 +74,7 @@ class Asked:
     starts: Mapping[Pair | None, Mapping[str, Array]]
     ratios: Mapping[str, float]
     detail: Detail = field(repr=False)
+    kept: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # trainers are made again elsewhere
@@ -200,6 +204,8 @@ class Asked:
     @cached_property
     def samples(self) -> int:
         """How many samples of kets are kept at a frame."""
+        if self.kept is not None:
+            return self.kept
         detail = self.detail
         if detail.samples is not None:
             return min(detail.samples, detail.particles)
