@@ -23,18 +23,49 @@ def of_width(g):
     return tp.derive(tp.program(program)).evaluate()["return"].value
 
 
-def of_kernels(train):
-    def number(g):
-        def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, z: tp.Vector, v: tp.Vector):
-            x = tp.sum(U * ξ, over="d")
-            return v * g(x, y, z, W @ x, W)
+X = np.array([[0.6, 0.8]])
 
-        return tp.derive(tp.network(network), tp.Kernels(train=train)).evaluate(np.array([[0.6, 0.8]])).nngp.item()
+
+def network_of(g):
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, y: tp.Vector, z: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * g(x, y, z, W @ x, W)
+
+    return tp.network(network)
+
+
+def of_kernels(train):
+    return lambda g: tp.derive(network_of(g), tp.Kernels(train=train)).evaluate(X).nngp.item()
+
+
+def of_feature_learning(trained):
+    """f moves from 0 by E g² where v alone is trained, towards 1 at the rate 1."""
+
+    def number(g):
+        network = network_of(g)
+        names = ("U", "W", "y", "z", "v")
+        optimizers = {name: tp.SGD() if trained is None or name in trained else tp.Frozen() for name in names}
+        limit = tp.derive(network, tp.MaximalUpdate(optimizers))
+        asked = {"error": tp.squared_error([1.0]), "lr": 1.0, "steps": 1, "particles": 4096, "replicates": 4}
+        return limit.evaluate(X, **asked).f[1, 0]
 
     return number
 
 
-ENGINES = {"width": of_width, "kernels": of_kernels(("v",)), "kernels, all trained": of_kernels(None)}
+def of_operator_regime(g):
+    """f moves from 0 by the tangent kernel."""
+    limit = tp.derive(network_of(g), tp.NeuralTangent(tp.SGD(), f0=0))
+    return limit.evaluate(X, error=tp.squared_error([1.0]), lr=1.0, steps=1).f[1, 0]
+
+
+ENGINES = {
+    "width": of_width,
+    "kernels": of_kernels(("v",)),
+    "kernels, all trained": of_kernels(None),
+    "feature learning, readout": of_feature_learning(("v",)),
+    "feature learning": of_feature_learning(None),
+    "operator regime": of_operator_regime,
+}
 
 
 @pytest.fixture(params=ENGINES)
