@@ -22,7 +22,7 @@ from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.state import DATA_TOLERANCE
-from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol
+from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
@@ -60,7 +60,7 @@ class Judgements:
     state: Recursion
     #: scalars that are at their limits at every width
     exact: set[int] = field(default_factory=set)
-    #: jumps, poles and roots are asked for in instructions below this one; None: in all
+    #: in training, where the backward pass begins, of which no jump, pole or root is asked
     asked: int | None = None
     #: vectors that are polynomials of Gaussians and of tame functions
     tame: set[int] = field(default_factory=set)
@@ -135,12 +135,19 @@ class Judgements:
         where, reader = self.state.program.where(position), BodyReader(self.state)
         try:
             self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
-            for hypothesis in (jumps, poles, roots):
-                if hypothesis(reader, body, where):
-                    self.pending.append((hypothesis, body, where))
+            for hypothesis, asked in ((jumps, self._jumping(body)), (poles, body), (roots, body)):
+                if hypothesis(reader, asked, where):
+                    self.pending.append((hypothesis, asked, where))
         except NoLimitError as error:
             self.failed.append(str(error))
             raise
+
+    def _jumping(self, body: Expr) -> Expr:
+        """What jumps are looked for in: in training those of scalars are asked of the outputs that depend on them."""
+        if self.asked is None:
+            return body
+        scalar = (f for f in found(body, *JUMPS) if all(e.neuron == NO_NEURON for e in entries(f.args[0])))
+        return body.xreplace({f: sympy.Add(sympy.Dummy(real=True), *f.args[1:]) for f in scalar})
 
     def settle(self, numbers: Numbers) -> None:
         """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
