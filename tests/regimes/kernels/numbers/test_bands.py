@@ -53,7 +53,7 @@ def test_nothing_else_is_read(name, monkeypatch):
     network, places = NETWORKS[name]
     X = nets.data(5, places)
     expected, _ = compiled(tp.derive(network, tp.Kernels()), X)
-    room, lanes_of = paired.Paired._room, paired.Paired.__dict__.get("_array", paired.Nested._array)
+    room, laid_out, made = paired.Paired._room, paired.Paired._laid_out, np.empty
 
     def poisoned(self: paired.Paired) -> int:
         start = room(self)
@@ -69,17 +69,21 @@ def test_nothing_else_is_read(name, monkeypatch):
         values[: len(bad)][bad] = np.nan
         return start
 
-    def padded(self: paired.Paired, key: tuple[str, int], known: object, many: object, triangle: bool) -> Blocks:
-        found: Blocks = lanes_of(self, key, known, many, triangle)
-        array = found.array
-        if key[0] != "in":
-            array[...] = np.nan
-        elif array.ndim == 3 and array.shape[2] == self.lanes.count and len(X) < self.lanes.count:
-            array[-1, :, len(X) % self.lanes.count :] = np.nan  # lanes behind the last input
+    def padded(self: paired.Paired, value: object, n: int) -> Blocks:
+        found: Blocks = laid_out(self, value, n)
+        if found.array.ndim == 3 and found.array.shape[2] == self.lanes.count and len(X) < self.lanes.count:
+            found.array[-1, :, len(X) % self.lanes.count :] = np.nan  # lanes behind the last input
         return found
 
+    def empty(shape: tuple[int, ...], dtype: type = float) -> Array:
+        """What memory for results is like before the code writes there."""
+        found = made(shape, dtype)
+        found.view(np.uint8)[...] = 255  # NaN
+        return found
+
+    monkeypatch.setattr(np, "empty", empty)
     monkeypatch.setattr(paired.Paired, "_room", poisoned)
-    monkeypatch.setattr(paired.Paired, "_array", padded)
+    monkeypatch.setattr(paired.Paired, "_laid_out", padded)
     limit = tp.derive(network, tp.Kernels())
     for _ in range(2):  # the second call finds what the first has left, and NaN over it
         found, _ = compiled(limit, X)
