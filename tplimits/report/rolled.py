@@ -14,11 +14,15 @@ from dataclasses import dataclass
 _SPARED = 4
 _NUMBER = re.compile(r"\d+")
 #: names of a program that are used again: x, x#2, x#3
-_AGAIN = re.compile(r"([^\W\d][\w.]*)#2(?!\d)")
+_AGAIN = re.compile(r"([^\W\d][\w.]*)#\d")
+#: where a name ends, or its time begins: x_t, x_{t+1}
+_BEHIND = r"(?=_[ts0](?!\w)|_\{|[^\w.#]|$)"
 _FIRST = re.compile(r"#1(?!\d)")
+#: an index of nothing but a growing number
+_ALONE = re.compile(r"\[\(([^()\[\]]*ℓ)\)\]")
 #: lines of a screen, and signs of a line that holds several
 SCREEN = 60
-_WIDE = 160
+_WIDE = 200
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Rolled:
     def lines(self) -> Iterator[str]:
         """The pattern, numbers that grow as (a+bℓ)."""
         for texts, numbers in self.pattern:
-            yield _joined(texts, [_growing(a, b) for a, b in numbers])
+            yield _ALONE.sub(r"[\1]", _joined(texts, [_growing(a, b) for a, b in numbers]))
 
     @property
     def opening(self) -> str:
@@ -80,13 +84,10 @@ def table(rows: Sequence[tuple[str, str]], width: int, full: bool = False) -> It
     >>> list(table(rows, 6))
     ['  for ℓ = 0, …, 8:', '    x(1+ℓ) = W xℓ']
     """
-    for item in rolled(["\t".join(row) for row in rows], len(rows) + 1 if full else 3):
-        inside = isinstance(item, Rolled)
-        if isinstance(item, Rolled):
-            yield f"  {item.opening}"
-        for line in item.lines() if isinstance(item, Rolled) else [item]:
-            left, right = line.split("\t")
-            yield f"  {'  ' if inside else ''}{left:<{width}} {right}".rstrip()
+    for line in rolled_lines(["  " + "\t".join(row) for row in rows], len(rows) + 1 if full else 3):
+        left, tab, right = line.partition("\t")
+        inside = len(line) - len(line.lstrip())
+        yield f"{left:<{inside + width}} {right}".rstrip() if tab else line
 
 
 def rolled_sum(terms: Sequence[str]) -> str:
@@ -101,9 +102,9 @@ def rolled_sum(terms: Sequence[str]) -> str:
     return " + ".join(terms)
 
 
-def rolled_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Lines two spaces in, layers that repeat once under a line that says so."""
-    for item in rolled(lines):
+def rolled_lines(lines: Sequence[str], fewest: int = 3) -> Iterator[str]:
+    """Lines two spaces in, so many layers that repeat once under a line that says so."""
+    for item in rolled(lines, fewest):
         if isinstance(item, Rolled):
             yield f"  {item.opening}"
             yield from (f"  {line}" for line in item.lines())
@@ -111,12 +112,42 @@ def rolled_lines(lines: Sequence[str]) -> Iterator[str]:
             yield item
 
 
+def screen(head: Sequence[str], rows: Sequence[str], full: bool = False) -> list[str]:
+    """A text of a screen's length where it can be: repeated layers of its rows once, then short rows together.
+
+    >>> lines = [f"  |{c}⟩ = {'sin cos tan'.split()[ord(c) % 3]}" for c in "abcadbeacfbdacgabhcdaeb" * 2 + "cab" * 6]
+    >>> len(screen(["title"], lines)), len(screen(["title"], lines, full=True))
+    (51, 65)
+    """
+    if full or len(head) + len(rows) <= SCREEN:
+        return [*head, *rows]
+    shown = list(rolled_lines(rows))
+    return [*head, *(shown if len(head) + len(shown) <= SCREEN else together(shown))]
+
+
+def together(lines: Sequence[str]) -> list[str]:
+    """Lines of one depth beside each other, as far as they fit."""
+    found: list[str] = []
+    for line in lines:
+        before = found[-1] if found else ""
+        alike = _depth(line) == _depth(before) and not any(x.endswith(":") for x in (line, before))
+        if alike and len(before) + len(line) <= _WIDE:
+            found[-1] += f";   {line.lstrip()}"
+        else:
+            found.append(line)
+    return found
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def _counted(lines: Sequence[str]) -> list[str]:
-    """With x as x#1 where there is an x#2, so that a first layer reads as the others do."""
+    """With x as x#1 where there is an x#2 or another, so that a first layer reads as the others do."""
     names = {name for line in lines for name in _AGAIN.findall(line)}
     if not names or any(_FIRST.search(line) for line in lines):
         return list(lines)
-    bare = re.compile(rf"(?<![\w.#])({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?![\w.#])")
+    bare = re.compile(rf"(?<![\w.#])({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))}){_BEHIND}")
     return [bare.sub(r"\1#1", line) for line in lines]
 
 
