@@ -72,6 +72,8 @@ class Judgements:
     failed: list[str] = field(default_factory=list)
     #: Gaussian nodes, and whether their variance is seen not to vanish
     regular: dict[int, bool] = field(default_factory=dict)
+    #: nodes, and whether they are seen to be zero
+    zero: dict[int, bool] = field(default_factory=dict)
     #: hypotheses that data decides, with the body and the line
     pending: list[tuple[Hypothesis, Expr, str]] = field(default_factory=list)
     #: vectors whose second moment data decides, at the limits of their scalars; or why not beside them
