@@ -91,9 +91,12 @@ def _readouts(network: Program) -> frozenset[int]:
     body = _flat(network)
     found = [p for p, s in enumerate(network) if isinstance(s, InitialVector) and _can_read_out(network, body, p)]
     weights = [p for p in found if not _multiplies(body, p, set(network.inputs))]
-    # of several candidates in one product a random one is the readout, the last in the signature; others are gains
+    # of several candidates in one product a random one is the readout, that in most terms, for what it multiplies may
+    # be a sum with biases, and of these the last in the signature; others are gains
+    terms = _terms(body)
+    many = {p: sum(_holds(t, p) for t in terms) for p in found}
     kept: list[int] = []
-    for position in sorted(weights or found, key=lambda p: (is_centred(network, p), p), reverse=True):
+    for position in sorted(weights or found, key=lambda p: (is_centred(network, p), many[p], p), reverse=True):
         if not any(_share_a_term(body, position, other) for other in kept):
             kept.append(position)
     return frozenset(kept)

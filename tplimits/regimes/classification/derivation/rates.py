@@ -1,0 +1,222 @@
+"""The table in which everything moves and nothing grows, found by counting: starts, rates, and what no rate can supply.
+
+With a = d = 0, weights are those of a script.  A parameter moves as it should where its own image does: entries of a
+matrix by n^(−½) of the size that they start with, since updates are aligned with what they were made from and random
+entries are not, those of vectors and scalars by their size.  With parameters moved like this, counting gives the powers
+of all gradients late in training, and the rule of the optimizer the rates that do it.  Training is then counted step by
+step with these rates: nothing may grow.
+
+All vectors start with order 1, and the output, a sum over neurons, is multiplied by what makes it of order 1: n^(−1),
+as a rule.  Where every term of the output holds one readout, centred and used nowhere else, the readouts take the
+factor; where none does, as in models whose embedding is their readout, it stays a factor.
+
+Averages of products that are centred at the start and multiplied by √n, as scores of heads that grow with n, move by
+√n when training aligns them whatever the rates: they are multiplied by n^(−½), and what is left is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from tplimits.errors import NoLimitError
+from tplimits.program.network.parameters import at_rest
+from tplimits.program.nodes.entries import N, Entry
+from tplimits.program.nodes.kinds import InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import Roles, roles
+from tplimits.program.parametrization.table import SP
+from tplimits.regimes.classification.derivation.counting import Counting, Step, updated
+from tplimits.regimes.classification.derivation.passes import as_fraction
+from tplimits.regimes.classification.derivation.scaling import scaling_of
+from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+#: rates n^(−SMALL), at which everything moves in proportion to its rate
+SMALL = 10**4
+#: factors that are tried until the output is of order 1; the second one is, as a rule
+ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class ParameterPowers:
+    """Powers of n of a parameter: of its start, of the factor on its rate (None where it never moves), of its gradient
+    late in training."""
+
+    name: str
+    kind: str
+    std: Fraction
+    rate: Fraction | None
+    gradient: Power
+
+
+@dataclass(frozen=True)
+class MaximalRates:
+    """The table of a network.
+
+    output: the power of the factor on the output that no parameter takes.  scores: values that have to be multiplied by
+    a power of n, by name.  left: what still grows (powers above 0) or stays at rest (below), by name.
+    """
+
+    parameters: Mapping[str, ParameterPowers]
+    output: Fraction
+    scores: Mapping[str, Fraction]
+    left: Mapping[str, Power]
+    norm: Power
+
+
+def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
+    """Starts and rates of every parameter in which its own image moves by order 1.
+
+    optimizer: one, or one by name; ε = 0.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def mlp(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    ...     return v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
+    >>> table = maximal_rates(mlp, tp.SignSGD())
+    >>> {name: (str(p.std), str(p.rate)) for name, p in table.parameters.items()}
+    {'U': ('0', '0'), 'W': ('-1/2', '-1'), 'v': ('-1', '-1')}
+
+    Raises NoLimitError where the output does not settle.
+    """
+    found = _Late(network, optimizer, roles(network))
+    scores: dict[str, Fraction] = {}
+    while growing := found.growing_scores:
+        scores |= {found.program[p].name: -HALF for p in growing}
+        found = replace(found, program=_damped(found.program, growing))
+    for _ in range(ROUNDS):
+        output = max(found.step.output.start, found.step.output.move)
+        if output in (0, NOTHING):
+            break
+        found = replace(found, a_out=found.a_out + sympy.Rational(output))
+    else:
+        raise NoLimitError(f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle.")
+    if readouts := _folding(network, found.kinds):
+        found = replace(found, readouts=readouts)
+    return _table(found, scores)
+
+
+@dataclass(frozen=True)
+class _Late:
+    """A network late in training, when the own image of every parameter has moved by order 1.
+
+    a_out: the power of the output's factor, which `readouts` take, if there are any.
+    """
+
+    program: Program
+    optimizer: Any
+    kinds: Roles
+    a_out: Any = sympy.S.One
+    readouts: tuple[str, ...] = ()
+
+    @cached_property
+    def b(self) -> dict[str, Any]:
+        """Natural starts n^(−b)."""
+        shifts = scaling_of(self.program).parameters
+        kinds = self.kinds.kinds
+        found = {name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - shifts[name] for name in kinds}
+        return found | dict.fromkeys(self.readouts, self.a_out)
+
+    @property
+    def factor(self) -> Any:
+        """The a_out that is left to the output."""
+        return sympy.S.Zero if self.readouts else self.a_out
+
+    def counted(self, c: Mapping[str, Any]) -> Counting:
+        table = {name: Exponents.of((0, self.b[name], c[name], 0)) for name in self.b}
+        return Counting(self.program, replace(SP, by_name=table, a_out=self.factor), self.optimizer)
+
+    @cached_property
+    def small(self) -> Counting:
+        """At rates so small that everything is linear, which tells what moves at all."""
+        return self.counted(dict.fromkeys(self.b, sympy.Integer(SMALL)))
+
+    @cached_property
+    def wanted(self) -> dict[str, Fraction]:
+        """The powers of n by which entries of parameters that move should do so."""
+        return {
+            name: -as_fraction(b) - (HALF if self.kinds.kinds[name] == "matrix" else 0)
+            for name, b in self.b.items()
+            if self.small.rates[name] != NOTHING
+        }
+
+    @cached_property
+    def _sizes(self) -> Mapping[int, Size]:
+        """The sizes of all values, where scores move by the gradients through them as far as these reach."""
+        passes = self.small.passes
+        first, arguments = passes.sizes(passes.backward.program, self.wanted, {})
+        own = {}
+        for c in passes.multiplied:
+            shares = passes.shares(c, first, self.wanted)
+            own[c] = {name: power + shares[name] for name, power in self.wanted.items()}
+        return passes.sizes(passes.backward.program, self.wanted, passes.aligned(own)) if own else (first, arguments)
+
+    @cached_property
+    def step(self) -> Step:
+        """The powers of n of everything, late in training."""
+        return self.small._step(*self._sizes)
+
+    @property
+    def growing_scores(self) -> tuple[int, ...]:
+        """Centred averages that the program multiplies by powers of n, and that training moves by more than they start
+        with."""
+        late = self.step.sizes
+        return tuple(p for p in self.small.passes.multiplied if late[p].change > late[p].start)
+
+    @cached_property
+    def c(self) -> dict[str, Any]:
+        """The rates n^(−c) at which entries move as they should."""
+        found = dict.fromkeys(self.b, sympy.Integer(SMALL))
+        for name, wanted in self.wanted.items():
+            optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
+            extra = optimizer.extra_power(self.kinds.kinds[name], Exponents.of((0, self.b[name], 0, 0)))
+            found[name] = sympy.Rational(updated(optimizer, self.step.gradients[name]) - wanted) - extra
+        return found
+
+
+def _folding(network: Program, kinds: Roles) -> tuple[str, ...]:
+    """The readouts that take the factor of the output: () where a term has none, or one that is no random weight."""
+    found = kinds.named("readout")
+    laws = [s.law for s in (network[network.initial_names[name]] for name in found) if isinstance(s, InitialVector)]
+    return found if kinds.read_out_everywhere and all(law.mean == 0 for law in laws) else ()
+
+
+def _damped(program: Program, positions: tuple[int, ...]) -> Program:
+    """The program with some averages multiplied by n^(−½) wherever they are read."""
+    one_width = dict.fromkeys(program.known.width_symbols, N)  # they are in proportion, and n1/n is no power
+    changed = []
+    for s in program:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            entries = {e: e / sympy.sqrt(N) for e in s.body.atoms(Entry) if int(e.source) in positions}
+            s = replace(s, body=s.body.xreplace({**one_width, **entries})) if entries else s
+        changed.append(s)
+    return replace(program, instructions=tuple(changed))
+
+
+def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
+    """The table; counting training with it, step by step, shows what it leaves."""
+    counting = late.counted(late.c)
+    still = at_rest(late.program)
+    rows, norm = {}, NOTHING
+    for name, kind in late.kinds.kinds.items():
+        gradient = late.step.gradients[name]
+        moves = name in late.wanted and name not in still
+        rate = -as_fraction(late.c[name]) if moves else None
+        rows[name] = ParameterPowers(name, kind, -as_fraction(late.b[name]), rate, gradient)
+        # a matrix has n² entries, a vector n
+        many = {"matrix": Fraction(1), "scalar": Fraction(0)}.get(kind, HALF)
+        norm = max(norm, gradient + many) if moves else norm
+    moved = counting.moves(len(counting.steps) - 1)
+    scales = counting.scales
+    left = {name: p - scales.get(name, 0) for name, p in moved.items() if p > scales.get(name, 0)}
+    if moved["f"] < 0:
+        left["f"] = moved["f"]
+    return MaximalRates(rows, -as_fraction(late.factor), scores, left, norm)
