@@ -10,8 +10,8 @@ All vectors start with order 1, and the output, a sum over neurons, is multiplie
 as a rule.  Where every term of the output holds one readout, centred and used nowhere else, the readouts take the
 factor; where none does, as in models whose embedding is their readout, it stays a factor.
 
-Averages of products that are centred at the start and multiplied by √n, as scores of heads that grow with n, move by
-√n when training aligns them whatever the rates: they are multiplied by n^(−½), and what is left is counted.
+Averages of products of values that are multiplied by √n, as scores of heads that grow with n, move by √n when training
+aligns them, whatever the rates are: inside of functions that saturate they are multiplied by n^(−½).
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.parameters import at_rest
-from tplimits.program.nodes.entries import N, Entry
-from tplimits.program.nodes.kinds import InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.entries import N, NO_NEURON, Entry
+from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.parametrization.exponents import Exponents
-from tplimits.program.parametrization.roles import Roles, roles
+from tplimits.program.parametrization.roles import Roles, roles, terms_of
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.classification.derivation.counting import Counting, Step, updated
 from tplimits.regimes.classification.derivation.passes import as_fraction
 from tplimits.regimes.classification.derivation.scaling import scaling_of
-from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size
+from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size, exponent_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -87,11 +89,13 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
 
     Raises NoLimitError where the output does not settle.
     """
-    found = _Late(network, optimizer, roles(network))
-    scores: dict[str, Fraction] = {}
-    while growing := found.growing_scores:
-        scores |= {found.program[p].name: -HALF for p in growing}
-        found = replace(found, program=_damped(found.program, growing))
+    kinds = roles(network)
+    every = _scores(network)
+    start = _Late(network, optimizer, kinds, natural_shifts(_damped(network, every)))
+    saturating = start.saturating
+    scores = {p: min(power, saturating[p]) for p, power in every.items() if p in saturating}
+    program = _damped(network, scores)
+    found = replace(start, program=program, shifts=natural_shifts(program)) if scores else start
     for _ in range(ROUNDS):
         output = max(found.step.output.start, found.step.output.move)
         if output in (0, NOTHING):
@@ -101,7 +105,12 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
         raise NoLimitError(f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle.")
     if readouts := _folding(network, found.kinds):
         found = replace(found, readouts=readouts)
-    return _table(found, scores)
+    return _table(found, {network[p].name: -power for p, power in scores.items()})
+
+
+def natural_shifts(program: Program) -> Mapping[str, Any]:
+    """The powers of n of a program that its parameters take."""
+    return FrozenDict(scaling_of(program).parameters)
 
 
 @dataclass(frozen=True)
@@ -114,15 +123,17 @@ class _Late:
     program: Program
     optimizer: Any
     kinds: Roles
+    shifts: Mapping[str, Any]
     a_out: Any = sympy.S.One
     readouts: tuple[str, ...] = ()
 
     @cached_property
     def b(self) -> dict[str, Any]:
         """Natural starts n^(−b)."""
-        shifts = scaling_of(self.program).parameters
         kinds = self.kinds.kinds
-        found = {name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - shifts[name] for name in kinds}
+        found = {
+            name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - self.shifts[name] for name in kinds
+        }
         return found | dict.fromkeys(self.readouts, self.a_out)
 
     @property
@@ -165,11 +176,15 @@ class _Late:
         return self.small._step(*self._sizes)
 
     @property
-    def growing_scores(self) -> tuple[int, ...]:
-        """Centred averages that the program multiplies by powers of n, and that training moves by more than they start
-        with."""
-        late = self.step.sizes
-        return tuple(p for p in self.small.passes.multiplied if late[p].change > late[p].start)
+    def saturating(self) -> dict[int, Fraction]:
+        """What the arguments that grow inside of functions are made of, with their powers: softmax and its like hide
+        it."""
+        found: dict[int, Fraction] = {}
+        for p, size in self._sizes[1].items():
+            if size.total > 0:
+                for e in self.program[p].body.atoms(Entry):
+                    found[int(e.source)] = max(found.get(int(e.source), Fraction(0)), Fraction(size.total))
+        return found
 
     @cached_property
     def c(self) -> dict[str, Any]:
@@ -189,16 +204,61 @@ def _folding(network: Program, kinds: Roles) -> tuple[str, ...]:
     return found if kinds.read_out_everywhere and all(law.mean == 0 for law in laws) else ()
 
 
-def _damped(program: Program, positions: tuple[int, ...]) -> Program:
-    """The program with some averages multiplied by n^(−½) wherever they are read."""
+def _scores(program: Program) -> dict[int, Fraction]:
+    """Averages that the program multiplies by positive powers of n, and the powers, where no weight can take them.
+
+    A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
+    """
+    widths = program.known.width_symbols
+    found: dict[int, Fraction] = {}
+    for s in program:
+        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
+            continue
+        for entry, power in _powers(s.body, widths).items():
+            position = int(entry.source)
+            if isinstance(program[position], Avg) and not _is_weighted(program, program[position].operand):
+                found[position] = max(found.get(position, power), power)
+    return found
+
+
+def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fraction]:
+    """The positive powers of n that multiply entries of scalars."""
+    found = {}
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Mul):
+            power = sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
+            if power > 0:
+                found |= {e: Fraction(power) for e in node.args if isinstance(e, Entry) and e.neuron == NO_NEURON}
+    return found
+
+
+def _is_weighted(program: Program, averaged: Entry) -> bool:
+    """Whether every term of what is averaged has a random vector as a factor; gains and tables are none."""
+    s = program[int(averaged.source)]
+    if not isinstance(s, OuterNonlin):
+        return False
+    vectors = {
+        p
+        for p in program.initial_names.values()
+        if isinstance(program[p], InitialVector) and program[p].law.mean == 0 and program[p].law.shape != GIVEN
+    }
+    return all(
+        any(isinstance(f, Entry) and int(f.source) in vectors for f in sympy.Mul.make_args(term))
+        for term in terms_of(s.body)
+    )
+
+
+def _damped(program: Program, scores: Mapping[int, Fraction]) -> Program:
+    """The program with averages multiplied by n^(−power) wherever they are read."""
     one_width = dict.fromkeys(program.known.width_symbols, N)  # they are in proportion, and n1/n is no power
     changed = []
     for s in program:
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            entries = {e: e / sympy.sqrt(N) for e in s.body.atoms(Entry) if int(e.source) in positions}
-            s = replace(s, body=s.body.xreplace({**one_width, **entries})) if entries else s
+            read = {e: scores[int(e.source)] for e in s.body.atoms(Entry) if int(e.source) in scores}
+            less = {e: e * N ** -sympy.Rational(p) for e, p in read.items()}
+            s = replace(s, body=s.body.xreplace({**one_width, **less})) if less else s
         changed.append(s)
-    return replace(program, instructions=tuple(changed))
+    return replace(program, instructions=tuple(changed)) if scores else program
 
 
 def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
