@@ -115,7 +115,7 @@ def _decay(rule: Rule, std: Fraction, rate: Fraction, gradient: Fraction) -> Fra
 def _role(net: TorchProgram, powers: ParameterPowers) -> str:
     if powers.kind == "matrix":
         return "hidden matrix"
-    if powers.kind == "readout" and powers.std < 0:
+    if powers.kind in ("readout", "vector") and powers.std < 0:
         return "readout"
     if powers.kind == "scalar":
         return "finite"

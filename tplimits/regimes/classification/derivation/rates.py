@@ -35,7 +35,7 @@ from tplimits.program.parametrization.roles import Roles, roles, terms_of
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.classification.derivation.counting import Counting, Step, updated
 from tplimits.regimes.classification.derivation.passes import as_fraction
-from tplimits.regimes.classification.derivation.scaling import scaling_of
+from tplimits.regimes.classification.derivation.scaling import equations, scaling_of
 from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size, exponent_of
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ ROUNDS = 4
 @dataclass(frozen=True)
 class ParameterPowers:
     """Powers of n of a parameter: of its start, of the factor on its rate (None where it never moves), of its gradient
-    late in training."""
+    late in training, and of that in the first step, which is smaller where it sums what is centred then."""
 
     name: str
     kind: str
     std: Fraction
     rate: Fraction | None
     gradient: Power
+    first_gradient: Power
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,17 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
 
 
 def natural_shifts(program: Program) -> Mapping[str, Any]:
-    """The powers of n of a program that its parameters take."""
-    return FrozenDict(scaling_of(program).parameters)
+    """The powers of n of a program that its parameters take: those of sums over neurons their weights, n ⟨v x⟩.
+
+    Late in training such sums are aligned, and of order 1 with weights of order 1/n.
+    """
+    aligned = equations(program, "aligned")
+    every = dict.fromkeys(aligned.unknowns, sympy.S.Zero)
+    if aligned.holds(every):
+        return FrozenDict(every)
+    summed = _weights_of_sums(program)
+    values = aligned.solved({name: s for name, s in every.items() if name not in summed})
+    return FrozenDict(values if values is not None else scaling_of(program).parameters)
 
 
 @dataclass(frozen=True)
@@ -209,15 +219,24 @@ def _scores(program: Program) -> dict[int, Fraction]:
 
     A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
     """
+    return {p: power for p, power in _multiplied(program).items() if not _weights(program, program[p])}
+
+
+def _weights_of_sums(program: Program) -> set[str]:
+    """The vectors that are weights of averages multiplied by powers of n."""
+    return {name for p in _multiplied(program) for name in _weights(program, program[p])}
+
+
+def _multiplied(program: Program) -> dict[int, Fraction]:
+    """Averages that the program multiplies by positive powers of n, and the powers."""
     widths = program.known.width_symbols
     found: dict[int, Fraction] = {}
     for s in program:
-        if not isinstance(s, (OuterNonlin, ScalarNonlin)):
-            continue
-        for entry, power in _powers(s.body, widths).items():
-            position = int(entry.source)
-            if isinstance(program[position], Avg) and not _is_weighted(program, program[position].operand):
-                found[position] = max(found.get(position, power), power)
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            for entry, power in _powers(s.body, widths).items():
+                position = int(entry.source)
+                if isinstance(program[position], Avg):
+                    found[position] = max(found.get(position, power), power)
     return found
 
 
@@ -232,20 +251,24 @@ def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fr
     return found
 
 
-def _is_weighted(program: Program, averaged: Entry) -> bool:
-    """Whether every term of what is averaged has a random vector as a factor; gains and tables are none."""
-    s = program[int(averaged.source)]
+def _weights(program: Program, average: Avg) -> set[str]:
+    """The random vectors of which every term of what is averaged has one as a factor; gains and tables are none."""
+    s = program[int(average.operand.source)]
     if not isinstance(s, OuterNonlin):
-        return False
-    vectors = {
-        p
-        for p in program.initial_names.values()
+        return set()
+    random = {
+        p: name
+        for name, p in program.initial_names.items()
         if isinstance(program[p], InitialVector) and program[p].law.mean == 0 and program[p].law.shape != GIVEN
     }
-    return all(
-        any(isinstance(f, Entry) and int(f.source) in vectors for f in sympy.Mul.make_args(term))
-        for term in terms_of(s.body)
-    )
+    found: set[str] = set()
+    for term in terms_of(s.body):
+        factors = [random[int(f.source)] for f in sympy.Mul.make_args(term)
+                   if isinstance(f, Entry) and int(f.source) in random]  # fmt: skip
+        if not factors:
+            return set()
+        found.update(factors)
+    return found
 
 
 def _damped(program: Program, scores: Mapping[int, Fraction]) -> Program:
@@ -270,12 +293,15 @@ def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
         gradient = late.step.gradients[name]
         moves = name in late.wanted and name not in still
         rate = -as_fraction(late.c[name]) if moves else None
-        rows[name] = ParameterPowers(name, kind, -as_fraction(late.b[name]), rate, gradient)
+        first = late.small.steps[0].gradients[name]
+        rows[name] = ParameterPowers(name, kind, -as_fraction(late.b[name]), rate, gradient, first)
         # a matrix has n² entries, a vector n
         many = {"matrix": Fraction(1), "scalar": Fraction(0)}.get(kind, HALF)
         norm = max(norm, gradient + many) if moves else norm
     moved = counting.moves(len(counting.steps) - 1)
-    scales = counting.scales
+    # averages that are small by chance at the start are not so when they are aligned
+    small = {counting.name(p) for p in counting.scaling.fluctuations}
+    scales = {name: s + (HALF if name in small else 0) for name, s in counting.scales.items()}
     left = {name: p - scales.get(name, 0) for name, p in moved.items() if p > scales.get(name, 0)}
     if moved["f"] < 0:
         left["f"] = moved["f"]
