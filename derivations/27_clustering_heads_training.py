@@ -35,20 +35,19 @@ for seed, state in enumerate(states[:FIRST]):
     print(f"  seed {seed:2}: {state}{when}")
 success = np.array([s.accuracy > measures.SUCCESS for s in states])
 work.holds(
-    f"{shown(success.sum(), SEEDS)} succeed, of the first twelve {success[:FIRST].sum()}; seven of twelve are as likely",
+    f"{shown(success.sum(), SEEDS)} succeed, of the first twelve {success[:FIRST].sum()}; seven of twelve agree",
     fisher_exact([[success.sum(), (~success).sum()], [7, 5]]).pvalue > 0.01,
 )
 dense = np.array([s.sparsity for s in states])
 rank = mannwhitneyu(dense[~success], dense[success], alternative="greater").pvalue
 work.holds(
-    f"share of activations below 0.1: {dense[success].mean():.2f} in successes, {dense[~success].mean():.2f} in others; "
-    f"rank test {rank:.1g}",
+    f"share of activations below 0.1: {dense[success].mean():.2f} in successes, {dense[~success].mean():.2f} "
+    f"in others; rank test {rank:.1g}",
     rank < 0.001,
 )
 middle = np.median(dense[success])
-print(
-    f"  {(dense[~success] < middle).sum()} of {(~success).sum()} failures are as dense as the median success, {middle:.2f}"
-)
+as_dense = (dense[~success] < middle).sum()
+print(f"  {as_dense} of {(~success).sum()} failures are as dense as the median success, {middle:.2f}")
 print(f"  epochs of the first success: {', '.join(str(epochs[f]) for f in sorted(f for f in first if f is not None))}")
 kinds = [s.kind for s in states]
 print("  variants: " + ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds)))

@@ -123,7 +123,9 @@ def watch(
     )
     asked = making.checking.asked(net, X, how, looked, given, ratios)
     working_executor(executor, EvaluationError)
-    sent_to(executor, {"error": error, "lr": lr, "weight_decay": weight_decay, **asked.recipe.schedules}, EvaluationError)
+    sent_to(
+        executor, {"error": error, "lr": lr, "weight_decay": weight_decay, **asked.recipe.schedules}, EvaluationError
+    )
     tape = _File(place, asked)
     tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
     with reporting(progress) as report:

@@ -125,7 +125,10 @@ def test_limits_without_matrices_decay_by_functions_and_the_others_say_that_they
         tp.watch(deep, X, widths=tp.inf, c=1.0, **how)
     with pytest.raises(tp.ProgramError, match="for `U` is a function of the step: limits are derived with one number"):
         tp.derive(deep, tp.MaximalUpdate(tp.SGD(), weight_decay=fading))
-    for wrong, said in ((lambda t: 1 - t / 2, r"weight_decay\(0\)=1.0"), (lambda: 0, "is called as weight_decay\\(t\\)")):
+    for wrong, said in (
+        (lambda t: 1 - t / 2, r"weight_decay\(0\)=1.0"),
+        (lambda: 0, "is called as weight_decay\\(t\\)"),
+    ):
         with pytest.raises(EvaluationError, match=said):
             tp.watch(warm, X, widths=8, c=1.0, **{**how, "weight_decay": wrong})
 
