@@ -63,7 +63,9 @@ def test_another_model_does_not_match():
 def test_rounded_sizes_are_widths_of_their_own():
     make, example, widths = EVERY["rounded"]
     net = tp.from_torch(make, example, widths=widths)
-    assert net.built.atoms["n2"] == Fraction(11, 4) and net.ratios["n2"] == 2.75  # 176 neurons at 64
+    (name,) = net.built.rounded
+    assert net.built.atoms[name] == Fraction(11, 4)  # 176 neurons at 64
+    assert net.ratios[name] == pytest.approx(2.75 / float(net.built.atoms["n"]))
     assert net.entries["w2.weight"].power == Fraction(1, 2) and str(net.parametrization.of(net)["w2.weight"].b) == "1/2"
     match = net.matches(disturbed(make(40)), *example)  # 112 neurons
     assert match, str(match)

@@ -56,7 +56,7 @@ class Built:
 
     @property
     def rounded(self) -> tuple[str, ...]:
-        """The widths whose sizes are rounded: their multiples of n are those of the largest model that was looked at."""
+        """The widths whose sizes are rounded: their multiples of n are those of the largest model."""
         axes = self.found.axes
         return tuple(name for atom, name in self.names.items() if axes.at(atom[0], atom[2], atom[1]).growth)
 
