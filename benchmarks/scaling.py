@@ -33,10 +33,7 @@ def powers():
     for optimizer in OPTIMIZERS:
         wide = (64, 128, 256, 512) if "muon" in optimizer else (64, 128, 256, 512, 1024)
         yield f"alone, {optimizer}", lambda o=optimizer, w=wide: alone(o, powers_of(o), w, seeds=64)
-        yield (
-            f"together, {optimizer}",
-            lambda o=optimizer, w=wide: jointly(o, w, seeds=8 if o.startswith("muon") else 32),
-        )
+        yield f"together, {optimizer}", lambda o=optimizer, w=wide: jointly(o, w, seeds=8 if o.startswith("muon") else 32)
 
 
 def checks():

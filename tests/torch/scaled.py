@@ -63,9 +63,7 @@ def _example():
 
 def _values(model):
     kept = {}
-    handles = [
-        m.register_forward_hook(lambda m, i, y, k=k: kept.setdefault(k, y)) for k, m in model.named_modules() if k
-    ]
+    handles = [m.register_forward_hook(lambda m, i, y, k=k: kept.setdefault(k, y)) for k, m in model.named_modules() if k]
     f = model(*_example())
     for h in handles:
         h.remove()
