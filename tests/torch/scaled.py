@@ -63,7 +63,9 @@ def _example():
 
 def _values(model):
     kept = {}
-    handles = [m.register_forward_hook(lambda m, i, y, k=k: kept.setdefault(k, y)) for k, m in model.named_modules() if k]
+    handles = [
+        m.register_forward_hook(lambda m, i, y, k=k: kept.setdefault(k, y)) for k, m in model.named_modules() if k
+    ]
     f = model(*_example())
     for h in handles:
         h.remove()
@@ -267,7 +269,7 @@ WRONG = {
     "inputs frozen": tuple(CHECKED)[:11],
     "scores": ("attention over root d", "attention written out", "encoder, norms first"),
 }  # fmt: skip
-NARROW = ("residual", "mixer")
+NARROW = ("residual", "mixer", "attention over d", "one block twice", "Llama", "attention over root d")
 
 
 @lru_cache(maxsize=4)

@@ -107,7 +107,7 @@ def _row(net: TorchProgram, powers: ParameterPowers, rule: Rule, frozen: bool, b
 
 def _decay(rule: Rule, std: Fraction, rate: Fraction, gradient: Fraction) -> Fraction:
     """The power of λ: ηλ stays, or λw goes like the gradient that it is added to."""
-    if rule.decoupled or rule.update.degree == 1 and rule.eps is None:
+    if rule.decoupled or (rule.update.degree == 1 and rule.eps is None):
         return -rate
     return gradient - std
 
@@ -139,7 +139,9 @@ def _dimensions(shapes: list[Any], widths: tuple[int, ...], name: str) -> tuple[
             continue
         ratios = {Fraction(int(s), n) for s, n in zip(sizes, widths, strict=True)}
         if len(ratios) > 1:
-            raise ProgramError(f"`{name}` has {sizes} entries along a dimension at the widths {widths}: no multiple of n.")
+            raise ProgramError(
+                f"`{name}` has {sizes} entries along a dimension at the widths {widths}: no multiple of n."
+            )
         found.append(Dimension(ratios.pop()))
     return tuple(found)
 

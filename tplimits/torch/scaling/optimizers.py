@@ -114,5 +114,7 @@ def rule_of(given: Any) -> Rule:
         key = "muon matching adamw"
     if key not in RULES:
         why = NO_RULE.get(key, "nothing is known of how its steps depend on gradients")
-        raise ProgramError(f"optimizer={name!r}: there is no rule for it: {why}. There are rules for {', '.join(RULES)}.")
+        raise ProgramError(
+            f"optimizer={name!r}: there is no rule for it: {why}. There are rules for {', '.join(RULES)}."
+        )
     return RULES[key]

@@ -147,7 +147,9 @@ class Plan:
         return lines
 
     def __str__(self) -> str:
-        head = f"{self.model}, {self.optimizer}: factors at width n beside width {self.base} (n stands for n/{self.base})"
+        head = (
+            f"{self.model}, {self.optimizer}: factors at width n beside width {self.base} (n stands for n/{self.base})"
+        )
         return "\n".join([head, *(f"  {line}" for line in table(self.rows)), *(f"  {x}" for x in self.conditions)])
 
     __repr__ = __str__

@@ -42,10 +42,10 @@ class Measured:
 
     def __str__(self) -> str:
         if self.measured == -math.inf:
-            return f"{self.about} is 0, expected {power(self.counted)}"
+            return f"{self.about} is 0, counted n^{self.counted}"
         if self.measured == math.inf:
             return f"{self.about} is not finite"
-        return f"{self.about} goes like n^{self.measured:.2f} ± {self.error:.2f}, expected {power(self.counted)}"
+        return f"{self.about} goes like n^{self.measured:.2f} ± {self.error:.2f}, counted n^{self.counted}"
 
 
 @dataclass(frozen=True)

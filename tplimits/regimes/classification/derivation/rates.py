@@ -26,7 +26,7 @@ import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.parameters import at_rest
-from tplimits.program.nodes.entries import N, NO_NEURON, Entry
+from tplimits.program.nodes.entries import NO_NEURON, Entry, N
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import GIVEN
@@ -103,7 +103,9 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
             break
         found = replace(found, a_out=found.a_out + sympy.Rational(output))
     else:
-        raise NoLimitError(f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle.")
+        raise NoLimitError(
+            f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle."
+        )
     if readouts := _folding(network, found.kinds):
         found = replace(found, readouts=readouts)
     return _table(found, {network[p].name: -power for p, power in scores.items()})
