@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy
-import scipy.stats
+import scipy
 from numpy.typing import NDArray
 
 Array = NDArray[numpy.float64]

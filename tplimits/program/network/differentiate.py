@@ -15,13 +15,14 @@ Entry(0, ·, i) ()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import sympy
 from sympy import DiracDelta, Dummy, Expr, Function, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Entry
+from tplimits.program.nodes.functions import JUMPS
 
 Fresh = Callable[[str], Symbol]
 
@@ -124,6 +125,25 @@ def _vanishes_on(height: Expr, surface: Expr) -> bool:
     for variable in sorted(surface.free_symbols, key=lambda s: (s.name, s.sort_key())):
         slope = surface.diff(variable)
         if slope.is_number and slope != 0:
-            on_it = height.xreplace({variable: sympy.expand(variable - surface / slope)})
+            on_it = _beside(height, {variable: sympy.expand(variable - surface / slope)})
             return bool(on_it == 0 or sympy.expand(on_it) == 0)
     return False
+
+
+def _beside(expr: Expr, on_it: Mapping[Expr, Expr]) -> Expr:
+    """An expression where a surface is crossed: jumps that are there, too, have any value.
+
+    step(x) sign(x) jumps by 1 at 0, although sign(x) δ(x) and step(x) δ(x) are products with what SymPy has 0 there.
+    """
+    if not expr.has(*JUMPS):
+        return expr.xreplace(on_it)
+    arguments = [_beside(argument, on_it) for argument in expr.args]
+    if isinstance(expr, JUMPS) and (arguments[0].has(_either) or sympy.expand(arguments[0]) == 0):
+        return sympy.Add(*(_either(Dummy()) * branch for branch in arguments[1:] or [sympy.S.One]))
+    return expr.func(*arguments)
+
+
+class _either(Function):
+    """The value of a jump where it jumps."""
+
+    nargs = 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ from tplimits.program.network.schedules import parted
 from tplimits.program.nodes.given import named_once, whole_from
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
+from tplimits.regimes.protocol import refuse_unknown_doubts
 from tplimits.regimes.training import numbers
 from tplimits.regimes.training.claims import OF_COMMAND, TrainedAs
 from tplimits.regimes.training.derivation.feature_learning import MaximalRecursion, derive_maximal
@@ -94,8 +95,18 @@ class MaximalLimit(TrainingLimit):
             "activations with derivatives, and update functions, that are pseudo-Lipschitz",
             *((NOT_ZERO,) if any(o.may_vanish for o in self.recursion.optimizers.values()) else ()),
             *(f"lost: {line}" for line in self.recursion.lost),
+            *(f"not established: {name}" for name in dict.fromkeys(d.name for d in self.recursion.open)),
+            *(f"taken on by the user, not established: {name}" for name in self.recursion.assumed),
             *universality.stated(self.recursion.network),
         )
+
+    def assuming(self, names: Sequence[str]) -> MaximalLimit:
+        """The same with doubts about second moments taken on by the user."""
+        doubts = dict.fromkeys(doubt.name for doubt in self.recursion.doubts)
+        refuse_unknown_doubts(self.program, names, tuple(doubts))
+        assumed = tuple(name for name in names if name in doubts)
+        recursion = derive_maximal(self.program, self.regime.optimizer, self.regime.weight_decay, assumed)
+        return replace(self, recursion=recursion)
 
     def __repr__(self) -> str:
         return self.text()

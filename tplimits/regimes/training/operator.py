@@ -114,7 +114,11 @@ class TangentLimit(TrainingLimit):
         return self.regime.f0 is not None
 
     def __repr__(self) -> str:
-        return report.text(self.operator, self.starts_at_zero)
+        return self.text()
+
+    def text(self, full: bool = False) -> str:
+        """What print shows, repeated layers once; every line if `full`."""
+        return report.text(self.operator, self.starts_at_zero, full)
 
     def _formulas(self) -> list[Formula]:
         return tangent_latex.formulas(self.operator)

@@ -18,7 +18,7 @@ from tplimits.program.network.run_asked import RunAsked
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.regimes.training.numbers import gates, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
-from tplimits.regimes.training.numbers.feature_learning import Replicate
+from tplimits.regimes.training.numbers.feature_learning import Replicate, unpaired
 from tplimits.regimes.training.numbers.request import request
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ class Kets:
 
     def finish(self) -> None:
         """EvaluationError where training lands on a jump of a scalar."""
-        gates.judge(self.request.recursion.total, [r.result()["gates"] for r in self.replicates], self._again)
+        seen = [replicate.result()["gates"] for replicate in self.replicates]
+        gates.judge(self.request.recursion.total, seen, self._again, lambda: unpaired(self.request))
 
     def _again(self, total: TotalProgram) -> Array:
         """The outputs of all replicates with another total program."""

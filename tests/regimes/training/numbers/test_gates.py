@@ -73,16 +73,16 @@ def test_signs_whose_products_count_are_refused():
 @pytest.mark.parametrize(
     ("f", "what"),
     [
-        (lambda s: 1 / s, "divided by"),
-        (lambda s: tp.tanh(1 / s), "divided by"),
-        (tp.log, "divided by, or in a logarithm"),
-        (tp.sqrt, "under a root"),
-        (lambda s: s**1.5, "under a root"),
-        (lambda s: tp.sqrt(s * s + s), "under a root"),
+        (lambda s: 1 / s, "Keep the denominator or the logarithm away"),
+        (lambda s: tp.tanh(1 / s), "Keep the denominator or the logarithm away"),
+        (tp.log, "Keep the denominator or the logarithm away"),
+        (tp.sqrt, "what stands under the root"),
+        (lambda s: s**1.5, "what stands under the root"),
+        (lambda s: tp.sqrt(s * s + s), "what stands under the root"),
     ],
 )
 def test_poles_and_roots_of_scalars_that_vanish_are_named(f, what):
-    with pytest.raises(tp.EvaluationError, match=what):
+    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match=what):
         of_difference(f).evaluate(**ASKED, steps=1)
 
 

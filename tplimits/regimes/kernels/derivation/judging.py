@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.state import DATA_TOLERANCE
-from tplimits.program.nodes.entries import Entry, GaussMean, N, axis_symbol
+from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
@@ -60,10 +60,20 @@ class Judgements:
     state: Recursion
     #: scalars that are at their limits at every width
     exact: set[int] = field(default_factory=set)
+    #: in training, where the backward pass begins, of which no jump, pole or root is asked
+    asked: int | None = None
     #: vectors that are polynomials of Gaussians and of tame functions
     tame: set[int] = field(default_factory=set)
+    #: gradients with poles that cancel
+    settled: set[int] = field(default_factory=set)
+    #: vectors that grow exponentially, with moments all the same
+    exponential: set[int] = field(default_factory=set)
+    #: hypotheses that failed, as they were told: other refusals are of means that are not offered
+    failed: list[str] = field(default_factory=list)
     #: Gaussian nodes, and whether their variance is seen not to vanish
     regular: dict[int, bool] = field(default_factory=dict)
+    #: nodes, and whether they are seen to be zero
+    zero: dict[int, bool] = field(default_factory=dict)
     #: hypotheses that data decides, with the body and the line
     pending: list[tuple[Hypothesis, Expr, str]] = field(default_factory=list)
     #: vectors whose second moment data decides, at the limits of their scalars; or why not beside them
@@ -91,6 +101,15 @@ class Judgements:
         """Names of all nodes, and how fast they are known to grow."""
         return Kets(self.state)
 
+    @cached_property
+    def _small(self) -> Kets:
+        """The same where all covariances are small."""
+        return Kets(self.state, lambda constant: _SMALL)
+
+    def is_gradient(self, position: int) -> bool:
+        """Whether an instruction belongs to the backward pass of a network in training."""
+        return self.asked is not None and position >= self.asked
+
     def is_nonnegative(self, position: int) -> bool:
         """Whether a scalar or a vector is negative at no width."""
         if position not in self._nonnegative:
@@ -113,13 +132,24 @@ class Judgements:
             return
         if all(e.source in self.exact for e in found(body, Entry)):
             self.exact.add(position)
-        if not _is_special(body, Entry, GaussMean):
+        if not is_special(body, Entry, GaussMean) or self.is_gradient(position):
             return
         where, reader = self.state.program.where(position), BodyReader(self.state)
-        self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
-        for hypothesis in (jumps, poles, roots):
-            if hypothesis(reader, body, where):
-                self.pending.append((hypothesis, body, where))
+        try:
+            self.constants += [doubt for node in body.atoms(GaussMean) if (doubt := _constant_mean(node, where))]
+            for hypothesis, asked in ((jumps, self._jumping(body)), (poles, body), (roots, body)):
+                if hypothesis(reader, asked, where):
+                    self.pending.append((hypothesis, asked, where))
+        except NoLimitError as error:
+            self.failed.append(str(error))
+            raise
+
+    def _jumping(self, body: Expr) -> Expr:
+        """What jumps are looked for in: in training those of scalars are asked of the outputs that depend on them."""
+        if self.asked is None:
+            return body
+        scalar = (f for f in found(body, *JUMPS) if all(e.neuron == NO_NEURON for e in entries(f.args[0])))
+        return body.xreplace({f: sympy.Add(sympy.Dummy(real=True), *f.args[1:]) for f in scalar})
 
     def settle(self, numbers: Numbers) -> None:
         """Ask again with numbers for data and constants; NoLimitError where the limit lands on a jump or a pole."""
@@ -136,14 +166,23 @@ class Judgements:
 
     def doubtful(self) -> list[str]:
         """The names of all doubts, of those too that data may settle."""
+        return list(dict.fromkeys([d.name for d in self.open()] + [*self.unseen.values()]))
+
+    def open(self) -> list[Doubt]:
+        """The doubts themselves, those of tangents left out."""
         asked = (d for hypothesis, body, where in self.pending for d in hypothesis(BodyReader(self.state), body, where))
-        moments = [self.moment_doubt(position, "").name for position, _, _ in self.doubts]
-        return list(dict.fromkeys([d.name for d in (*self.constants, *asked)] + moments + [*self.unseen.values()]))
+        return [*self.constants, *asked, *self.moments()]
+
+    def moments(self) -> list[Doubt]:
+        """The doubts whether vectors have second moments, which data may settle."""
+        later = "whether it has depends on the data"
+        return [replace(self.moment_doubt(p, why or later), later=True) for p, _, why in self.doubts]
 
     def is_assumed(self, number: int) -> bool:
-        """Whether the user says that a node has a second moment."""
+        """Whether the user says that a node has a second moment, or an integral that poles of its terms cancel in."""
         program = self.state.program
-        return number < len(program) and f"moment of {program[number].name}" in self.assumed
+        taken_on = number < len(program) and f"moment of {program[number].name}" in self.assumed
+        return taken_on or number in self.settled
 
     def moment_doubt(self, position: int, reason: str) -> Doubt:
         """The doubt whether a vector has a second moment."""
@@ -163,27 +202,36 @@ class Judgements:
         self._beside_limits(position, s)
         if not leaves:
             return
-        if not _is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
+        if not is_special(limit, Of) and all(self._is_tame(x.node) for x in leaves):
             self.tame.add(position)
             return
         kets = self.kets
         found = self._tail(s, limit, kets)
         if found.established:
-            if found.kind is not Growth.EXPONENTIAL and found.power is S.Infinity:
+            if found.kind is Growth.EXPONENTIAL:
+                self.exponential.add(position)
+            elif found.power is S.Infinity:
                 self.tame.add(position)
             return
         is_tangent, where, message = self.state.degree_of(position), self.state.program.where(position), ""
+        small = tail(self._small.written(limit), self._small)
         why = found.reason if found.kind is Growth.INFINITE else diverging_pole(kets.written(limit), kets)
         if why:
             message = infinite_moment(where, f"{s.name}⟩", why)
-        elif is_tangent and not self.is_square_integrable(limit):
+        elif (is_tangent or self.is_gradient(position)) and not self.is_square_integrable(limit):
             doubt = self.moment_doubt(position, found.reason)
             self.unseen[position] = doubt.name
-            message = "" if doubt.name in self.assumed else _told(doubt)
+            message = "" if doubt.name in self.assumed else doubt.told() if not is_tangent else _told(doubt)
         if not is_tangent:
             if message:
+                self.failed.append(message)
                 raise NoLimitError(message)
-            self.doubts.insert(0, (position, limit, ""))  # before what it is beside its limits
+            if not self.is_gradient(position) or small.established:  # its poles are no question of data
+                self.doubts.append((position, limit, ""))
+            else:
+                self.settled.add(position)
+            if small.kind is Growth.EXPONENTIAL:
+                self.exponential.add(position)
         elif message:
             self.infinite[position] = message
 
@@ -196,7 +244,8 @@ class Judgements:
             written = self.kets.written(limit)
             if tail(written, self.kets).established:
                 return True
-            return bool(is_tangent) and not diverging_pole(written, self.kets) and self.is_square_integrable(limit)
+            is_derivative = is_tangent or self.is_gradient(position)
+            return bool(is_derivative) and not diverging_pole(written, self.kets) and self.is_square_integrable(limit)
 
         open_ = [moved for moved in self.around.bodies(s.body) if not established(moved)]
         if not open_:
@@ -238,7 +287,7 @@ class Judgements:
         leaves = self.state.leaves(expr)
         if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
             return True
-        kets = Kets(self.state, lambda constant: _SMALL)
+        kets = self._small
         written = sympy.expand(kets.written(expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))))
         tails = [tail(term, kets) for term in sympy.Add.make_args(written)]
         return sum(not t.established for t in tails) != 1
@@ -265,7 +314,7 @@ def _told(doubt: Doubt) -> str:
     )
 
 
-def _is_special(expr: Expr, *leaves: type) -> bool:
+def is_special(expr: Expr, *leaves: type) -> bool:
     """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
     return any(
         isinstance(node, _HEADS) or (isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive))

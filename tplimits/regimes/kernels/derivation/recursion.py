@@ -71,7 +71,7 @@ class Recursion(Brackets):
         bodies = [s.body for s in self.program if isinstance(s, (OuterNonlin, ScalarNonlin))]
         self._scaled = any(body.has(N, *map(width_symbol, self.program.widths)) for body in bodies)
         for position in tangent.behind(outputs):
-            self._walk(position, self.program[position])
+            self.walk(position)
 
     @property
     def logits(self) -> list[int]:
@@ -84,7 +84,9 @@ class Recursion(Brackets):
 
     # -- instructions -------------------------------------------------------------------------
 
-    def _walk(self, position: int, s: Instruction) -> None:
+    def walk(self, position: int) -> None:
+        """Read one instruction, whose operands have been read."""
+        s = self.program[position]
         if isinstance(s, InitialVector):
             self._initial_vector(position, s)
         elif isinstance(s, InitialScalar):

@@ -51,7 +51,8 @@ def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, flo
     tables = _tables(derivation, inputs, constants)
     with numpy.errstate(all="ignore"):
         judged.settle(_Points(tables).values)
-        for position, limit, beside in judged.doubts:
+        # what a vector is at its limits comes first: it may be refused for a better reason than beside them
+        for position, limit, beside in sorted(judged.doubts, key=lambda doubt: (bool(doubt[2]), doubt[0])):
             if judged.moment_doubt(position, "").name in judged.assumed:
                 continue
             _second_moment(tables, position, limit, beside)

@@ -148,7 +148,7 @@ class Plan:
         if nest is not None:
             if isinstance(nest, Paired) and nest.is_half is None:
                 nest.settle(partial(data_of, self.tables[0], inputs.some(slice(0, 2)).like()), min(2, inputs.many))
-            rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,), False)
+            rows, flagged = nest.run(partial(data_of, self.tables[0], inputs), (inputs.many,))
             if not flagged.any():
                 return Own(rows, flagged)
         schedule, parts = (self.own_loops if self.is_compiled and nest is None else self.rows)[side], []
@@ -165,6 +165,13 @@ class Plan:
         for f in bad:
             near |= f.array.any(axis=tuple(k for k, x in enumerate(f.labels) if x != batch(1)))
         return Own(values, near)
+
+    def run_rows(self, one: Inputs, other: Inputs, owns: Mapping[int, Own], rows: Sequence[int]) -> list[Labelled]:
+        """Kernels of some rows in double precision, by compiled functions; zero elsewhere."""
+        nest = self.nested(False, other.many)
+        assert nest is not None
+        with numpy.errstate(all="ignore"):
+            return nest.run(self._given(one, other, owns, True), (one.many, other.many), rows=rows)[0]
 
     def run(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
@@ -224,8 +231,8 @@ class Plan:
                 return Labelled(found.array, (batch(leaf[2]), *found.labels[1:]))
             _, side, place, labels = leaf
             row = owns[side].rows[place]
-            if isinstance(row, Blocks) and in_blocks:
-                return row if row.labels == labels else Blocks(row.array, row.many, row.sizes, labels, row.start)
+            if in_blocks and isinstance(row, Blocks):
+                return row
             return Labelled(owns[side].row(place).array, labels)
 
         return given

@@ -10,14 +10,16 @@ In the maximal update parametrization every vector of every step has a ket and e
 with sums over inputs, outputs and uses inside Q.  Normalised and clipped updates are Q_t/ν_t (Sec. 2.10.2), ν_t a norm
 of Q_t or of the weights (`tplimits.regimes.training.derivation.norms`); Adafactor's Q_t has kets of its own, the
 means of squared gradients over rows and over columns (Sec. 2.10.3).  Hypotheses: the network has a limit at order 1,
-without √n anywhere; Q is pseudo-Lipschitz (what an optimizer loses of this is remarked).
+without √n anywhere; functions are square integrable, before a step and after it
+(`tplimits.regimes.training.derivation.square_integrable`); Q is pseudo-Lipschitz (what an optimizer loses of this is
+remarked).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +39,10 @@ from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.training.derivation import by_parameter
+from tplimits.regimes.training.derivation.square_integrable import after_a_step, judged
 
 if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Doubt
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
 
@@ -50,6 +54,9 @@ class MaximalRecursion:
     network: Program
     optimizers: Mapping[str, Optimizer] = field(hash=False)
     weight_decay: Mapping[str, Expr] = field(hash=False)
+    #: second moments that are not established, and those among them that the user takes on himself
+    doubts: tuple[Doubt, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("optimizers", "weight_decay"):
@@ -60,6 +67,16 @@ class MaximalRecursion:
         """Forward and backward."""
         return TotalProgram(self.network)
 
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """The parameters that an optimizer moves."""
+        return tuple(name for name, optimizer in self.optimizers.items() if not optimizer.is_still)
+
+    @property
+    def open(self) -> tuple[Doubt, ...]:
+        """The doubts that nobody took on."""
+        return tuple(doubt for doubt in self.doubts if doubt.name not in self.assumed)
+
     @cached_property
     def lost(self) -> tuple[str, ...]:
         """Hypotheses that the optimizers lose."""
@@ -67,11 +84,13 @@ class MaximalRecursion:
         return tuple(sorted(found))
 
 
-def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> MaximalRecursion:
+def derive_maximal(
+    network: Program, optimizer: Any, weight_decay: Any, assumed: Sequence[str] = ()
+) -> MaximalRecursion:
     """The recursion of a network, its hypotheses checked.
 
-    Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network, and
-    where gradients cross a jump of a vector.
+    Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network,
+    where gradients cross a jump of a vector, and where a vector or its gradient has no second moment.
     """
     names = parameters(network)
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
@@ -80,8 +99,12 @@ def derive_maximal(network: Program, optimizer: Any, weight_decay: Any) -> Maxim
     for position, s in enumerate(network):
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
             _refuse_growth(network, position, s.body)
-    _refuse_jumps(network)
-    return MaximalRecursion(network, optimizers, exact)
+    found = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
+    kets = judged(network, found.moving, assumed)
+    _refuse_jumps(network, found.moving)
+    if kets is None:
+        return found
+    return replace(found, doubts=(*kets.recursion.judged.open(), *after_a_step(kets, optimizers)))
 
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:
@@ -96,12 +119,12 @@ def _refuse_growth(network: Program, position: int, body: Expr) -> None:
         ) from None
 
 
-def _refuse_jumps(network: Program) -> None:
+def _refuse_jumps(network: Program, moving: tuple[str, ...]) -> None:
     """NoLimitError where a gradient has to pass a jump that some neurons stand close to at any width.
 
     Jumps of scalars are passed at their limits, where their derivative is zero or the limit lands on them.
     """
-    axes = map("jump{}".format, itertools.count())
+    axes, moved = map("jump{}".format, itertools.count()), {network.initial_names[name] for name in moving}
     used = set(network.returns).union(*(networkx.ancestors(network.graph, p) for p in network.returns))
     for position in sorted(used):
         s = network[position]
@@ -109,7 +132,8 @@ def _refuse_jumps(network: Program) -> None:
             continue
         for partial in partials(s.body, lambda axis: axis_symbol(next(axes))):
             for delta in sorted(partial.value.atoms(sympy.DiracDelta), key=str):
-                if any(e.neuron != NO_NEURON for e in entries(delta)):
+                read = [int(e.source) for e in entries(delta) if e.neuron != NO_NEURON]
+                if any(moved & (networkx.ancestors(network.graph, p) | {p}) for p in read):
                     crossing = delta.args[0].xreplace({e: Symbol(network[e.source].name) for e in entries(delta)})
                     raise NoLimitError(
                         f"{network.where(position)} jumps where `{crossing}` crosses 0, at neurons "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -140,6 +141,12 @@ def _outputs(asked: TrainingRequest, total: TotalProgram) -> Array:
     return numpy.array([whole(begin, number)["f"] for number in range(asked.replicates)])
 
 
+def unpaired(asked: TrainingRequest) -> Mapping[str, Array]:
+    """The arguments of gates on one draw of particles without conditioning."""
+    found: Mapping[str, Array] = whole(partial(Replicate, replace(asked, white=False)), 0)["gates"]
+    return found
+
+
 def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
     """All replicates; the same numbers whoever runs them.
 
@@ -152,7 +159,7 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
         found = [Trajectory(**run) for run in runs]
         seen = [one.gates for one in found]
         singular.judge(asked.recursion.total, seen)
-        gates.judge(asked.recursion.total, seen, partial(_outputs, asked))
+        gates.judge(asked.recursion.total, seen, partial(_outputs, asked), partial(unpaired, asked))
     return found
 
 

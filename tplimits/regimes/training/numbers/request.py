@@ -11,6 +11,7 @@ from tplimits.law.unroll import size_of
 from tplimits.program.network.data import with_sizes
 from tplimits.program.network.schedules import Schedule, moving
 from tplimits.program.nodes.kinds import InitialScalar
+from tplimits.regimes.training.numbers import moments
 from tplimits.regimes.training.numbers.scalars import refuse_open_scalars
 from tplimits.regimes.training.numbers.settings import Settings, checked, need_numbers
 
@@ -77,6 +78,7 @@ def request(recursion: MaximalRecursion, asked: RunAsked, record: Any) -> Traini
     need_numbers(recursion.optimizers)
     assert found.bound  # refused here if an axis has no size
     _scalars_given(found)
+    moments.require(found)
     return found
 
 

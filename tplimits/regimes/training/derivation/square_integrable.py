@@ -1,0 +1,94 @@
+"""Second moments of the kets of a network in training: at its start, forward and backward, and after a step.
+
+The hypotheses are those of `tplimits.law.hypotheses`, read through the kets that both passes have before the first
+step, as kernels read them: jumps, poles, roots and moments of the network, moments of its gradients.  Training asks
+for one more.  Updates that are not bounded move arguments by gradients, so that after a step
+
+    exp(x) is exp(x − η χ exp(x) dy),
+
+whose mean is infinite for every η ≠ 0: exponentials, which have all moments at the start, keep none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import networkx
+from sympy import Pow, S, cosh, exp, sinh
+
+from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.reader import Doubt
+from tplimits.program.network.tangent import Tangent
+from tplimits.program.network.total import TotalProgram
+from tplimits.program.nodes.entries import Entry, GaussMean, entries
+from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.parts import found
+from tplimits.regimes.kernels.derivation.derivation import KernelTables
+from tplimits.regimes.kernels.derivation.judging import is_special
+from tplimits.regimes.kernels.derivation.recursion import Recursion
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+    from tplimits.program.optimizers.recursion import Optimizer
+
+#: what may grow exponentially in what it reads
+_EXPONENTIALS = (exp, sinh, cosh, Pow)
+
+
+def judged(network: Program, trained: tuple[str, ...], assumed: Sequence[str] = ()) -> KernelTables | None:
+    """The kets of both passes with what is known of their moments; None where every function is tame.
+
+    Gradients are those of the parameters that are trained.
+
+    What the kernel engine has no mean for is not looked at, nor what reads it.
+
+    Raises NoLimitError where a hypothesis fails.
+    """
+    functions = (s for s in network if isinstance(s, (OuterNonlin, ScalarNonlin)))
+    if not any(is_special(s.body, Entry, GaussMean) for s in functions):
+        return None
+    total = TotalProgram(network, trained)
+    program = total.backward.program
+    state = Recursion(program, Tangent(program, {}, len(program)), outputs=(), assumed=assumed)
+    state.judged.asked = len(network)
+    unread: set[int] = set()
+    for position in sorted(total.needed):
+        if unread.isdisjoint(networkx.ancestors(program.graph, position)):
+            try:
+                state.walk(position)
+            except NoLimitError as error:
+                unread.add(position)
+                if state.judged.failed:
+                    open_ = [doubt for doubt in state.judged.open() if doubt.name not in assumed]
+                    if position < len(network) or not open_:
+                        raise
+                    # a gradient may have no moments for what is in doubt of the network: data tells first
+                    state.judged.infinite.setdefault(position, str(error))
+    return KernelTables(program, (), tuple(state.tables), S.Zero, S.Zero, (), (), state)
+
+
+def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> list[Doubt]:
+    """The doubts about exponentials of what an update that is not bounded moves."""
+    program, doubts = kets.network, []
+    unbounded = {program.initial_names[name]: o for name, o in optimizers.items() if not _is_bounded(o)}
+    for position in sorted(kets.recursion.judged.exponential):
+        s = program[position]
+        if not isinstance(s, OuterNonlin) or kets.recursion.judged.is_gradient(position):
+            continue
+        read = {int(e.source) for node in found(s.body, *_EXPONENTIALS) for e in entries(node)}
+        moved = unbounded.keys() & read.union(*(networkx.ancestors(program.graph, p) for p in read))
+        if moved:
+            reason = (
+                f"it grows exponentially, {unbounded[min(moved)]} moves what it reads by gradients that grow as fast, "
+                "and an exponential of an exponential has no mean: the moments of the start are lost after a step "
+                "(updates that are bounded, such as those of tp.Adam, keep them)"
+            )
+            doubts.append(kets.recursion.judged.moment_doubt(position, reason))
+    return doubts
+
+
+def _is_bounded(optimizer: Optimizer) -> bool:
+    """Whether entries move by bounded amounts, however large their gradients are."""
+    inner = optimizer.entry_by_entry("vector")
+    return optimizer.is_bounded if inner is None else inner.is_bounded
