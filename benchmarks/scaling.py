@@ -2,9 +2,9 @@
 
     python benchmarks/scaling.py [powers] [checks] [--full]
 
-powers: each role of a model that has all of them is trained alone at a rate that is the same at all widths, for one step
-by each optimizer; the power of its own image is compared with the derived one.  Then all are trained together with the
-plan's table, and everything should move like n^0.
+powers: each role of a model that has all of them is trained alone at a rate that is the same at all widths, for one
+step by each optimizer; the power of its own image is compared with the derived one.  Then all are trained together with
+the plan's table, and everything should move like n^0.
 checks: coordinate checks of models trained as their plans say, and of the same models with one thing scaled wrongly.
 Rows are kept in benchmarks/results/scaling.json; what is there is not measured again.
 """

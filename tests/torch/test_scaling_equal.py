@@ -1,4 +1,4 @@
-"""Scripts that follow a plan train the network that the plan is of: beside the package's own trainer, and beside mup."""
+"""Scripts that follow a plan train the network that it is of: beside the package's own trainer, and beside mup."""
 
 from __future__ import annotations
 
@@ -54,14 +54,16 @@ def scripted(model, plan, example, goal, lr, eps=EPS):
 def trained(net, plan, model, example, goal, lr, wrong=1.0):
     """The same by the trainer of programs, with the plan's rates; `wrong` multiplies that of one role."""
     built, ratio = net.built, plan.width(model) / plan.base
-    # what is trained has entries of variance 1/n: the model's are `spread` times as large, whatever the ratio of widths
-    factors = {name: float(net.entries[name].spread) if name in built.factors else 1.0 for name in built.weights}
+    factors = {name: float(built.factors.get(name, 1)) for name in built.weights}
+    # steps of matrices are n/columns times the rate
+    wider = {name: float(net.entries[name].spread) ** 2 / factors[name] ** 2 if name in built.factors else 1.0
+             for name in built.weights}  # fmt: skip
     rates, rules = {}, {}
     for name in built.weights:
         row, f = plan.by_name[name], factors[name]
         rate = lr * ratio ** float(row.rate) * (wrong if row.role == "hidden matrix" else 1)
         # w = f·v: the trainer moves v
-        rates[name] = rate / f ** (2 if plan.optimizer == "sgd" else 1)
+        rates[name] = rate / f ** (2 if plan.optimizer == "sgd" else 1) / wider[name]
         eps = EPS * ratio ** float(row.eps or 0) * f
         rules[name] = tp.SGD() if plan.optimizer == "sgd" else tp.Adam(eps=eps, convention="torch")
     y = _in_program(net, goal)

@@ -301,8 +301,10 @@ def looping(b: ir.IRBuilder, count: Any, step: int = 1) -> Iterator[Any]:
 
 def _follows(s: Statement, other: Statement) -> bool:
     """Whether a statement reads or changes what another one writes, or changes what it reads."""
-    return s.target == other.target or any(r.array == other.target for r in s.reads) or any(
-        r.array == s.target for r in other.reads
+    return (
+        s.target == other.target
+        or any(r.array == other.target for r in s.reads)
+        or any(r.array == s.target for r in other.reads)
     )
 
 

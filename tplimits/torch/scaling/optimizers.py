@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -19,8 +19,10 @@ from tplimits.program.nodes.functions import maximum, where
 from tplimits.program.optimizers.adaptive import Adagrad, Adam, NAdam, RMSProp
 from tplimits.program.optimizers.entrywise import Entrywise
 from tplimits.program.optimizers.linear import SGD, SignSGD
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.optimizers.shaped import Muon, RateByWeight
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 @dataclass(frozen=True)

@@ -177,10 +177,10 @@ class Plan:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to a file; `tp.load_plan` reads it, without PyTorch."""
-        files.write(path, self.to_json() + "\n")
+        files.write(files.place_of("path", path), self.to_json() + "\n")
 
 
-_POWERS = ("started", "initial", "rate", "eps", "decay")
+_POWERS = ("started", "initial", "rate", "eps", "decay", "early")
 
 
 def _text(value: Fraction | None) -> str | None:
@@ -195,7 +195,8 @@ def from_json(text: str) -> Plan:
             raise ValueError
         rows = tuple(
             Row(
-                tuple(map(str, r["names"])), str(r["role"]), str(r["optimizer"]), tuple(map(Dimension.read, r["shape"])),
+                tuple(map(str, r["names"])), str(r["role"]), str(r["optimizer"]),
+                tuple(map(Dimension.read, r["shape"])),
                 None if r["std"] is None else float(r["std"]),
                 *(None if r[k] is None else Fraction(r[k]) for k in _POWERS),  # type: ignore[arg-type]
             )
