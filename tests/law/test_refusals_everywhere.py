@@ -233,6 +233,7 @@ UNTRAINED = {
     "root of |θ|": "under a root",
     "pole with moments": MOVES,
     "logarithm with moments": MOVES,
+    "a square moves": MOVES,  # 2 h s²/(h² + s²)² is as large as 1/h where s is as small as h
     "root of exp": "an exponential of an exponential has no mean",
     "1/(exp h + s)": "an exponential of an exponential has no mean",
     "exp(x²/9)": "an exponential of an exponential has no mean",

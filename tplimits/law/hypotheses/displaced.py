@@ -74,6 +74,8 @@ class Surroundings:
             if isinstance(node, sympy.log) or not self._comes_near(argument):
                 continue
             inside = argument.args[0] if isinstance(argument, sympy.Abs) else argument
+            if isinstance(inside, Entry):  # a multiple of itself
+                continue
             size, added = self._still(inside), _added(inside)
             for order in self._orders(inside):
                 found.append(_Displacement(self, (1, 1), size if order == 1 else abs(size) ** (1 / order), added))
@@ -164,8 +166,8 @@ class _Displacement:
             return self._image(s, entry)
         if isinstance(s, Avg):
             size, limit = self._size(entry), self.around.limit(entry)
-            if limit.is_number and limit != 0 and self.unit != 1:
-                return entry + size if entry in self.added else entry
+            if self.unit != 1:
+                return entry + size if limit == 0 or entry in self.added else entry
             if limit.is_number and limit != 0:  # a small one keeps its sign
                 return entry * (1 + size)
             return entry + (self._positive(entry) if self.around.nonnegative(entry) else size)
@@ -173,7 +175,9 @@ class _Displacement:
             return entry
         inner = self.around.inside(entry)
         moved = inner if inner.has(N) and not shifts(inner) else self.body(inner)
-        return entry if moved == inner else moved.xreplace({OWN: entry.neuron})
+        if moved == inner or not _is_vector(entry):  # scalars move by what a vector is at its own neuron
+            return entry if moved == inner else moved
+        return moved.xreplace({OWN: entry.neuron})
 
     def _image(self, s: MatMul, entry: Entry) -> Expr:
         operand = self.around.inside(entry)
