@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tplimits.report.files import write
+from tplimits.pages.files import write
 
 RESULTS = Path(__file__).parent / "results"
 #: packages that the numbers, or the time they take, depend on

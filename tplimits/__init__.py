@@ -107,6 +107,8 @@ from tplimits.regimes.training.runs import TrainingRun as TrainingRun
 from tplimits.regimes.width.limit import Width as Width
 from tplimits.regimes.width.limit import WidthLimit as WidthLimit
 from tplimits.torch.door import from_torch as from_torch
+from tplimits.torch.door import load_plan as load_plan
+from tplimits.torch.door import scaling as scaling
 from tplimits.version import VERSION as __version__
 from tplimits.watch.page import views as views
 from tplimits.watch.recording import Recording as Recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.stats import t as student
+import scipy  # loads its parts on first use: intervals alone need statistics
 
 
 @dataclass(frozen=True)
@@ -41,5 +41,5 @@ class Number:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The interval of the given level: Student's t for particles, value ± error otherwise."""
-        half = float(student.ppf((1 + level) / 2, self.degrees)) * self.error if self.degrees else self.error
+        half = float(scipy.stats.t.ppf((1 + level) / 2, self.degrees)) * self.error if self.degrees else self.error
         return self.value - half, self.value + half

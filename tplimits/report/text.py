@@ -11,13 +11,14 @@ from sympy.printing.printer import Printer
 from sympy.printing.str import StrPrinter
 
 from tplimits.law.means import BoxMean, Expectation
-from tplimits.program.language.render import decimal
-from tplimits.program.nodes.kinds import InitialMatrix
-from tplimits.report.rolled import table
+from tplimits.program.language.render import decimal, right_hand_side
+from tplimits.program.nodes.kinds import InitialMatrix, MatMul
+from tplimits.report.rolled import SCREEN, table, together
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Ket
     from tplimits.law.state import Derivation
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: a mean with more nodes than this is written by its name
@@ -154,13 +155,30 @@ def _ket_line(written: Writer, ket: Ket) -> str:
 
 
 def width_limit(program: Program, state: Derivation, full: bool = False) -> str:
-    """Kets with hat and dot parts, then scalars; repeated layers once, and large families in part, unless `full`."""
-    rows: list[tuple[str, str]] = []
+    """Kets with hat and dot parts, then scalars; repeated layers once, and large families in part, unless `full`.
+
+    Where kets written out are longer than a screen, those that are functions of others say of which.
+    """
+    end = [f"  {line}" for line in _doubts(state)]
+    lines = _table(program, state, full, by_names=False)
+    if not full and len(lines) + len(end) >= SCREEN:
+        named = _table(program, state, full, by_names=True)
+        lines = named if len(named) + len(end) < SCREEN else together(named)
+    return "\n".join([f"width limit of {program.name}", *lines, *end])
+
+
+def _table(program: Program, state: Derivation, full: bool, by_names: bool) -> list[str]:
     written = Writer(state)
+    rows: list[tuple[str, str]] = []
     for position, instruction in enumerate(program.instructions):
         if isinstance(instruction, InitialMatrix):
             continue
         keys = sorted(k for k in (*state.kets, *state.scalars) if k[0] == position)
+        if by_names and _is_named(instruction, [state.kets[k] for k in keys if k in state.kets]):
+            axes = f"[{', '.join(instruction.axes)}]" if instruction.axes else ""
+            hat = "hat of " if isinstance(instruction, MatMul) else ""
+            rows.append((f"|{instruction.name}{axes}⟩", f"= {hat}{right_hand_side(program, instruction)[0]}"))
+            continue
         some = len(keys) if full else _FAMILY_UP_TO
         for key in keys[:some]:
             if key in state.kets:
@@ -176,10 +194,18 @@ def width_limit(program: Program, state: Derivation, full: bool = False) -> str:
     rows += [(f"  {name}", f"= {formula(value)}") for name, value in written.definitions()]
     if written.left_out:
         rows.append(("", f"… {written.left_out} more constants"))
-    width = max((len(r[0]) for r in rows), default=0)
-    lines = [f"width limit of {program.name}", *table(rows, width, full)]
+    return list(table(rows, 0 if by_names else max((len(r[0]) for r in rows), default=0), full))
+
+
+def _is_named(instruction: Instruction, kets: Sequence[Ket]) -> bool:
+    """Whether vectors are what they are made of, with nothing that only their kets say."""
+    if isinstance(instruction, MatMul):
+        return bool(kets) and all(k.hat == k.expr for k in kets)
+    return instruction.width is not None
+
+
+def _doubts(state: Derivation) -> Iterator[str]:
     doubts = {doubt.name for _, doubt in state.doubts}
     for name in state.doubtful():
         kind = "assumed" if name in state.assumed else "not established" if name in doubts else "left to evaluate()"
-        lines.append(f"  {kind}: {name}")
-    return "\n".join(lines)
+        yield f"{kind}: {name}"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy
-import scipy.stats
+import scipy
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:

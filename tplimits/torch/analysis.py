@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tplimits.errors import ProgramError
 from tplimits.torch.axes import Axes, dimension
 from tplimits.torch.graph import Graph, Node, refuse
-from tplimits.torch.rules import contracting, entrywise, moving, reducing  # noqa: F401 - they register their rules
+from tplimits.torch.rules import choosing, contracting, entrywise, moving, reducing  # noqa: F401 - they register their rules
 from tplimits.torch.rules.registry import RULES
 from tplimits.torch.sizes import Wide
 
@@ -29,6 +30,8 @@ UNKNOWN = {
         ),
     ),
 }
+#: operations that take the shape or the precision of a tensor, and none of its values
+FILLED = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,17 @@ class Analysed:
     graph: Graph
     axes: Axes
     data: frozenset[int]
+
+    @cached_property
+    def varying(self) -> frozenset[int]:
+        """The data nodes that the inputs of the model enter."""
+        known: set[int] = set()
+        for node in self.graph:
+            if node.number in self.data and (
+                node.kind == "input" or (node.op not in FILLED and any(r in known for r in node.refs))
+            ):
+                known.add(node.number)
+        return frozenset(known)
 
 
 def _unknown(axes: Axes, node: Node) -> tuple[str, str]:
@@ -64,7 +78,7 @@ def analysed(graph: Graph) -> Analysed:
             continue
         if node.kind == "parameter":
             continue
-        if not axes.wide(node.number) and all(r in data for r in node.refs):
+        if not axes.wide(node.number) and (node.op in FILLED or all(r in data for r in node.refs)):
             data.add(node.number)
             continue
         if node.op not in RULES:

@@ -23,11 +23,12 @@ Place = tuple[int, int, int]
 
 @dataclass
 class WidthClass:
-    """Dimensions that are one axis: their growth k, the piece g and the inner size m."""
+    """Dimensions that are one axis: their growth k, the piece g and the inner size m; `growth` of rounded sizes."""
 
     factor: Fraction
     piece: Fraction
     inner: int = 1
+    growth: tuple[Fraction, ...] = ()
 
     @property
     def outer(self) -> int:
@@ -36,8 +37,17 @@ class WidthClass:
 
     @property
     def atom(self) -> Fraction:
-        """Entries of the width itself, in multiples of n."""
+        """Entries of the width itself, in multiples of n; at the first width where sizes are rounded."""
         return self.piece / self.inner
+
+    def entries(self, widths: tuple[int, ...], at: int) -> Fraction:
+        """Entries of the width itself when the model has one of these widths."""
+        return self.atom * (widths[0] * self.growth[at] if self.growth else widths[at])
+
+    def ratio(self, widths: tuple[int, ...]) -> Fraction:
+        """Entries in multiples of n; of rounded sizes those of the largest width."""
+        at = max(range(len(widths)), key=lambda i: widths[i])
+        return self.entries(widths, at) / widths[at]
 
 
 @dataclass
@@ -89,7 +99,7 @@ class Axes:
         if place not in self.classes:
             size = self.of(place[0], place[1])[place[2]]
             assert isinstance(size, Wide)
-            self.classes[place] = WidthClass(size.factor, size.factor)
+            self.classes[place] = WidthClass(size.factor, size.factor, growth=size.growth)
         return self.classes[place]
 
     # -- what rules of operations say -----------------------------------------------------------
@@ -195,7 +205,10 @@ class Axes:
         for node, result, dim in self.wide_places():
             found = self.at(node.number, dim, result)
             for n in self.graph.widths:
-                if (found.atom * n).denominator != 1 or (found.factor / found.piece).denominator != 1:
+                if (
+                    found.entries(self.graph.widths, self.graph.widths.index(n)).denominator != 1
+                    or (found.factor / found.piece).denominator != 1
+                ):
                     refuse(
                         node,
                         f"pieces of {found.piece}·n entries with {found.inner} inside are not whole at width {n}",
@@ -220,7 +233,9 @@ def _refine(found: WidthClass, piece: Fraction, inner: int) -> bool:
 
 def shown(size: Size) -> str:
     """A size for messages."""
-    return str(size) if not isinstance(size, Wide) else "n" if size.factor == 1 else f"{size.factor}·n"
+    if not isinstance(size, Wide):
+        return str(size)
+    return ("about " if size.growth else "") + ("n" if size.factor == 1 else f"{size.factor}·n")
 
 
 def grouped(node: Node, left: tuple[Size, ...], right: tuple[Size, ...]) -> list[tuple[list[int], list[int]]]:
@@ -243,11 +258,12 @@ def grouped(node: Node, left: tuple[Size, ...], right: tuple[Size, ...]) -> list
     return groups
 
 
-def _entries(sizes: tuple[Size, ...], chosen: list[int]) -> tuple[Fraction, int]:
-    """The number of entries: a factor, and the power of n."""
+def _entries(sizes: tuple[Size, ...], chosen: list[int]) -> tuple[Fraction, int, list[tuple[Fraction, ...]]]:
+    """The number of entries: a factor, the power of n, and how rounded sizes grow."""
     found = [sizes[i] for i in chosen]
     factor = prod((s.factor if isinstance(s, Wide) else Fraction(s) for s in found), start=Fraction(1))
-    return factor, sum(isinstance(s, Wide) for s in found)
+    wide = [s for s in found if isinstance(s, Wide)]
+    return factor, len(wide), sorted(s.growth for s in wide if s.growth)
 
 
 def _finite(sizes: Iterable[Size]) -> int:
@@ -255,7 +271,7 @@ def _finite(sizes: Iterable[Size]) -> int:
     return prod(s for s in sizes if not isinstance(s, Wide))
 
 
-def _less(p: tuple[Fraction, int], q: tuple[Fraction, int]) -> bool:
+def _less(p: Any, q: Any) -> bool:
     """Whether p has fewer entries than q at all large widths."""
     return (p[1], p[0]) < (q[1], q[0])
 

@@ -16,15 +16,16 @@ from tplimits.program.language.operations import n
 from tplimits.program.language.trace import written
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.laws import NORMAL
-from tplimits.torch.data import evaluated, from_inputs
+from tplimits.torch.data import evaluated
 from tplimits.torch.dimensions import SIDES, dims_of
 from tplimits.torch.graph import refuse
-from tplimits.torch.lowering import Lowering, Total
-from tplimits.torch.operations import contracting, entrywise, moving, reducing, sliding  # noqa: F401 - they register
+from tplimits.torch.inputs import Inputs, axes_of, inputs_of, read, set_sizes, tensors_of
+from tplimits.torch.lowering import Lowering
+from tplimits.torch.operations import choosing, contracting, entrywise, moving, reducing, sliding  # noqa: F401 - they register
 from tplimits.torch.operations.reducing import MACHINE, SINGLE
 from tplimits.torch.operations.registry import OPERATIONS
-from tplimits.torch.sizes import Wide
-from tplimits.torch.tensors import Dim, Writer
+from tplimits.torch.tensors import Writer
+from tplimits.torch.totals import Total
 
 if TYPE_CHECKING:
     from tplimits.program.language.tracing import Trace
@@ -38,7 +39,7 @@ class Built:
     """A program, and where its arguments come from.
 
     atoms: the sizes of widths in multiples of n.  weights: {argument: node of a parameter or buffer}.
-    inputs: {argument: node of the data}.  names: those of the atoms.  output_order: the dimensions of the module's
+    names: those of the atoms.  output_order: the dimensions of the module's
     output in the order of the program's axes.
     """
 
@@ -46,12 +47,18 @@ class Built:
     found: Analysed
     atoms: Mapping[str, Fraction]
     weights: Mapping[str, int]
-    inputs: Mapping[str, int]
+    inputs: Inputs
     names: Mapping[Any, str]
     entries: Mapping[str, Entries]
     factors: Mapping[str, Any]
     is_readout: bool
     output_order: tuple[int, ...]
+
+    @property
+    def rounded(self) -> tuple[str, ...]:
+        """The widths whose sizes are rounded: their multiples of n are those of the largest model."""
+        axes = self.found.axes
+        return tuple(name for atom, name in self.names.items() if axes.at(atom[0], atom[2], atom[1]).growth)
 
     def is_trained(self, number: int) -> bool:
         """Whether a weight is a parameter that gets gradients."""
@@ -59,24 +66,32 @@ class Built:
         return node.kind == "parameter" and bool(self.found.graph.tensors[0][node.tensor].requires_grad)
 
 
-def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction]]:
-    """Names of the widths: n for the one that most dimensions have, and their sizes in multiples of n."""
+def widths_of(found: Analysed) -> tuple[dict[Any, str], dict[str, Fraction], dict[str, int]]:
+    """Names of the widths, n for the one that most dimensions have; their sizes in multiples of n, and at first."""
     axes = found.axes
     many = Counter(axes.atom(node.number, d, r) for node, r, d in axes.wide_places())
-    sizes = {atom: axes.at(atom[0], atom[2], atom[1]).atom for atom in many}
-    order = sorted(many, key=lambda a: (sizes[a] != 1, -many[a], a))
+    widths = found.graph.widths
+    kinds = {atom: axes.at(atom[0], atom[2], atom[1]) for atom in many}
+    order = sorted(many, key=lambda a: (kinds[a].growth, kinds[a].atom != 1, -many[a], a))
     names = {atom: "n" if i == 0 else f"n{i}" for i, atom in enumerate(order)}
-    return names, {names[a]: sizes[a] for a in order}
+    return (
+        names,
+        {names[a]: kinds[a].ratio(widths) for a in order},
+        {names[a]: int(kinds[a].entries(widths, 0)) for a in order},
+    )
 
 
-def _read(found: Analysed) -> set[int]:
-    """The nodes that the program itself reads: what data make of data is evaluated before."""
-    return {r for node in found.graph if node.number not in found.data for r in node.refs} | set(found.graph.outputs)
+def rounded_of(found: Analysed) -> list[tuple[float, ...]]:
+    """The rounded sizes at all widths, in units in which that of the largest width is n."""
+    widths = found.graph.widths
+    last = max(range(len(widths)), key=lambda i: widths[i])
+    grown = {found.axes.at(node.number, d, r).growth for node, r, d in found.axes.wide_places()}
+    return [tuple(float(widths[last] * g / many[last]) for g in many) for many in sorted(grown) if many]
 
 
 def weights_of(found: Analysed) -> dict[str, int]:
     """The parameters, and the buffers along a width, that the model reads: their nodes by name."""
-    reads = _read(found)
+    reads = read(found)
     return {
         node.tensor: node.number
         for node in found.graph
@@ -87,27 +102,31 @@ def weights_of(found: Analysed) -> dict[str, int]:
 
 def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping[str, Entries]) -> Built:
     """The program of a graph whose parameters have these initial entries."""
-    names, atoms = widths_of(found)
+    names, atoms, scaled = widths_of(found)
     data = evaluated(found, example)
     graph = found.graph
     weights = weights_of(found)
-    kinds = {key: _kind(found, names, number, entries[key]) for key, number in weights.items()}
+    base = _exact(atoms["n"])
+    kinds = {key: _kind(found, names, number, entries[key], base) for key, number in weights.items()}
     factors = {key: _factor(kinds[key], atoms, entries[key]) for key in weights if kinds[key].what == "Matrix"}
-    inputs, lookups, floats = _inputs(found, kinds)
+    given = inputs_of(found, kinds)
     returned: list[tuple[bool, tuple[int, ...]]] = []
 
     def body(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
-        scaled = {w: int(a * graph.widths[0]) for w, a in atoms.items()}
         every = {**scaled, **{w + s: z for w, z in scaled.items() for s in SIDES}}
-        for key, number in {**weights, **inputs}.items():
-            _set_sizes(trace, arguments[key], found, names, number)
-        values = {number: arguments[key] for key, number in weights.items()}
-        values |= {number: arguments[key] for number, key in floats.items()}
-        constants = dict(data)
-        indices = {at: arguments[key] for at, key in lookups.items()}
-        given = {k: v for k, v in arguments.items() if k not in kinds}
-        scales = {arguments[key].uid: f for key, f in factors.items() if f != 1}
-        low = Lowering(found, Writer(trace, every), names, values, constants, indices, given, scales)
+        for key, number in {**weights, **given.nodes}.items():
+            set_sizes(trace, arguments[key], [s for d in dims_of(found, names, number) for s in d.finite if s > 1])
+        for key, picks in given.chosen.items():
+            set_sizes(trace, arguments[key], [s for s in (*picks.shape, *picks.sizes) if s > 1])
+        writer = Writer(trace, every)
+        low = Lowering(
+            found, writer, names,
+            {number: arguments[key] for key, number in {**weights, **given.numbers}.items()}, data,
+            indices={at: arguments[key] for at, key in given.indices.items()},
+            constants={k: v for k, v in arguments.items() if k not in kinds},
+            scales={arguments[key].uid: f for key, f in factors.items() if f != 1},
+            picked=tensors_of(given, arguments, writer),
+        )  # fmt: skip
         _run(low)
         parts, is_readout, names_ = _returned(low)
         kept = [a for a in names_ if a is not None]
@@ -123,39 +142,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
 
     unsized = any(n.op in ("rms_norm", "_fused_rms_norm") and n.arguments[0].get("eps") is None for n in graph)
     program = written(name, list(atoms), kinds, body, {MACHINE: SINGLE} if unsized else None)
-    return Built(program, found, atoms, weights, inputs, names, entries, factors, *returned[0])
-
-
-def _inputs(
-    found: Analysed, kinds: dict[str, Kind]
-) -> tuple[dict[str, int], dict[tuple[int, int], str], dict[int, str]]:
-    """The nodes of the inputs by name, the names of the indices of each table, and of what is read as numbers.
-
-    Their kinds are put beside those of the weights.
-    """
-    graph, varying = found.graph, from_inputs(found)
-    inputs: dict[str, int] = {}
-    lookups: dict[tuple[int, int], str] = {}
-    for node in graph:
-        if node.op == "embedding" and node.number not in found.data and node.ref("indices") in varying:
-            at, table = node.needed("indices"), node.needed("weight")
-            kind = _data_kind(found, at, index_of=_rows(found, table))
-            key = _input_name(graph[at].name, kind, kinds)
-            kinds[key], inputs[key], lookups[at, table] = kind, at, key
-    floats: dict[int, str] = {}
-    for number in sorted(_read(found) & varying):
-        if any(
-            _as_number(found, reader, number) for reader in graph.readers.get(number, ()) if reader not in found.data
-        ):
-            kind = _data_kind(found, number)
-            key = _input_name(graph[number].name, kind, kinds)
-            kinds[key], inputs[key], floats[number] = kind, number, key
-    return inputs, lookups, floats
-
-
-def _as_number(found: Analysed, reader: int, number: int) -> bool:
-    node = found.graph[reader]
-    return not (node.op == "embedding" and node.ref("indices") == number)
+    return Built(program, found, atoms, weights, given, names, entries, factors, *returned[0])
 
 
 def _run(low: Lowering) -> None:
@@ -222,62 +209,21 @@ def _factor(kind: Kind, atoms: Mapping[str, Fraction], entries: Entries) -> Any:
     if entries.shape == "constant":
         return 1
     columns = atoms[kind.names[1]]
-    return entries.spread * sympy.sqrt(sympy.Rational(columns.numerator, columns.denominator))
+    return entries.spread * sympy.sqrt(_exact(columns)) * _exact(atoms["n"]) ** (entries.exponent - sympy.S.Half)
 
 
-def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries) -> Kind:
+def _exact(size: Fraction) -> sympy.Expr:
+    return sympy.Rational(size.numerator, size.denominator)
+
+
+def _kind(found: Analysed, names: Mapping[Any, str], at: int, entries: Entries, base: sympy.Expr) -> Kind:
     """What a parameter is: a matrix over two widths, a vector over one, numbers over none."""
     dims = dims_of(found, names, at)
     widths = [d.width for d in dims if d.width is not None]
-    axes = _axes(found, at, dims)
+    axes = axes_of(found, at, dims)
     if len(widths) > 2:
         refuse(found.graph[at], "it has three dimensions that grow with n", "a matrix has two")
     what = ("Scalar", "Vector", "Matrix")[len(widths)]
-    found_law = entries.shape_alone() if what == "Matrix" else entries.law()
+    found_law = entries.shape_alone() if what == "Matrix" else entries.law(base)
     law = None if found_law == NORMAL else found_law
     return Kind(what, (*map(str, widths), *axes), law=law)
-
-
-def _axes(found: Analysed, number: int, dims: tuple[Dim, ...]) -> tuple[str, ...]:
-    table = any(
-        found.graph[r].op == "embedding" and found.graph[r].ref("weight") == number
-        for r in found.graph.readers.get(number, ())
-    )
-    sizes = [s for d in dims for s in d.finite if s > 1]
-    taken: Counter[int] = Counter()
-    axes = []
-    for i, s in enumerate(sizes):
-        if table and i == 0:
-            axes.append(f"row{s}")
-            continue
-        taken[s] += 1
-        axes.append(f"d{s}" if taken[s] == 1 else f"d{s}_{taken[s]}")
-    return tuple(axes)
-
-
-def _rows(found: Analysed, table: int) -> str:
-    size = found.axes.of(table)[0]
-    if size == 1:
-        refuse(found.graph[table], "it is a table with one row", "use the row itself")
-    return f"row{size}"
-
-
-def _data_kind(found: Analysed, number: int, index_of: str | None = None) -> Kind:
-    dims = tuple(Dim(s) for s in found.axes.of(number) if not isinstance(s, Wide))
-    return Kind("Input", _axes(found, number, dims), index_of)
-
-
-def _input_name(name: str, kind: Kind, kinds: Mapping[str, Kind]) -> str:
-    key = name
-    while key in kinds and kinds[key] != kind:
-        key += "_"
-    return key
-
-
-def _set_sizes(trace: Trace, value: Any, found: Analysed, names: Mapping[Any, str], number: int) -> None:
-    sizes = [s for d in dims_of(found, names, number) for s in d.finite if s > 1]
-    for axis, size in zip(value.axes, sizes, strict=True):
-        trace.set_size(axis, size)
-    index_of = getattr(value, "of", None)
-    if index_of is not None:
-        trace.declare(index_of)

@@ -7,36 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tplimits.torch.analysis import FILLED
 from tplimits.torch.graph import Node, Ref, refuse
+from tplimits.torch.precision import doubled, without_casts
 
 if TYPE_CHECKING:
     from tplimits.torch.analysis import Analysed
 
 
 def evaluated(found: Analysed, example: tuple[Any, ...], at: int = 0) -> dict[int, Any]:
-    """The value of every data node on an example, at one width."""
+    """The value of every data node on an example, at one width, in double precision."""
     graph, inputs = found.graph, iter(example)
     known: dict[int, Any] = {}
-    double = any(torch.is_tensor(x) and x.dtype == torch.float64 for x in example)
     for node in graph:
         if node.kind == "input":
-            given = next(inputs)
+            given = doubled(next(inputs))
             if node.number in found.data:
                 known[node.number] = given
         elif node.number in found.data and node.kind in ("buffer", "constant"):
-            own = graph.tensors[at][node.tensor]
-            known[node.number] = own.double() if double and own.is_floating_point() else own
-        elif node.number in found.data:
+            known[node.number] = doubled(graph.tensors[at][node.tensor])
+        elif node.number in found.data and not node.op.startswith("_assert"):
             known[node.number] = _result(node, known, at)
     return known
 
 
 def _result(node: Node, known: Mapping[int, Any], at: int) -> Any:
+    if node.op in FILLED:
+        value = 0.0 if "zeros" in node.op or "empty" in node.op else node.arguments[at].get("fill_value", 1.0)
+        return doubled(torch.full(node.shapes[at], value, dtype=node.dtype))
     arguments = _read(node.arguments[at], known)
     if node.op == "getitem":
         return arguments["0"][arguments["1"]]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), without_casts():
             return node.target(**arguments)
     except Exception as error:  # what PyTorch says of its own operation
         refuse(node, f"its value on data cannot be computed: {error}")
@@ -50,12 +53,3 @@ def _read(value: Any, known: Mapping[int, Any]) -> Any:
     if isinstance(value, list):
         return [_read(v, known) for v in value]
     return value
-
-
-def from_inputs(found: Analysed) -> set[int]:
-    """The data nodes that the inputs of the model enter."""
-    known: set[int] = set()
-    for node in found.graph:
-        if node.kind == "input" or (node.number in found.data and any(r in known for r in node.refs)):
-            known.add(node.number)
-    return known & set(found.data)

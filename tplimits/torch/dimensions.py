@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from tplimits.program.language.operations import n as symbol
+from tplimits.program.language.operations import width
 from tplimits.torch.entries import number as exact
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.sizes import Wide
@@ -44,20 +44,32 @@ def dims_of(found: Analysed, names: Mapping[Any, str], number: int, result: int 
     return tuple(out)
 
 
-def power(node: Node, name: str, found: tuple[Any, ...], widths: tuple[int, ...]) -> Any:
-    """A number, or c n^p where it differs between widths."""
+def units(found: Analysed, names: Mapping[Any, str]) -> dict[Any, tuple[Fraction, ...]]:
+    """The widths that literals may be powers of, and their sizes in the models: n, then those of rounded sizes."""
+    widths, axes = found.graph.widths, found.axes
+    atoms = {name: axes.at(atom[0], atom[2], atom[1]) for atom, name in names.items()}
+    chosen = {"n": atoms["n"], **{name: a for name, a in atoms.items() if a.growth}}
+    return {width(name): tuple(a.entries(widths, i) for i in range(len(widths))) for name, a in chosen.items()}
+
+
+def power(node: Node, name: str, found: tuple[Any, ...], known: Mapping[Any, tuple[Fraction, ...]]) -> Any:
+    """A number, or c·n^p where it differs between widths.
+
+    known: symbols of sizes and what they are at each width; the first one is n, others are rounded sizes.
+    """
     first = found[0]
     if all(f == first for f in found):
         return first
     if any(not isinstance(f, (int, float)) or f == 0 or (f > 0) != (first > 0) for f in found):
-        refuse(node, f"its argument {name} is {found} at the widths {widths}")
-    p = log(found[1] / first) / log(widths[1] / widths[0])
-    rounded = Fraction(round(4 * p), 4)
-    c = first / widths[0] ** float(rounded)
-    if any(abs(c * n ** float(rounded) / f - 1) > 1e-6 for f, n in zip(found, widths, strict=True)):
-        refuse(
-            node,
-            f"its argument {name} is {found} at the widths {widths}: no power of n",
-            "write it as c·n**p with p a multiple of 1/4",
-        )
-    return exact(c, 1e-9) * symbol**rounded
+        refuse(node, f"its argument {name} is {found} at several widths")
+    for unit, sizes in known.items():
+        p = log(found[1] / first) / log(sizes[1] / sizes[0])
+        rounded = Fraction(round(4 * p), 4)
+        c = first / float(sizes[0]) ** float(rounded)
+        if all(abs(c * float(s) ** float(rounded) / f - 1) <= 1e-6 for f, s in zip(found, sizes, strict=True)):
+            return exact(c, 1e-9) * unit**rounded
+    refuse(
+        node,
+        f"its argument {name} is {found} at several widths: no power of n",
+        "write it as c·n**p with p a multiple of 1/4",
+    )

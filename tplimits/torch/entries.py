@@ -1,14 +1,14 @@
 """Entries of parameters as PyTorch makes them, measured: mean and standard deviation as powers of n, and the law.
 
 Models of two widths are made several times.  A power is log(ratio)/log(ratio of the widths), taken for a multiple of ¼
-where it lies within three standard errors of one; uniform and normal laws are told apart by their fourth moment.
+where it lies within five standard errors of one; uniform and normal laws are told apart by their fourth moment.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -35,7 +35,7 @@ class Entries:
 
     shape: "uniform", "normal", "truncated" at `cut` deviations, "signs" (two values), "constant", or "given": the same
     different numbers in every model.  error: the standard
-    error of the measured power; doubt: that of std, relative to it, three times.
+    error of the measured power; doubt: that of std, relative to it, three times.  shift: s where n + s stands for n.
     """
 
     mean: float
@@ -45,22 +45,29 @@ class Entries:
     error: float
     doubt: float = EXACT
     cut: float | None = None
+    shift: float = 0.0
 
-    def law(self) -> Law:
-        """The law without its power of n."""
+    def law(self, base: sympy.Expr = S.One) -> Law:
+        """The law without its power of n, where the program's n is `base` times that of make(n)."""
         mean = number(self.mean)
         if self.shape == "constant":
             return Law(mean, sympy.S.Zero)
         if self.shape == GIVEN:
             return Law(S.Zero, S.One, GIVEN)
-        half = sympy.sqrt(3) * self.spread
+        spread = self.spread * base**self.exponent
+        half = sympy.sqrt(3) * spread
         if self.shape == "uniform":
             return uniform(mean - half, mean + half)
-        return Law(mean, self.spread, *self._shape)
+        return Law(mean, spread, *self._shape)
 
     def shape_alone(self) -> Law:
         """The law with mean 0 and variance 1, as matrices have it."""
         return Law() if self.shape in ("constant", GIVEN) else Law(S.Zero, S.One, *self._shape)
+
+    @property
+    def exponent(self) -> sympy.Expr:
+        """The power that entries fall with."""
+        return sympy.Rational(self.power.numerator, self.power.denominator)
 
     @property
     def _shape(self) -> tuple[str, sympy.Expr | None]:
@@ -76,7 +83,8 @@ class Entries:
     def __str__(self) -> str:
         if self.shape in ("constant", GIVEN):
             return f"{self.mean:g}" if self.shape == "constant" else "given numbers"
-        power = "" if not self.power else f"·n^{-self.power}"
+        base = f"(n + {self.shift:g})" if self.shift else "n"
+        power = "" if not self.power else f"·{base}^{-self.power}"
         centre = "" if abs(self.mean) < EXACT * self.std else f", mean {self.mean:.3g}"
         return f"{self.shape}, std {float(self.spread):.4g}{power}{centre}"
 
@@ -119,24 +127,77 @@ def simplest(low: float, high: float) -> Fraction:
     return whole + 1 / inner
 
 
-def measured(make: Callable[[int], Any], names: Iterable[str], widths: tuple[int, int]) -> dict[str, Entries]:
-    """The entries of parameters and buffers, from models of two widths."""
+def measured(
+    make: Callable[[int], Any],
+    names: Iterable[str],
+    widths: tuple[int, ...],
+    rounded: Iterable[tuple[float, ...]] = (),
+) -> dict[str, Entries]:
+    """The entries of parameters and buffers, from models of the first and the last width.
+
+    Where they are no power of n they may be one of a rounded size, or of n + s as Glorot's initialisation of a layer
+    between n neurons and s inputs, which the width between decides.  rounded: sizes at all widths, in units in which
+    that of the last one is n.
+    """
     names = tuple(names)
-    found: dict[int, dict[str, list[numpy.ndarray]]] = {}
+    ends = (widths[0], widths[-1])
+    pairs = [_samples(make, names, n) for n in ends]
+    found: dict[str, Entries] = {}
+    left: dict[str, ProgramError] = {}
+    for name in names:
+        for sizes in (ends, *((r[0], r[-1]) for r in rounded)):
+            try:
+                found[name] = _entries(name, [p[name] for p in pairs], sizes)
+                break
+            except ProgramError as error:
+                left.setdefault(name, error)
+    missing = [name for name in names if name not in found]
+    between = _samples(make, missing, widths[1]) if missing else {}
+    for name in missing:
+        shift = _shift([_spread(s[name]) for s in (pairs[0], between, pairs[1])], (ends[0], widths[1], ends[1]))
+        if shift is None:
+            raise left[name]
+        sizes = (ends[0] + shift, ends[1] + shift)
+        found[name] = replace(_entries(name, [p[name] for p in pairs], sizes), shift=shift)
+    return found
+
+
+def _samples(make: Callable[[int], Any], names: Iterable[str], n: int) -> dict[str, list[numpy.ndarray]]:
+    """Entries of parameters in several models of one width."""
+    many: dict[str, list[numpy.ndarray]] = {}
     with torch.random.fork_rng():
-        for n in widths:
-            many: dict[str, list[numpy.ndarray]] = {}
-            for seed in range(MORE):
-                wanted = [k for k in names if seed < SEEDS or _is_few(many[k])]
-                if not wanted:
-                    break
-                torch.manual_seed(seed)
-                module = make(n)
-                tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
-                for name in wanted:
-                    many.setdefault(name, []).append(tensors[name].detach().double().numpy().ravel())
-            found[n] = many
-    return {name: _entries(name, [found[n][name] for n in widths], widths) for name in names}
+        for seed in range(MORE):
+            wanted = [k for k in names if seed < SEEDS or _is_few(many[k])]
+            if not wanted:
+                break
+            torch.manual_seed(seed)
+            module = make(n)
+            tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
+            for name in wanted:
+                many.setdefault(name, []).append(tensors[name].detach().double().numpy().ravel())
+    return many
+
+
+def _spread(samples: list[numpy.ndarray]) -> tuple[float, float]:
+    """The standard deviation of entries, and its relative error; half the interval of uniform ones."""
+    pooled = numpy.concatenate(samples)
+    if pooled.std() and ((pooled - pooled.mean()) ** 4).mean() < 2.2 * pooled.var() ** 2 and _is_flat([pooled]):
+        return _half(pooled), 4 / pooled.size
+    return float(pooled.std()), math.sqrt(_kurtosis_error(pooled) / pooled.size)
+
+
+def _shift(spreads: list[tuple[float, float]], widths: tuple[int, int, int]) -> float | None:
+    """s where 1/std² is proportional to n + s at three widths, to the nearest half; None where it is not."""
+    (a, _), (b, _), (c, _) = spreads
+    if min(a, b, c) <= 0:
+        return None
+    slope = (c**-2 - a**-2) / (widths[2] - widths[0])
+    shift = a**-2 / slope - widths[0] if slope > 0 else -1.0
+    middle = (b**-2 / (slope * (widths[1] + shift))) if slope > 0 else 0.0
+    error = 2 * sum(e for _, e in spreads)
+    if shift < 0 or abs(middle - 1) > max(5 * error, 0.02):
+        return None
+    return round(2 * shift) / 2
 
 
 def _is_few(samples: list[numpy.ndarray]) -> bool:
@@ -144,7 +205,7 @@ def _is_few(samples: list[numpy.ndarray]) -> bool:
     return samples[0].size * len(samples) < FEW and any((s != samples[0]).any() for s in samples[1:])
 
 
-def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, int]) -> Entries:
+def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[float, float]) -> Entries:
     means = [float(numpy.mean([s.mean() for s in many])) for many in samples]
     spreads = [numpy.array([s.std() if s.size > 1 else 0.0 for s in many]) for many in samples]
     pooled = [numpy.concatenate(many) for many in samples]
@@ -170,7 +231,7 @@ def _entries(name: str, samples: list[list[numpy.ndarray]], widths: tuple[int, i
         power = -math.log(stds[1] / stds[0]) / ratio
         error = math.sqrt(sum(_kurtosis_error(p) / c for p, c in zip(pooled, counts, strict=True))) / ratio
     rounded = Fraction(round(4 * power), 4)
-    if abs(power - float(rounded)) > max(3 * error, 0.02):
+    if abs(power - float(rounded)) > max(5 * error, 0.02):
         raise ProgramError(
             f"the entries of `{name}` scale like n^{-power:.3f} ± {error:.3f}, which is no multiple of 1/4: its law is "
             "not that of one power of n. Initialise it with n**p, p a multiple of 1/4, or choose widths= further apart."

@@ -10,6 +10,7 @@ from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
+from torch.nn.modules import transformer
 
 from tplimits.errors import ProgramError
 
@@ -46,7 +47,7 @@ def exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
     """The program of torch.export."""
     try:
         # with gradients: without them a region under torch.no_grad() would leave no trace
-        with torch.enable_grad(), _silently():
+        with torch.enable_grad(), _silently(), _masks_as_given():
             return torch.export.export(module, example, strict=False)
     except Exception as error:  # torch.export raises what it meets; the first lines say what and where
         said = " ".join(str(error).split())[:400]
@@ -56,6 +57,21 @@ def exported(module: Any, example: tuple[Any, ...], n: int) -> Any:
             f"torch.export cannot follow the model at width {n}: {type(error).__name__}: {said}."
             + ("" if follows else repair)
         ) from error
+
+
+def _as_given(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    return bool(is_causal)
+
+
+@contextmanager
+def _masks_as_given() -> Iterator[None]:
+    """Transformer layers compare their masks with a causal one, for a faster path: no graph can branch on that."""
+    before = transformer._detect_is_causal_mask
+    transformer._detect_is_causal_mask = _as_given  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = before
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from tplimits.errors import ProgramError
+from tplimits.torch.derivatives import refuse_own_derivatives
 from tplimits.torch.exporting import exported, module_of
 from tplimits.torch.recurrent import unrolled
 from tplimits.torch.stopped import opened
@@ -124,7 +125,10 @@ def references(value: Any) -> list[Ref]:
 def export(make: Callable[[int], Any], example: tuple[Any, ...], widths: tuple[int, ...]) -> Graph:
     """The graph of make(n) at each width, checked to be one graph."""
     modules = tuple(module_of(make, n) for n in widths)
-    programs = tuple(unrolled(opened(exported(m, example, n))) for m, n in zip(modules, widths, strict=True))
+    first = exported(modules[0], example, widths[0])
+    refuse_own_derivatives(modules[0], first, example)
+    others = (exported(m, example, n) for m, n in zip(modules[1:], widths[1:], strict=True))
+    programs = tuple(unrolled(opened(p)) for p in (first, *others))
     if any(_writes_in_place(p) for p in programs):
         programs = tuple(p.run_decompositions({}) for p in programs)
         for p, n in zip(programs, widths, strict=True):

@@ -20,7 +20,7 @@ from tplimits.program.parametrization.roles import roles
 from tplimits.program.parametrization.table import SP, Parametrization
 from tplimits.regimes.classification.widening import Widening
 from tplimits.torch.analysis import analysed
-from tplimits.torch.building import Built, built, weights_of
+from tplimits.torch.building import Built, built, rounded_of, weights_of
 from tplimits.torch.entries import Entries, measured
 from tplimits.torch.exporting import called, module_of
 from tplimits.torch.graph import export
@@ -75,10 +75,7 @@ class TorchProgram(Program):
     @property
     def parametrization(self) -> Parametrization:
         """The powers of n that PyTorch's initial entries have, no multipliers, and rates that do not know n."""
-        by_name = {
-            name: Exponents.of((0, sympy.Rational(e.power.numerator, e.power.denominator), 0, 0))
-            for name, e in self.entries.items()
-        }
+        by_name = {name: Exponents.of((0, e.exponent, 0, 0)) for name, e in self.entries.items()}
         return replace(SP, name="PyTorch", by_name=by_name)
 
     def classify(self, optimizer: Optimizer) -> Widening:
@@ -160,7 +157,10 @@ def _imported(
             "order of its neurons in a way that no operation of the graph shows."
         )
     title = str(name or getattr(make, "__name__", type(make).__name__))
-    laws = measured(make, weights_of(found), (sizes[0], sizes[-1]))
+    order = tuple(sorted(sizes))
+    laws = measured(
+        make, weights_of(found), order, [tuple(r[sizes.index(n)] for n in order) for r in rounded_of(found)]
+    )
     made = built(found, row, title if title.isidentifier() else "model", laws)
     values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
     net = TorchProgram(**values, built=made, permutation_error=error, by_row=by_row)

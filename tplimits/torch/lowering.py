@@ -17,9 +17,10 @@ from tplimits.program.language.operations import constant, width
 from tplimits.program.language.operations import sum as summed
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import axis_symbol
-from tplimits.torch.dimensions import SIDES, bare, dims_of, power, sided
+from tplimits.torch.dimensions import SIDES, bare, dims_of, power, sided, units
 from tplimits.torch.graph import Node, Ref, refuse
 from tplimits.torch.tensors import ONE, Dim, NoAxisToHide, Tensor, Writer, codes, decoded, moved, places, spread
+from tplimits.torch.totals import HIDDEN, Total
 
 if TYPE_CHECKING:
     from tplimits.torch.analysis import Analysed
@@ -29,31 +30,6 @@ OUTER = (
     "it multiplies each neuron of one vector with each of another, an array of n² entries; take the sum over one of "
     "the two widths first"
 )
-#: logits below this are hidden: softmax gives them no weight
-HIDDEN = -1e4
-
-
-@dataclass(eq=False)
-class Total:
-    """Σ_α x_α of a vector, written as a readout where the model ends, and as n·⟨x⟩ where it goes on."""
-
-    vector: Value
-    shift: Value | None = None
-    scalar: Value | None = None
-    #: a power of n in front of the sum: it stays outside of the average where the model goes on
-    factor: Any = 1
-
-    @property
-    def summand(self) -> Value:
-        """What is summed, with the factor."""
-        return self.vector if isinstance(self.factor, int) and self.factor == 1 else self.factor * self.vector
-
-    def now(self) -> Value:
-        """The sum as a scalar of the program."""
-        if self.scalar is None:
-            found = self.factor * width(str(self.vector.width)) * avg(self.vector)
-            self.scalar = found if self.shift is None else found + self.shift
-        return self.scalar
 
 
 @dataclass(eq=False)
@@ -68,6 +44,7 @@ class Lowering:
     indices: Mapping[tuple[int, int], Any] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     scales: Mapping[int, Any] = field(default_factory=dict)
+    picked: Mapping[int, Tensor] = field(default_factory=dict)
     tensors: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     # -- dimensions ---------------------------------------------------------------------------
@@ -142,7 +119,7 @@ class Lowering:
 
     def literal(self, node: Node, name: str) -> Any:
         """A number that may be a power of n; see `powers`."""
-        return power(node, name, node.get(name), self.found.graph.widths)
+        return power(node, name, node.get(name), units(self.found, self.names))
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -160,9 +137,16 @@ class Lowering:
                 if not any(isinstance(t.value, MatrixValue) for t in tensors)
                 else "a function of a weight matrix is taken; a program only multiplies vectors by matrices"
             )
-        along = [self.broadcast(t, dims) for t in tensors]
+        along = [self.broadcast(self.shown(t), dims) for t in tensors]
         names = self.writer.names(dims, along)
         return self.writer.tensor(function(*(self.value(t, names) for t in along)), dims, names)
+
+    def shown(self, tensor: Tensor) -> Tensor:
+        """A tensor with a number so small that exp of it is 0 where it is hidden."""
+        if tensor.hidden is None:
+            return tensor
+        both = [replace(tensor, hidden=None), tensor.hidden]
+        return self.entrywise(lambda x, seen: x * seen + HIDDEN * (1 - seen), both, tensor.dims)
 
     def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
         """A tensor along larger dimensions, matched from the right."""
@@ -243,6 +227,8 @@ class Lowering:
         return Tensor(value, tuple(dims), tables)
 
     def _matrix_product(self, operands: Any, along: Any, names: Any, contracted: list[str]) -> Any:
+        if len(operands) == 1:
+            raise ProgramError("the entries of a weight matrix are summed; a program multiplies vectors by matrices.")
         if len(operands) != 2 or len([1 for t, _ in operands if isinstance(t.value, MatrixValue)]) != 1:
             raise ProgramError("a product of two weight matrices is taken; a program multiplies vectors by matrices.")
         at = 0 if isinstance(operands[0][0].value, MatrixValue) else 1
@@ -260,6 +246,7 @@ class Lowering:
                 return 0.0
             vector = Value(self.writer.trace, self.writer.trace.constant(vector), weights.sides[1], ())
         product = weights @ vector
+        product = product if isinstance(matrix.factor, int) else matrix.factor * product
         return self.scales[weights.uid] * product if weights.uid in self.scales else product
 
     def matrix(self, tensor: Tensor, names: Sequence[str | None]) -> MatrixValue:

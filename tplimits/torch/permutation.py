@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tplimits.torch.precision import doubled, without_casts
 from tplimits.torch.sizes import Wide
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def permuted(found: Analysed, at: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Random parameters and buffers of the module at one width, and the same with the neurons of each atom permuted."""
     generator = torch.Generator().manual_seed(seed)
-    n, axes = found.graph.widths[at], found.axes
+    axes = found.axes
     orders: dict[Any, Any] = {}
     plain: dict[str, Any] = {}
     moved: dict[str, Any] = {}
@@ -33,7 +34,7 @@ def permuted(found: Analysed, at: int, seed: int) -> tuple[dict[str, Any], dict[
         for dim, size in enumerate(axes.of(node.number)):
             if isinstance(size, Wide):
                 kind = axes.at(node.number, dim)
-                width = int(kind.atom * n)
+                width = int(kind.entries(found.graph.widths, at))
                 key = axes.atom(node.number, dim)
                 if key not in orders:
                     orders[key] = torch.randperm(width, generator=generator)
@@ -48,8 +49,8 @@ def permutation_error(found: Analysed, example: tuple[Any, ...], at: int = 0, se
     """The largest change of outputs, relative to their size, when neurons are permuted consistently."""
     plain, moved = permuted(found, at, seed)
     module = found.graph.modules[at]
-    doubles = tuple(x.double() if torch.is_tensor(x) and x.is_floating_point() else x for x in example)
-    with torch.no_grad():
+    doubles = tuple(doubled(x) for x in example)
+    with torch.no_grad(), without_casts():
         results = [_outputs(torch.func.functional_call(module, values, doubles)) for values in (plain, moved)]
     worst = 0.0
     for one, other in zip(*results, strict=True):

@@ -1,4 +1,4 @@
-"""Sizes that grow with the width: a dimension is a number, or a rational multiple of n."""
+"""Sizes that grow with the width: a dimension is a number, a rational multiple of n, or one rounded to whole blocks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ from tplimits.torch.graph import Graph, Node, refuse
 
 
 class Wide(NamedTuple):
-    """A dimension of factor · n entries."""
+    """A dimension of factor · n entries.
+
+    growth: the sizes at all widths in multiples of the first one where sizes are rounded, such as 8n/3 to a multiple of
+    64; factor is then that of the first width.  Rounded sizes are a width of their own.
+    """
 
     factor: Fraction
+    growth: tuple[Fraction, ...] = ()
 
 
 #: a dimension at all widths: a number of entries, or Wide
 Size = int | Wide
+
+
+#: how far ratios of rounded sizes to n may be apart
+ROUNDED = Fraction(3, 2)
 
 
 def gcd(*many: Fraction) -> Fraction:
@@ -45,11 +54,29 @@ def size(node: Node, widths: tuple[int, ...], found: tuple[int, ...]) -> Size:
         refuse(
             node, f"a dimension of {found} entries grows like n²", "the entries of a matrix are no vector of a program"
         )
+    refuse_mixed(node, widths, found)
+    ratios = [Fraction(f, n) for f, n in zip(found, widths, strict=True)]
+    if max(ratios) <= ROUNDED * min(ratios):
+        return Wide(factor, tuple(Fraction(f, found[0]) for f in found))
     refuse(
         node,
         f"a dimension has {found} entries at the widths {widths}: neither a number nor a multiple of n",
         "choose widths= at which no size is rounded, or make the size k·n",
     )
+
+
+def refuse_mixed(node: Node, widths: tuple[int, ...], found: tuple[int, ...]) -> None:
+    """ProgramError for k·n + c entries: a width and a few numbers in one dimension."""
+    slope = Fraction(found[1] - found[0], widths[1] - widths[0])
+    rest = found[0] - slope * widths[0]
+    if rest.denominator == 1 and all(f == slope * n + rest for f, n in zip(found, widths, strict=True)):
+        many = "n" if slope == 1 else f"{slope}·n"
+        refuse(
+            node,
+            f"a dimension has {many} {'+' if rest > 0 else '-'} {abs(rest)} entries, neurons and a fixed number of "
+            "others side by side",
+            "give each part a layer of its own: the layer of a join is the sum of the layers of its parts",
+        )
 
 
 def sizes(graph: Graph) -> dict[int, tuple[Size, ...] | tuple[tuple[Size, ...], ...]]:

@@ -54,13 +54,14 @@ class Tensor:
 
     tables: {axis of the value: its index at each position}, arrays of the positions' shape in which what does not
     depend on a position has one entry; −1 stands for an entry that is 0.
-    hidden: where a logit is −∞, a tensor of ones and zeros (0: hidden), else None.
+    hidden: where a logit is −∞, a tensor of ones and zeros (0: hidden), else None.  factor: what a matrix is times.
     """
 
     value: Any
     dims: tuple[Dim, ...]
     tables: Mapping[str, Indices]
     hidden: Tensor | None = None
+    factor: Any = 1
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -149,7 +150,8 @@ def moved(tensor: Tensor, source: Indices, dims: Sequence[Dim]) -> Tensor:
         tables[axis] = _slim(full[where])
     if outside.any():
         tables = _separate(_with_holes(tensor, tables, outside))
-    return Tensor(tensor.value, tuple(dims), tables, tensor.hidden and moved(tensor.hidden, source, dims))
+    hidden = tensor.hidden and moved(tensor.hidden, source, dims)
+    return Tensor(tensor.value, tuple(dims), tables, hidden, tensor.factor)
 
 
 class NoAxisToHide(Exception):
@@ -214,7 +216,7 @@ def spread(tensor: Tensor, dims: Sequence[Dim], to: Sequence[int]) -> Tensor:
 
     tables = {axis: along(table) for axis, table in tensor.tables.items()}
     hidden = None if tensor.hidden is None else spread(tensor.hidden, dims, to)
-    return Tensor(tensor.value, tuple(dims), tables, hidden)
+    return Tensor(tensor.value, tuple(dims), tables, hidden, tensor.factor)
 
 
 # -- writing into the program -------------------------------------------------------------------

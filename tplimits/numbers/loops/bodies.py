@@ -5,7 +5,7 @@ A value is a number, or a vector of numbers for neighbours along the vector loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DOUBLE, WHOLE = ir.DoubleType(), ir.IntType(64)
 VECTOR, WHOLES = ir.VectorType(DOUBLE, LANES), ir.VectorType(WHOLE, LANES)
 POINTER = ir.PointerType()
+_PLACES, _MASK = ir.VectorType(POINTER, LANES), ir.VectorType(ir.IntType(1), LANES)
 
 #: functions of the C library that are called number by number
 _LIBRARY = {
@@ -46,7 +47,10 @@ class Level:
 
 @dataclass
 class Nest:
-    """Values known inside some nested loops; `vector` is the index of the innermost one, where it steps by vectors."""
+    """Values known inside some nested loops; `vector` is the index of the innermost one, where it steps by vectors.
+
+    `exponentials` are those that are asked for somewhere in the innermost loop: e^(−x²) serves erf x, too.
+    """
 
     loops: Loops
     builder: ir.IRBuilder
@@ -56,6 +60,7 @@ class Nest:
     stride: Callable[[str, int], Any]
     levels: list[Level]
     vector: Symbol | None = None
+    exponentials: Collection[Expr] = ()
     known: dict[Any, Any] = field(default_factory=dict)
 
     # -- levels -------------------------------------------------------------------------------
@@ -167,8 +172,8 @@ class Nest:
         if head is sympy.exp:
             return a.exp(x)
         if head is sympy.erf:
-            known = self.known.get(sympy.exp(-(expr.args[0] ** 2)))
-            return a.erf(x, known)
+            bell = sympy.exp(-(expr.args[0] ** 2))
+            return a.erf(x, self.value(bell) if bell in self.exponentials else None)
         if head is sympy.tanh:
             return a.tanh(x)
         if head is functions.sigmoid:
@@ -229,9 +234,12 @@ class Nest:
         return self.builder.add(self.wide(level.value, WHOLES), lanes)
 
     def offset(self, array: str, indices: tuple[Expr, ...]) -> Any:
-        """The distance of an entry from the start; of the first lane, where the last index is the vector loop."""
+        """The distance of an entry from the start; of the first lane, where the last index is the vector loop.
+
+        Fewer indices than dimensions are those of the last ones: one index counts entries in memory.
+        """
         total: Any = WHOLE(0)
-        level = 0
+        level, skipped = 0, len(self.loops.by_name[array].extents) - len(indices)
         for k, index in sorted(enumerate(indices), key=lambda pair: self.level(pair[1])):
             level = max(level, self.level(index))
             # lanes beside each other are read at once from the first; where data say which entry, each has its own
@@ -242,7 +250,7 @@ class Nest:
                 if self._has_gaps(index):  # what is no entry is read at 0, and then left out
                     none = ir.Constant(place.type, _same(place.type, 0))
                     place = self.builder.select(self.builder.icmp_signed("<", place, none), none, place)
-                step = self.stride(array, k)
+                step = self.stride(array, skipped + k)
                 if isinstance(place.type, ir.VectorType) or isinstance(total.type, ir.VectorType):
                     place, step, total = (self.wide(v, WHOLES) for v in (place, step, total))
                 total = self.builder.add(total, self.builder.mul(place, step))
@@ -263,7 +271,11 @@ class Nest:
         else:
             along = wide if self.is_vector(read) else kind
             value = self.builder.load(self.pointer(read.array, offset, kind), typ=along, align=8)
-        for index in read.indices:
+        return self.present(read.indices, value)
+
+    def present(self, indices: tuple[Expr, ...], value: Any) -> Any:
+        """A value, or 0 where an index says that there is no entry."""
+        for index in indices:
             if self._has_gaps(index):
                 there = self.place(index)
                 there = self.wide(there, WHOLES) if isinstance(value.type, ir.VectorType) else there
@@ -276,12 +288,14 @@ class Nest:
 
     def _gathered(self, array: str, offsets: Any, kind: Any) -> Any:
         """One entry for every lane, each from its own place."""
-        found = ir.Constant(VECTOR if kind == DOUBLE else WHOLES, ir.Undefined)
-        for lane in range(LANES):
-            at = ir.IntType(32)(lane)
-            place = self.pointer(array, self.builder.extract_element(offsets, at), kind)
-            found = self.builder.insert_element(found, self.builder.load(place, typ=kind, align=8), at)
-        return found
+        wide, size = (VECTOR, "f64") if kind == DOUBLE else (WHOLES, "i64")
+        b, full = self.builder, f"llvm.masked.gather.v{LANES}{size}.v{LANES}p0"
+        taken = ir.FunctionType(wide, [_PLACES, ir.IntType(32), _MASK, wide])
+        function = b.module.globals.get(full) or ir.Function(b.module, taken, full)
+        start = self.wide(b.ptrtoint(self.base(array), WHOLE), WHOLES)
+        places = b.add(start, b.shl(offsets, ir.Constant(WHOLES, [3] * LANES)))
+        every, nothing = ir.Constant(_MASK, [1] * LANES), ir.Constant(wide, ir.Undefined)
+        return b.call(function, [b.inttoptr(places, _PLACES), ir.IntType(32)(8), every, nothing])
 
 
 def _go(builder: ir.IRBuilder, block: ir.Block) -> None:

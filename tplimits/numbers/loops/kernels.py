@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ class Module:
             for room in (0, 1)
         }
         strides: dict[tuple[str, int], Any] = {}
-        for array in used:
+        for array in filter(used.__contains__, self.numbers):  # in order: the same text is compiled once for good
             extents, step = self.loops.by_name[array].extents, WHOLE(1)
             for k in range(len(extents) - 1, -1, -1):
                 strides[array, k] = step
@@ -94,13 +95,12 @@ class Storage:
         known = [(e, loops.extents[e]) for e in a.extents]
         full = [self.room[e] if size is None else size for e, size in known]
         copies = [self.many] if a.name in self.several else []
-        full = [*copies, *(full or [1])]
-        memory = self.memory[a.name] = numpy.zeros(full, dtype=numpy.int64 if a.whole else numpy.float64)
-        place = tuple(slice(sizes[e] if size is None else size) for e, size in known)
-        if copies:
-            self.arrays[a.name] = memory[(slice(None), *place)] if place else memory.reshape(self.many)
-        else:
-            self.arrays[a.name] = memory[place] if place else memory.reshape(())
+        count = math.prod(full)  # whole vectors, also where entries are gone through as they lie in memory
+        kind = numpy.int64 if a.whole else numpy.float64
+        memory = self.memory[a.name] = numpy.zeros([*copies, -(-count // LANES) * LANES], dtype=kind)
+        place: tuple[Any, ...] = (..., *(slice(sizes[e] if size is None else size) for e, size in known))
+        shaped = memory[..., :count].reshape([*copies, *full])
+        self.arrays[a.name] = shaped[place]
         if a.values is not None:
             self.arrays[a.name][...] = a.values.values
 

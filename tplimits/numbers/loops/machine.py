@@ -13,7 +13,7 @@ from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-from numba.extending import get_cython_function_address
+import scipy
 
 from tplimits.numbers.generated import cache_folder
 
@@ -63,6 +63,8 @@ def _compiled(text: str, speed: int) -> Code:
     except OSError:
         made = _made(text, speed)
         _keep(path, made)
+    if PRODUCT in text:
+        llvm.add_symbol(PRODUCT, _product())
     return Code(made)
 
 
@@ -88,11 +90,21 @@ def _keep(path: pathlib.Path, made: bytes) -> None:
         return
 
 
+@lru_cache(maxsize=1)
+def _product() -> int:
+    """The address of BLAS's product of matrices, which SciPy hands to compiled code in a capsule."""
+    capsule = scipy.linalg.cython_blas.__pyx_capi__["dgemm"]
+    python = ctypes.pythonapi
+    python.PyCapsule_GetName.restype, python.PyCapsule_GetPointer.restype = ctypes.c_char_p, ctypes.c_void_p
+    python.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return int(python.PyCapsule_GetPointer(capsule, python.PyCapsule_GetName(capsule)))
+
+
 class Code:
     """Compiled functions, which take pointers and whole numbers and give a whole number."""
 
     def __init__(self, made: bytes) -> None:
-        llvm.add_symbol(PRODUCT, get_cython_function_address("scipy.linalg.cython_blas", "dgemm"))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(made))
         self._engine.finalize_object()
@@ -100,6 +112,6 @@ class Code:
     def function(self, name: str, arguments: int) -> Any:
         """A function of so many arguments, all of them addresses or whole numbers."""
         address = self._engine.get_function_address(name)
-        function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)
+        function: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)
         function.code = self  # its instructions are freed with the engine
         return function

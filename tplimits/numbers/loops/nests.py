@@ -1,13 +1,16 @@
 """Statements as nests of loops, in the code that a builder writes.
 
 The loop along neurons, or along inputs where there are no neurons, is innermost and steps by vectors: arrays have room
-for whole vectors at their ends.  Neighbouring statements over the same indices share one nest.
+for whole vectors at their ends.  Statements over the same indices share one nest, where nothing between them stands in
+the way: what one computes, the next has at hand.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -19,6 +22,7 @@ from tplimits.numbers.loops.functions import Arithmetic
 from tplimits.numbers.loops.machine import LANES
 from tplimits.numbers.loops.matrices import multiply, product_of
 from tplimits.program.loops.form import Loop, Loops, Read, Statement
+from tplimits.program.nodes.entries import Kron
 
 #: finite sums of at most so many terms are written out
 _WRITTEN_OUT = 16
@@ -41,15 +45,24 @@ class Writer:
         self.base, self.size, self.stride = base, size, stride
 
     def write(self, statements: Sequence[Statement]) -> None:
-        """All statements, in order."""
-        group: list[Statement] = []
-        for s in statements:
-            if group and not self._joins(group, s):
-                self._nest(group)
-                group = []
-            group.append(s)
-        if group:
+        """All statements; what is the same as in order."""
+        for group in self._groups(statements):
             self._nest(group)
+
+    def _groups(self, statements: Sequence[Statement]) -> list[list[Statement]]:
+        """Statements nest by nest: each in the last nest that it fits into, behind all that it has to follow."""
+        groups: list[list[Statement]] = []
+        for s in statements:
+            for group in reversed(groups):
+                if self._joins(group, s):
+                    group.append(s)
+                    break
+                if any(_follows(s, other) for other in group):
+                    groups.append([s])
+                    break
+            else:
+                groups.append([s])
+        return groups
 
     # -- which loops --------------------------------------------------------------------------
 
@@ -83,13 +96,25 @@ class Writer:
             return False
         if self._vector(s) != self._vector(first) or any(self._stays(one) for one in (*group, s)):
             return False
+        if self._is_flat(s) != self._is_flat(first):
+            return False
         written = {one.target for one in group}
         own = tuple(loop.index for loop in s.loops)
+        read = {r.array for one in group for r in one.reads if r.array == s.target and r.indices != own}
         terms = (r for r in self._written_out(s)[0].atoms(Read) | s.scale.atoms(Read))
-        return all(r.array not in written or r.indices == own for r in terms)
+        return not read and all(r.array not in written or r.indices == own for r in terms)
 
     def _stays(self, s: Statement) -> bool:
         return bool(self._written_out(s)[1]) or s.largest
+
+    def _is_flat(self, s: Statement) -> bool:
+        """Whether entry follows entry in memory, in the target and in all that is read along with it."""
+        sizes = [self.loops.extents[loop.extent] or 0 for loop in s.loops]
+        if math.prod(sizes) < LANES or s.scatters or s.body.has(Kron) or self._stays(s):
+            return False
+        own = tuple(loop.index for loop in s.loops)
+        reads = self._written_out(s)[0].atoms(Read) | s.scale.atoms(Read)
+        return all(r.indices == own or not r.free_symbols for r in reads)
 
     def _written_out(self, s: Statement) -> tuple[Expr, list[Loop]]:
         """The body with short sums written out, and the loops that stay."""
@@ -145,9 +170,29 @@ class Writer:
         if self._reduces(first):
             self._reduction(nest, first)
             return
-        with self._inside(nest, first.loops):
+        nest.exponentials = {e for s in group for e in s.body.atoms(sympy.exp)}
+        if self._is_flat(first):
+            self._flat(nest, group)
+            return
+        # where data say what is added to, neighbours along the inputs are often the same: others come between
+        order = sorted(first.loops, key=lambda loop: first.scatters and not vector and not self._long(loop.extent))
+        with self._inside(nest, order):
             for s in group:
                 self._fill(nest, s)
+
+    def _flat(self, nest: Nest, group: list[Statement]) -> None:
+        """Statements entry by entry as one loop along memory, which has room for whole vectors at its end."""
+        index = nest.vector = sympy.Symbol("entry", integer=True)
+        size = math.prod(self.loops.extents[loop.extent] or 0 for loop in group[0].loops)
+        with looping(self.builder, WHOLE(size), LANES) as first:
+            nest.levels.append(Level(index, self.builder.block, first))
+            for s in group:
+                body, own = self._written_out(s)[0], tuple(loop.index for loop in s.loops)
+                along = {r: Read(r.args[0], index) for r in body.atoms(Read) | s.scale.atoms(Read) if r.indices == own}
+                one = Loop(index, "")
+                held = replace(s, indices=(index,), loops=(one,), summed=(), body=body.xreplace(along))
+                self._fill(nest, replace(held, scale=s.scale.xreplace(along)))
+            nest.levels.pop()
 
     def _fill(self, nest: Nest, s: Statement) -> None:
         """One entry, or one vector of entries."""
@@ -164,6 +209,7 @@ class Writer:
     def _store(self, nest: Nest, s: Statement, value: Any) -> None:
         vector = nest.vector is not None and any(nest.vector in i.free_symbols for i in s.indices)
         value = nest.wide(value) if vector else value
+        value = nest.present(s.indices, value)  # what belongs to no entry is added nowhere
         place = nest.pointer(s.target, nest.offset(s.target, s.indices))
         if s.add:
             held = Read(sympy.Symbol(s.target), *s.indices)
@@ -252,6 +298,15 @@ def looping(b: ir.IRBuilder, count: Any, step: int = 1) -> Iterator[Any]:
     index.add_incoming(b.add(index, WHOLE(step)), b.block)
     b.branch(header)
     b.position_at_end(end)
+
+
+def _follows(s: Statement, other: Statement) -> bool:
+    """Whether a statement reads or changes what another one writes, or changes what it reads."""
+    return (
+        s.target == other.target
+        or any(r.array == other.target for r in s.reads)
+        or any(r.array == s.target for r in other.reads)
+    )
 
 
 def _reads(key: Any, array: str) -> bool:

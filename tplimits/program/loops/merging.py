@@ -1,4 +1,8 @@
-"""Loops with fewer arrays: what nobody needs is left out, what one statement reads is written into it."""
+"""Loops with fewer arrays: what nobody needs is left out, what one statement reads is written into it.
+
+What is the same for all neurons is computed once, and a sum of it over neurons is so many times it: gradients of what
+does not depend on neurons arrive as means of such.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,71 @@ from dataclasses import replace
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.loops.form import CONSTANT, VALUE, Loops, Read, Statement, is_costly
+from tplimits.program.loops.form import CONSTANT, VALUE, Array, Loops, Read, Statement, is_costly
+from tplimits.program.nodes.entries import width_symbol
 
 
 def merged(loops: Loops, wanted: Collection[str]) -> Loops:
     """The loops that fill the arrays `wanted`, with as few others as is cheap."""
     loops = _needed(loops, wanted)
-    while (smaller := _inlined(loops, wanted) or _forwarded(loops, wanted)) is not None:
+    while (
+        smaller := _counted(loops) or _narrowed(loops, wanted) or _inlined(loops, wanted) or _forwarded(loops, wanted)
+    ) is not None:
         loops = smaller
     return _needed(loops, wanted)
+
+
+def _counted(loops: Loops) -> Loops | None:
+    """The loops with one sum over neurons less to go through for terms that are the same for all of them."""
+    for number, s in enumerate(loops.statements):
+        loop = next((one for one in s.summed if one.extent in loops.widths and not s.largest), None)
+        if loop is None:
+            continue
+        same, rest = s.body.as_independent(loop.index, as_Add=True)
+        if same == 0:
+            continue
+        summed = tuple(one for one in s.summed if one is not loop)
+        once = replace(s, body=same, summed=summed, scale=s.scale * width_symbol(loop.extent))
+        found = (once,) if rest == 0 else (replace(s, body=rest), replace(once, add=True))
+        return replace(loops, statements=(*loops.statements[:number], *found, *loops.statements[number + 1 :]))
+    return None
+
+
+def _narrowed(loops: Loops, wanted: Collection[str]) -> Loops | None:
+    """The loops with one array that is the same for all neurons of a width without the dimension of these."""
+    for array in loops.arrays:
+        if array.role != VALUE or array.name in wanted:
+            continue
+        for k, extent in enumerate(array.extents):
+            writers = [s for s in loops.statements if s.target == array.name]
+            if extent in loops.widths and writers and all(_is_same_along(s, k) for s in writers):
+                return _without(loops, array, k)
+    return None
+
+
+def _is_same_along(s: Statement, k: int) -> bool:
+    """Whether a statement fills its target with the same along one dimension."""
+    index, others = s.indices[k], (s.body, s.scale, *s.indices[:k], *s.indices[k + 1 :])
+    running = any(loop.index == index for loop in s.loops)
+    return running and not any(index in e.free_symbols for e in others) and all(r.array != s.target for r in s.reads)
+
+
+def _without(loops: Loops, array: Array, k: int) -> Loops:
+    """The loops with an array that lacks one dimension."""
+
+    def thinner(expr: Expr) -> Expr:
+        held = [r for r in expr.atoms(Read) if r.array == array.name]
+        return expr.xreplace({r: Read(r.args[0], *r.indices[:k], *r.indices[k + 1 :]) for r in held})
+
+    def written(s: Statement) -> Statement:
+        if s.target != array.name:
+            return replace(s, body=thinner(s.body), scale=thinner(s.scale))
+        rest = tuple(loop for loop in s.loops if loop.index != s.indices[k])
+        return replace(s, indices=s.indices[:k] + s.indices[k + 1 :], loops=rest)
+
+    extents = array.extents[:k] + array.extents[k + 1 :]
+    arrays = tuple(replace(a, extents=extents) if a is array else a for a in loops.arrays)
+    return replace(loops, arrays=arrays, statements=tuple(map(written, loops.statements)))
 
 
 def _forwarded(loops: Loops, wanted: Collection[str]) -> Loops | None:

@@ -1,7 +1,9 @@
 """A program in small steps: every sum over a finite axis and every function is an instruction of its own.
 
 What several bodies need is then computed once, at the axes that it depends on and no more, and the chain rule finds
-forward values where it needs them.  A factor that does not depend on the index of a sum is taken out of it.
+forward values where it needs them.  A factor that does not depend on the index of a sum is taken out of it, and a sum
+of terms that depend on less each than together, Σ_d E_vd (ξ_sd + u_dn g_sn) = Σ_d E_vd ξ_sd + g_sn Σ_d E_vd u_dn, is a
+sum of sums.
 
 e^a/Σ e^a along finite axes becomes y/Σ y with y = e^(a − m), which does not overflow: m is the maximum of a, an
 instruction of data as far as the program knows, and filled by whoever runs it.  The quotient does not depend on m, so
@@ -31,15 +33,17 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     entries,
     free_axes,
-    relocated,
 )
-from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, Line, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialScalar, Instruction, Line, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.moved import moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
 _LEAVES = (Entry, ArrayEntry, GaussMean, DataIndex, Kron)
+#: stands for the input among what an expression depends on
+_INPUT = Symbol("input")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class _Splitting:
         self.running: dict[Symbol, str] = {}
         self.widths: dict[Expr, str] = {}
         self.hint = ""
+        self._dependent: dict[int, bool] = {}
 
     def split(self) -> Split:
         for s in self.program:
@@ -97,29 +102,20 @@ class _Splitting:
 
     def _instruction(self, s: Instruction) -> int:
         self.hint = s.name
-        if isinstance(s, MatMul):
-            assert s.operand is not None
-            return self._add(replace(s, matrix=self.places[s.matrix], operand=self._moved(s.operand)))
-        if isinstance(s, Avg):
-            assert s.operand is not None
-            return self._add(replace(s, operand=self._moved(s.operand)))
+        s = moved(s, self.places.__getitem__)
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             return self._add(s)
         self.running = {axis_symbol(a): a for a in s.axes}
         self.widths = (
             {OWN: s.over, **dict(zip(s.slots, s.slot_widths, strict=True))} if isinstance(s, OuterNonlin) else {}
         )
-        body = self._whole(self._moved(s.body))
+        body = self._whole(s.body)
         if isinstance(s, OuterNonlin) and s.slots:
             return self._add(replace(s, body=body))
         key = (body, s.axes, s.width)
         position = self._add(replace(s, body=body))
         self.known.setdefault(key, position)
         return position
-
-    def _moved(self, expr: Expr) -> Expr:
-        """Entries of the program as entries of the new one."""
-        return relocated(expr, lambda position: self.places[position])
 
     # -- bodies -------------------------------------------------------------------------------
 
@@ -133,7 +129,10 @@ class _Splitting:
         """An expression with all that is worth it as entries of instructions."""
         if not expr.args or isinstance(expr, _LEAVES):
             return expr
-        rebuilt = self._sum(expr) if isinstance(expr, AxisSum) else self._rebuilt(expr)
+        return self._stepwise(self._sum(expr) if isinstance(expr, AxisSum) else self._rebuilt(expr))
+
+    def _stepwise(self, rebuilt: Expr) -> Expr:
+        """An expression, or the factors of one, as entries where they are worth it."""
         if isinstance(rebuilt, sympy.Mul):  # a factor that was taken out of a sum
             return rebuilt.func(*(self._value(a) if _is_step(a) else a for a in rebuilt.args))
         return self._value(rebuilt) if _is_step(rebuilt) else rebuilt
@@ -155,16 +154,50 @@ class _Splitting:
         return self._value(sympy.Add(*terms))
 
     def _sum(self, total: AxisSum) -> Expr:
-        """A sum without the factors that do not depend on its index."""
+        """A sum without the factors that do not depend on its index, or several."""
         self.running[total.bound] = total.axis
         summand = self._rebuilt(total.summand) if not isinstance(total.summand, AxisSum) else self._parts(total.summand)
-        outside: list[Expr] = []
-        inside: list[Expr] = []
-        for factor in sympy.Mul.make_args(summand):
-            (inside if total.bound in free_axes(factor) else outside).append(factor)
+        terms = self._apart(summand, total.bound)
+        if len(terms) == 1:
+            return self._factored(summand, total)
+        found = [self._factored(term, total) for term in terms]
+        return sympy.Add(*(self._stepwise(term) for term in found))
+
+    def _factored(self, summand: Expr, total: AxisSum) -> Expr:
+        """The sum of one summand, the factors that do not depend on the index before it."""
+        outside, inside = _parted(summand, total.bound)
         if not inside:
             return sympy.Mul(*outside, self.growing.size(total.axis))
         return sympy.Mul(*outside, AxisSum(sympy.Mul(*inside), total.bound, Symbol(total.axis)))
+
+    def _apart(self, summand: Expr, bound: Symbol) -> list[Expr]:
+        """The terms of a summand where each of their sums depends on less than the whole; itself where one does not.
+
+        Terms that depend on different things do not cancel everywhere, so that no more digits are lost than in each.
+        """
+        factors = sympy.Mul.make_args(summand)
+        sums = [f for f in factors if isinstance(f, sympy.Add) and bound in free_axes(f)]
+        if len(sums) != 1:
+            return [summand]
+        rest = sympy.Mul(*(f for f in factors if f is not sums[0]))
+        whole = self._depends(summand) - {bound}
+        terms = [rest * term for term in sums[0].args]
+        inner = [sympy.Mul(*_parted(term, bound)[1]) for term in terms]
+        return terms if all(self._depends(term) - {bound} < whole for term in inner) else [summand]
+
+    def _depends(self, expr: Expr) -> frozenset[Expr]:
+        """The running indices, neurons and, as a symbol of its own, the input that an expression depends on."""
+        found: set[Expr] = {*free_axes(expr), *(e.neuron for e in entries(expr))} - {NO_NEURON}
+        on_data = any(self._on_data(e.source) for e in entries(expr)) or expr.has(DataIndex)
+        return frozenset({*found, _INPUT} if on_data else found)
+
+    def _on_data(self, position: int) -> bool:
+        """Whether an instruction of the new program depends on the input."""
+        if position not in self._dependent:
+            inputs = {*(self.places[p] for p in self.program.inputs if p < len(self.places)), *self.maxima}
+            own = position in inputs
+            self._dependent[position] = own or any(map(self._on_data, self.growing.instructions[position].operands))
+        return self._dependent[position]
 
     def _value(self, expr: Expr) -> Expr:
         """An expression as an entry of an instruction; as it is where it depends on two neurons."""
@@ -250,6 +283,14 @@ class _Splitting:
         position = self._add(InitialScalar(f"max {self.hint} {len(self.maxima) + 1}", axes, self._line()))
         self.maxima[position] = asked
         return Entry(sympy.Integer(position), NO_NEURON, *free)
+
+
+def _parted(summand: Expr, bound: Symbol) -> tuple[list[Expr], list[Expr]]:
+    """The factors that do not depend on an index, and those that do."""
+    outside, inside = list[Expr](), list[Expr]()
+    for factor in sympy.Mul.make_args(summand):
+        (inside if bound in free_axes(factor) else outside).append(factor)
+    return outside, inside
 
 
 def _is_step(expr: Expr) -> bool:

@@ -91,9 +91,12 @@ def _readouts(network: Program) -> frozenset[int]:
     body = _flat(network)
     found = [p for p, s in enumerate(network) if isinstance(s, InitialVector) and _can_read_out(network, body, p)]
     weights = [p for p in found if not _multiplies(body, p, set(network.inputs))]
-    # of several candidates in one product a random one is the readout, the last in the signature; others are gains
+    # of several candidates in one product a random one is the readout, that in most terms, for what it multiplies may
+    # be a sum with biases, and of these the last in the signature; others are gains
+    terms = terms_of(body)
+    many = {p: sum(_holds(t, p) for t in terms) for p in found}
     kept: list[int] = []
-    for position in sorted(weights or found, key=lambda p: (is_centred(network, p), p), reverse=True):
+    for position in sorted(weights or found, key=lambda p: (is_centred(network, p), many[p], p), reverse=True):
         if not any(_share_a_term(body, position, other) for other in kept):
             kept.append(position)
     return frozenset(kept)
@@ -113,7 +116,7 @@ def is_centred(network: Program, position: int) -> bool:
     return isinstance(s, InitialVector) and s.law.mean == 0 and s.law.std != 0
 
 
-def _terms(body: Expr) -> list[Expr]:
+def terms_of(body: Expr) -> list[Expr]:
     """The summands of an expression, sums over finite axes opened."""
     terms = []
     for term in sympy.Add.make_args(sympy.expand(body)):
@@ -121,7 +124,7 @@ def _terms(body: Expr) -> list[Expr]:
         if sums:
             rest = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if f not in sums))
             inner = sympy.Mul(*(s.summand for s in sums)) * rest
-            terms.extend(_terms(inner))
+            terms.extend(terms_of(inner))
         else:
             terms.append(term)
     return terms
@@ -133,7 +136,7 @@ def _holds(expr: Expr, position: int) -> bool:
 
 def _is_linear(body: Expr, position: int) -> bool:
     """Whether every term with the vector has it once, as a factor at its own neuron."""
-    for term in _terms(body):
+    for term in terms_of(body):
         factors = [f for f in sympy.Mul.make_args(term) if _holds(f, position)]
         if factors and not (len(factors) == 1 and isinstance(factors[0], Entry) and factors[0].neuron == OWN):
             return False
@@ -153,9 +156,9 @@ def _multiplies(body: Expr, position: int, sources: set[int]) -> bool:
 
 
 def _share_a_term(body: Expr, first: int, second: int) -> bool:
-    return any(_holds(t, first) and _holds(t, second) for t in _terms(body))
+    return any(_holds(t, first) and _holds(t, second) for t in terms_of(body))
 
 
 def _vanishes_without(body: Expr, readouts: frozenset[int]) -> bool:
     """Whether every term of the output holds a readout."""
-    return body != 0 and all(any(_holds(t, p) for p in readouts) for t in _terms(body))
+    return body != 0 and all(any(_holds(t, p) for p in readouts) for t in terms_of(body))

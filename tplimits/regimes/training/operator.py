@@ -114,7 +114,11 @@ class TangentLimit(TrainingLimit):
         return self.regime.f0 is not None
 
     def __repr__(self) -> str:
-        return report.text(self.operator, self.starts_at_zero)
+        return self.text()
+
+    def text(self, full: bool = False) -> str:
+        """What print shows, repeated layers once; every line if `full`."""
+        return report.text(self.operator, self.starts_at_zero, full)
 
     def _formulas(self) -> list[Formula]:
         return tangent_latex.formulas(self.operator)
@@ -185,7 +189,7 @@ class TangentLimit(TrainingLimit):
         start = self.regime.f0 if f0 is None else f0
         asked = numbers.operator_request.tangent_request(self.operator, run, start, executor, f0 is None)
         f, stderr, runs = numbers.operator.train(asked, executor, progress)
-        return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
+        return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs, seed=seed)
 
     def sign_kernel(
         self,

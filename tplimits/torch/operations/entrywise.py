@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tplimits.program.language import entrywise as heads
+from tplimits.program.language.matrices import MatrixValue
 from tplimits.program.language.quantities import Quantity
 from tplimits.program.language.values import Value
 from tplimits.torch.functions import UNARY
 from tplimits.torch.graph import Node, Ref, refuse
-from tplimits.torch.lowering import HIDDEN, Lowering, Total
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.tensors import ONE, Dim, Tensor, spread
+from tplimits.torch.totals import HIDDEN, Total
+
+if TYPE_CHECKING:
+    from tplimits.torch.lowering import Lowering
 
 
 @operation(*UNARY)
@@ -119,6 +123,10 @@ def multiply(low: Lowering, node: Node) -> Tensor:
     if node.arguments[0].get("rounding_mode"):
         refuse(node, "it rounds", "a program has no whole numbers")
     for x, f in ((a, b), (b, a)) if not down else ((a, b),):
+        if isinstance(x.value, MatrixValue) and _is_number(f):
+            factor = f.value.now() if isinstance(f.value, Total) else f.value
+            factor = 1 / factor if down else factor
+            return replace(low.broadcast(x, dims), factor=x.factor * factor)
         if isinstance(x.value, Total) and not isinstance(f.value, (Total, Value)):
             factor = 1 / f.value if down else f.value
             return _sum_of_totals(low, [(factor, x)], dims)
@@ -128,6 +136,13 @@ def multiply(low: Lowering, node: Node) -> Tensor:
             )
             return replace(found, hidden=low.broadcast(x.hidden, dims))
     return low.entrywise((lambda p, q: p / q) if down else (lambda p, q: p * q), [a, b], dims)
+
+
+def _is_number(tensor: Tensor) -> bool:
+    """Whether a tensor is one number, known or drawn."""
+    if isinstance(tensor.value, MatrixValue) or any(d != ONE for d in tensor.dims):
+        return False
+    return not isinstance(tensor.value, Value) or (tensor.value.width is None and not tensor.value.axes)
 
 
 @operation("pow")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tplimits.errors import ProgramError
+from tplimits.program.language.entrywise import sigmoid
 from tplimits.torch.axes import places
 from tplimits.torch.graph import Node, Ref, refuse
 from tplimits.torch.operations.entrywise import plus
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 @operation("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze", "unsqueeze",
            "permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT", "adjoint",
            "select", "slice", "narrow", "flip", "roll", "unfold", "diagonal", "repeat", "tile", "repeat_interleave",
-           "index_select", "pixel_shuffle", "pixel_unshuffle", "index", "gather")  # fmt: skip
+           "pixel_shuffle", "pixel_unshuffle")  # fmt: skip
 def move(low: Lowering, node: Node) -> Tensor:
     """Reshapes, transposes, parts and repetitions."""
     dims = low.dims(node.number)
@@ -36,17 +38,18 @@ def _called(low: Lowering, node: Node, code: Any, shape: tuple[int, ...]) -> Any
     if node.op in ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as", "squeeze",
                    "unsqueeze"):  # fmt: skip
         return code.reshape(shape)
-    arguments = {k: (_known(low, v) if k != "self" else code) for k, v in node.arguments[0].items()}
+    arguments = {k: (known(low, v) if k != "self" else code) for k, v in node.arguments[0].items()}
     return node.target(**arguments)
 
 
-def _known(low: Lowering, value: Any) -> Any:
+def known(low: Lowering, value: Any) -> Any:
+    """An argument with the arrays that data nodes are."""
     if isinstance(value, Ref):
-        if value.node not in low.data or value.node in low.arguments:
-            raise TypeError("an index that is no constant")
+        if value.node not in low.data or value.node in low.found.varying:
+            raise ProgramError("an index that inputs or weights say is no number here.")
         return low.data[value.node]
     if isinstance(value, (list, tuple)):
-        return [_known(low, v) for v in value]
+        return [known(low, v) for v in value]
     return value
 
 
@@ -82,6 +85,17 @@ def split(low: Lowering, node: Node) -> list[Tensor]:
 
         found.append(low.move(node, tensor, low.dims(node.number, result), on))
     return found
+
+
+@operation("glu")
+def gated(low: Lowering, node: Node) -> Tensor:
+    """a·sigmoid(b) of the two halves a and b of a dimension."""
+    tensor, dims = low.operand(node, "self"), low.dims(node.number)
+
+    def half(which: int) -> Tensor:
+        return low.move(node, tensor, dims, lambda code: code.chunk(2, node["dim"])[which].contiguous())
+
+    return low.entrywise(lambda a, b: a * sigmoid(b), [half(0), half(1)], dims)
 
 
 @operation("cat", "concat", "concatenate", "hstack", "vstack", "stack")

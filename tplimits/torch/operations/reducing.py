@@ -81,6 +81,26 @@ def running(low: Lowering, node: Node) -> Tensor:
     return low.contract([(x, letters), (earlier, letters[dim] + "Z")], out)
 
 
+@operation("cumprod")
+def running_product(low: Lowering, node: Node) -> Tensor:
+    """Products of all entries so far, along a finite dimension."""
+    x = low.operand(node, "self")
+    dim = dimension(node["dim"], len(x.dims))
+    one = [ONE if i == dim else d for i, d in enumerate(x.dims)]
+    found: Tensor | None = None
+    terms = []
+    for t in range(x.dims[dim].outer):
+        entry = low.move(node, x, one, lambda code, t=t: code.narrow(dim, t, 1))
+        found = entry if found is None else low.entrywise(lambda a, b: a * b, [found, entry], one)
+
+        def on(code: Any, t: int = t) -> Any:
+            many = [torch.full_like(code, -1)] * x.dims[dim].outer
+            return torch.cat([*many[:t], code, *many[t + 1 :]], dim)
+
+        terms.append((1, low.move(node, found, x.dims, on)))
+    return plus(low, terms, x.dims)
+
+
 def correction(node: Node) -> Any:
     """What is subtracted from the number of entries in a variance."""
     given = node.arguments[0]

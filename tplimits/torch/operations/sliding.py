@@ -11,6 +11,7 @@ import numpy
 import torch
 
 from tplimits.program.language import entrywise as heads
+from tplimits.torch.dimensions import bare
 from tplimits.torch.graph import Node, refuse
 from tplimits.torch.operations.contracting import with_bias
 from tplimits.torch.operations.registry import operation
@@ -121,7 +122,7 @@ def _channels(low: Lowering, node: Node, cut: Tensor, weight: Tensor, at: str, t
     kernel = (*own, *weight.dims[1:])
     weight = low.move(node, weight, kernel, lambda code: code.reshape([d.size(atoms) for d in kernel]))
     found = low.contract([(cut, "ngc" + at + taps), (weight, "goc" + taps)], "ngo" + at)
-    dims = (cut.dims[0], out, *found.dims[3:])
+    dims = (cut.dims[0], replace(out, width=bare(out.width)), *found.dims[3:])
     return low.move(node, found, dims, lambda code: code.reshape([d.size(atoms) for d in dims]))
 
 

@@ -138,6 +138,8 @@ def _grouped(axes: Axes, node: Node, read: tuple[int, int], weight: tuple[Any, A
     each = axes.graph[x].shapes[0][channel] // groups[0]
     many = node.shapes[0][channel] // groups[0]
     axes.same(node, target, outof)
+    axes.together(source, each)
+    axes.together(target, many)
     axes.product(source, many, target, each)
 
 

@@ -66,8 +66,14 @@ def slice_(axes: Axes, node: Node) -> None:
     matched(axes, node, operand, {dim})
     if not isinstance(dims[dim], Wide):
         return
-    if node.op == "slice" and node["step"] != 1:
-        refuse(node, "it takes every other neuron of a width", "reshape to blocks instead")
+    if node.op == "slice" and (step := node["step"]) != 1:
+        whole = [range(shape[dim])[s:e:step] for shape, s, e in zip(
+            axes.graph[operand].shapes, node.get("start"), node.get("end"), strict=True)]  # fmt: skip
+        if any(shape[dim] % step or len(r) * step != shape[dim] for r, shape in zip(
+            whole, axes.graph[operand].shapes, strict=True)):  # fmt: skip
+            refuse(node, f"it takes one neuron of {step}, from a part of a width", "take them from all of it")
+        axes.product((node.number, 0, dim), step, (operand, 0, dim), 1)
+        return
     starts = [s or 0 for s in node.get("start")]
     sizes = [shape[dim] for shape in node.shapes]
     starts = [s + axes.graph[operand].shapes[i][dim] if s < 0 else s for i, s in enumerate(starts)]
@@ -93,6 +99,17 @@ def split(axes: Axes, node: Node) -> None:
         if isinstance(dims[dim], Wide):
             part(axes, node, (operand, 0, dim), (node.number, result, dim), starts, sizes)
         starts = [s + z for s, z in zip(starts, sizes, strict=True)]
+
+
+@rule("glu")
+def gated(axes: Axes, node: Node) -> None:
+    """The first half of a dimension times a function of the second one."""
+    operand = node.needed("self")
+    dims = axes.of(operand)
+    dim = dimension(node["dim"], len(dims))
+    matched(axes, node, operand, {dim})
+    if isinstance(size := dims[dim], Wide):
+        axes.part((operand, 0, dim), (node.number, 0, dim), [size.factor / 2])
 
 
 @rule("getitem")
@@ -171,6 +188,13 @@ def finite_only(axes: Axes, node: Node) -> None:
     dims = axes.of(operand)
     touched = _touched(node, dims)
     wide = [d for d, s in enumerate(dims) if isinstance(s, Wide)]
+    if node.op in ("constant_pad_nd", "pad") and node.arguments[0].get("mode") in (None, "constant"):
+        for d in [d for d in wide if d in touched]:  # zeros of other neurons beside: those are a multiple of n
+            before = [p[2 * (len(dims) - 1 - d)] for p in node.get("pad")]
+            sizes = [shape[d] for shape in axes.graph[operand].shapes]
+            part(axes, node, (node.number, 0, d), (operand, 0, d), before, sizes)
+            touched.discard(d)
+            wide.remove(d)
     for d in wide:
         if d in touched:
             refuse(

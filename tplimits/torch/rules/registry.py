@@ -41,12 +41,14 @@ def matched(axes: Axes, node: Node, operand: int, but: set[int]) -> None:
 
 def part(axes: Axes, node: Node, whole: Any, part: Any, starts: list[int], sizes: list[int]) -> None:
     """A part of a width between two multiples of n."""
+    size = axes.of(whole[0], whole[1])[whole[2]]
     n = axes.graph.widths
+    unit = [n[0] * g for g in size.growth] if size.growth else n
     ends = [s + z for s, z in zip(starts, sizes, strict=True)]
     borders = []
     for many in (starts, ends):
-        factor = Fraction(many[0], n[0])
-        if any(Fraction(m, w) != factor for m, w in zip(many, n, strict=True)):
+        factor = Fraction(many[0]) / unit[0]
+        if any(Fraction(m) / w != factor for m, w in zip(many, unit, strict=True)):
             refuse(
                 node,
                 f"it takes the neurons {starts[0]} to {ends[0]} of a width, not a fraction of it",

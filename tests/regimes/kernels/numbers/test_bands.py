@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pooled_networks as nets
 import pytest
 
 import tplimits as tp
+from tplimits.numbers.loops import machine
 from tplimits.regimes.kernels.numbers import evaluation, functions, paired, plan, request
+from tplimits.regimes.kernels.numbers.banded import Banded
 from tplimits.regimes.kernels.numbers.bands import Chain
 from tplimits.regimes.kernels.numbers.blocks import Blocks
 from tplimits.regimes.kernels.numbers.cells import Axis
@@ -16,8 +20,25 @@ from tplimits.regimes.kernels.numbers.sweeps import Sweeps
 
 Array = np.ndarray
 NETWORKS = nets.networks()
+#: networks whose code LLVM makes fast, which takes most of the time: of others it makes what is written
+FAST = {"two pools", "residual, stride"}
 #: what has no bands yet: taps that come in on the other side, and places that several finer ones are read at
 PLAIN = {"circular", "up"}
+
+
+@pytest.fixture(autouse=True)
+def as_written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little optimisation but for a few networks."""
+    called = getattr(request.node, "callspec", None)
+    if called is None or called.params.get("name") not in FAST:
+        monkeypatch.setattr(machine, "_SPEED", 0)
+        monkeypatch.setattr(Banded, "speed", 0)
+
+
+@cache
+def limit_of(name: str) -> tp.KernelLimit:
+    """Derived once, and compiled once."""
+    return tp.derive(NETWORKS[name][0], tp.Kernels())
 
 
 def compiled(limit: tp.KernelLimit, *X: Array) -> tuple[tp.KernelPair, plan.Plan]:
@@ -39,7 +60,7 @@ def oracle(network: tp.Program, monkeypatch: pytest.MonkeyPatch, *X: Array) -> t
 def test_bands_are_the_interpreter(name, monkeypatch):
     network, places = NETWORKS[name]
     X, Y = nets.data(5, places), nets.data(3, places, seed=1)
-    limit = tp.derive(network, tp.Kernels())
+    limit = limit_of(name)
     for batches in ((X,), (X, Y), (X[:2],))[: 3 if name == "pool" else 2]:  # fewer lanes where there are few inputs
         found, made = compiled(limit, *batches)
         assert made.functions[0].banded == (name not in PLAIN)
@@ -50,10 +71,9 @@ def test_bands_are_the_interpreter(name, monkeypatch):
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - PLAIN))
 def test_nothing_else_is_read(name, monkeypatch):
     """Rooms full of NaN, but for the borders of arrays of single inputs, which are zero from the beginning."""
-    network, places = NETWORKS[name]
-    X = nets.data(5, places)
-    expected, _ = compiled(tp.derive(network, tp.Kernels()), X)
-    room, lanes_of = paired.Paired._room, paired.Paired.__dict__.get("_array", paired.Nested._array)
+    limit, X = limit_of(name), nets.data(5, NETWORKS[name][1])
+    expected, _ = compiled(limit, X)
+    room, laid_out, made = paired.Paired._room, paired.Paired._laid_out, np.empty
 
     def poisoned(self: paired.Paired) -> int:
         start = room(self)
@@ -69,18 +89,21 @@ def test_nothing_else_is_read(name, monkeypatch):
         values[: len(bad)][bad] = np.nan
         return start
 
-    def padded(self: paired.Paired, key: tuple[str, int], known: object, many: object, triangle: bool) -> Blocks:
-        found: Blocks = lanes_of(self, key, known, many, triangle)
-        array = found.array
-        if key[0] != "in":
-            array[...] = np.nan
-        elif array.ndim == 3 and array.shape[2] == self.lanes.count and len(X) < self.lanes.count:
-            array[-1, :, len(X) % self.lanes.count :] = np.nan  # lanes behind the last input
+    def padded(self: paired.Paired, value: object, n: int) -> Blocks:
+        found: Blocks = laid_out(self, value, n)
+        if found.array.ndim == 3 and found.array.shape[2] == self.lanes.count and len(X) < self.lanes.count:
+            found.array[-1, :, len(X) % self.lanes.count :] = np.nan  # lanes behind the last input
         return found
 
+    def empty(shape: tuple[int, ...], dtype: type = float) -> Array:
+        """What memory for results is like before the code writes there."""
+        found = made(shape, dtype)
+        found.view(np.uint8)[...] = 255  # NaN
+        return found
+
+    monkeypatch.setattr(np, "empty", empty)
     monkeypatch.setattr(paired.Paired, "_room", poisoned)
-    monkeypatch.setattr(paired.Paired, "_array", padded)
-    limit = tp.derive(network, tp.Kernels())
+    monkeypatch.setattr(paired.Paired, "_laid_out", padded)
     for _ in range(2):  # the second call finds what the first has left, and NaN over it
         found, _ = compiled(limit, X)
         np.testing.assert_array_equal(found.nngp, expected.nngp)
@@ -88,10 +111,8 @@ def test_nothing_else_is_read(name, monkeypatch):
 
 
 def test_one_of_two_opposite_offsets_is_enough_for_an_input_with_itself():
-    network, places = NETWORKS["two pools"]
-    _, made = compiled(tp.derive(network, tp.Kernels()), nets.data(5, places))
-    (own,) = made.functions[1].known.values()
-    assert own.is_half
+    _, made = compiled(limit_of("two pools"), nets.data(5, NETWORKS["two pools"][1]))
+    assert made.functions[1].of(False, 5).is_half
 
 
 def test_halves_that_are_no_mirror_images_are_refused():
@@ -109,8 +130,7 @@ def test_halves_that_are_no_mirror_images_are_refused():
 
 def test_single_precision(monkeypatch):
     monkeypatch.setattr(evaluation, "_SINGLE", 1)
-    network, places = NETWORKS["two pools"]
-    limit, X = tp.derive(network, tp.Kernels()), nets.data(9, places)
+    limit, X = limit_of("two pools"), nets.data(9, NETWORKS["two pools"][1])
     exact = limit.evaluate(X)
     found, _ = compiled(limit, X.astype(np.float32))
     for one, two in zip(found, exact, strict=True):
@@ -124,7 +144,7 @@ def test_close_images_keep_what_pools_leave_of_their_digits(monkeypatch):
     network, places = NETWORKS["two pools"]
     x, e = nets.data(2, places)
     X = np.stack([x, e, x + 1e-2 * e, x + 1e-3 * e, x + 1e-5 * e, x + 1e-7 * e, x.copy()])
-    found, _ = compiled(tp.derive(network, tp.Kernels()), X)
+    found, _ = compiled(limit_of("two pools"), X)
     expected = oracle(network, monkeypatch, X)
     for one, two in zip(found, expected, strict=True):
         np.testing.assert_allclose(one[:4, :4], two[:4, :4], rtol=1e-10)
@@ -192,15 +212,14 @@ def test_pools_put_every_entry_where_it_belongs(half, strides, taps, fine, coars
     ],
 )
 def test_offsets_are_printed(name, asked):
-    found = tp.derive(NETWORKS[name][0], tp.Kernels()).demand
+    found = limit_of(name).demand
     assert sorted(line[line.index(" at ") + 1 :] for line in found) == sorted(asked)
 
 
 @pytest.mark.parametrize("name", ["every place", "stride", "stride, pool", "two pools", "rectangle"])
 def test_printed_offsets_are_those_that_are_computed(name):
-    network, places = NETWORKS[name]
-    limit = tp.derive(network, tp.Kernels())
-    _, made = compiled(limit, nets.data(2, places))
+    limit, places = limit_of(name), NETWORKS[name][1]
+    _, made = compiled(limit, nets.data(5, places))
     bands = made.functions[0].of(False, 8).lanes.bands
     chain = next(p for p in bands.phases if isinstance(p, Chain))
     far = tuple(max(abs(o[k]) for o in chain.wanted) for k in range(2))

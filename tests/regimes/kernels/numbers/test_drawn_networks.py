@@ -11,6 +11,8 @@ import pytest
 import tplimits as tp
 from tplimits.numbers.loops import machine
 from tplimits.regimes.kernels.numbers import evaluation, plan, request, tape
+from tplimits.regimes.kernels.numbers.banded import Banded
+from tplimits.regimes.kernels.numbers.lanes import Lanes
 
 GROUPS, SIZE = 20, 5
 #: inputs of the first side
@@ -44,19 +46,22 @@ def test_compiled_is_interpreted(group, monkeypatch):
     """
     for seed in range(SIZE * group, SIZE * (group + 1)):
         monkeypatch.setattr(machine, "_SPEED", 0 if seed % SIZE else 3)
+        for lanes in (Lanes, Banded):
+            monkeypatch.setattr(lanes, "speed", 0 if seed % SIZE else 2)
         drawn = drawn_networks.drawn(seed)
         X = (drawn.data(MANY),) if seed % 2 else (drawn.data(MANY), drawn.data(2, offset=1))
-        first, second = (tp.derive(drawn.network, tp.Kernels()) for _ in range(2))
-        expected = first.evaluate(*X)
+        limit = tp.derive(drawn.network, tp.Kernels())
+        expected = limit.evaluate(*X)
+        assert not any(p.is_compiled for p in plan._PLANS[limit.derivation].values())
         with monkeypatch.context() as patch:
             patch.setattr(np, "empty", poisoned)
-            found = compiled(second, *X)
+            found = compiled(limit, *X)
         for one, other in zip(found, expected, strict=True):
             assert np.abs(one - other).max() <= 1e-12 * np.abs(other).max(), drawn.source
         if seed % SIZE == 0:
             with monkeypatch.context() as patch:
                 patch.setattr(evaluation, "_SINGLE", 0)
-                single = second.evaluate(*({k: v.astype(np.float32) for k, v in x.items()} for x in X))
+                single = limit.evaluate(*({k: v.astype(np.float32) for k, v in x.items()} for x in X))
             assert single.nngp.dtype == np.float32
             for one, other in zip(single, expected, strict=True):
                 assert np.abs(one - other).max() <= 1e-5 * np.abs(other).max(), drawn.source

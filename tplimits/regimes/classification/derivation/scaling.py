@@ -140,7 +140,7 @@ def equations(network: Program, reading: str = "strict") -> Equations:
     """The equations of a network: all terms of a sum have one power, and what functions are applied to has none.
 
     "homogeneous" lets powers pass through relu and its like; "small terms" has no unknowns, and lets terms of sums be
-    smaller than others.
+    smaller than others.  "aligned" takes no average for small, as none is late in training.
     """
     known = parameters(network) if reading != "small terms" else ()
     unknowns = {name: sympy.Symbol(f"s{i}") for i, name in enumerate(known)}
@@ -166,7 +166,7 @@ class _Reader:
 
     def __init__(self, network: Program, reading: str, means: Means) -> None:
         self.network, self.reading = network, reading
-        self.fluctuating = means.centred | means.zeros
+        self.fluctuating = frozenset() if reading == "aligned" else means.centred | means.zeros
         self.grown: set[Entry] = set()
         self.widths = network.known.width_symbols
         self.positions: dict[int, Expr] = {}

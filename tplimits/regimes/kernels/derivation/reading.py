@@ -81,11 +81,14 @@ class BodyReader:
     # -- inside -------------------------------------------------------------------------------
 
     def _is_zero(self, leaf: Of) -> bool:
-        node = self.state.nodes[leaf.node]
-        made_of = node.body if node.body is not None else node.operand if node.view is not None else None
-        if made_of is None:
-            return False
-        return made_of.xreplace({x: S.Zero for x in self.state.leaves(made_of) if self._is_zero(x)}) == 0
+        """Kept node by node: a stream with two branches a layer is reached on 4^layers ways."""
+        node, known = self.state.nodes[leaf.node], self.state.judged.zero
+        if leaf.node not in known:
+            made_of = node.body if node.body is not None else node.operand if node.view is not None else None
+            known[leaf.node] = made_of is not None and bool(
+                made_of.xreplace({x: S.Zero for x in self.state.leaves(made_of) if self._is_zero(x)}) == 0
+            )
+        return known[leaf.node]
 
     def _has_free_part(self, limit: Expr) -> bool:
         """Whether a Gaussian leaf that does not vanish shares no source with what is added to it; of all factors."""

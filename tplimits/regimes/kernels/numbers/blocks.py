@@ -14,7 +14,7 @@ from tplimits.regimes.kernels.numbers.labelled import Labelled
 from tplimits.regimes.kernels.numbers.places import batch
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Blocks:
     """A quantity of one input, its inputs beside each other in blocks: (blocks, places, lanes)."""
 
@@ -49,9 +49,19 @@ class Blocks:
 
     def laid_out(self, lanes: int, dtype: Any) -> Blocks:
         """In blocks of so many inputs."""
-        if self.array.shape[2] == lanes and self.array.dtype == dtype:
+        blocks, places, mine = self.array.shape
+        if mine == lanes and self.array.dtype == dtype:
             return self
-        return Blocks.of(self.plain, lanes, dtype)
+        if lanes % mine:
+            return Blocks.of(self.plain, lanes, dtype)
+        together = lanes // mine
+        array = aligned((-(-blocks // together), places, lanes), dtype)
+        parts = array.reshape(len(array), places, together, mine)
+        for k in range(together):
+            some = self.array[k::together]
+            parts[: len(some), :, k] = some
+            parts[len(some) :, :, k] = 0
+        return Blocks(array, self.many, self.sizes, self.labels)
 
     def some(self, part: slice | NDArray[numpy.intp]) -> Blocks | Labelled:
         """A few inputs; whole blocks stay where they are."""

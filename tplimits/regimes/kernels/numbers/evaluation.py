@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from tplimits.errors import NoLimitError
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.drawn import drawn
+from tplimits.regimes.kernels.numbers.extents import step_of
 from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import plan_for, step_of
+from tplimits.regimes.kernels.numbers.plan import plan_for
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -30,7 +31,7 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
-from tplimits.regimes.kernels.numbers.symmetry import mirrored, symmetric, transposed
+from tplimits.regimes.kernels.numbers.symmetry import mirrored, put_transposed, symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: pairs of a perceptron from which on its plan is compiled
 _MANY = 1 << 16
-#: pairs from which on single precision is worth while, and inputs of either side that it is tried at
-_SINGLE, _SAMPLE = 1024, (4, 8)
+#: pairs from which on single precision is worth while; rows of pairs at most that it is tried at, one of so many
+_SINGLE, _SAMPLE, _SAMPLED = 1024, 4, 128
 #: entries of the largest table of one tile
 _TILE = 1 << 15
 #: inputs a side of one tile of the compiled loop for all pairs
@@ -115,7 +116,7 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
     planned = _many_pairs(asked, kernels)
     if planned is not None:
         return Pieces(_step(asked, planned.step), planned.tile, planned.plan.seconds)
-    if not asked.is_drawn and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
+    if not asked.is_drawn and _is_plain(asked) and _fused(_part(asked, slice(0, 1), slice(0, 1))) is not None:
 
         def fused(rows: slice, columns: slice) -> tuple[list[Array], float]:
             part = _part(asked, rows, columns)
@@ -128,8 +129,8 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
 
 def _step(asked: GramRequest, step: int) -> int:
-    """Of a symmetric request several tiles a side: what is below the diagonal is left out."""
-    return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step
+    """Of a symmetric request several tiles a side, of whole vectors: what is below the diagonal is left out."""
+    return min(step, max(_LEAST, -(-asked.one.many // _LEAST) * _LEAST // 4)) if asked.symmetric else step
 
 
 def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
@@ -198,10 +199,10 @@ class Planned:
             return _extended(part, kernels)
         values = [laid_out(part, v) for v in found]
         if self.single and rows.start == 0:
-            self.rounding = max(self.rounding, self._rounding(part, values))
+            self.rounding = max(self.rounding, self._rounding(part, columns, values))
         if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
             return _extended(part, kernels)
-        if part.symmetric:  # what is below the diagonal is a copy, and on it are kernels of inputs with themselves
+        if part.symmetric and near.any():  # below the diagonal are copies, on it kernels of inputs with themselves
             near &= numpy.triu(numpy.ones_like(near), 1) | numpy.diag(owns[1].near)
         if near.any():
             values = [numpy.array(v) for v in values]
@@ -215,20 +216,18 @@ class Planned:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
         return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
 
-    def _rounding(self, part: GramRequest, values: Sequence[Array]) -> float:
-        """What single precision costs: the largest difference to doubles at some pairs, the most alike among them."""
+    def _rounding(self, part: GramRequest, columns: slice, values: Sequence[Array]) -> float:
+        """What single precision costs: the largest difference to doubles in some rows, with the pair most alike."""
         many = part.one.many, part.other.many
-        rng = numpy.random.default_rng(many)
-        i, j = (numpy.sort(rng.permutation(n)[:k]) for n, k in zip(many, _SAMPLE, strict=True))
         first = values[0].reshape(*many, -1)[:, :, 0]
-        place = numpy.unravel_index(numpy.argmax(numpy.triu(first, 1) if part.symmetric else first), many)
-        i, j = (numpy.union1d(a, [p]) for a, p in zip((i, j), place, strict=True))
-        owns = {1: self.owns[1].some(i), 2: self.owns[2].some(j)}
-        some = replace(part, one=part.one.some(i), other=part.other.some(j))
-        exact, _ = self.plan.run(some.one, some.other, owns)
-        pairs = numpy.ix_(i, j)
-        kept = (i[:, None] < j[None, :]) if part.symmetric else numpy.ones((len(i), len(j)), dtype=bool)
-        differences = (abs(laid_out(some, e) - v[pairs])[kept] for e, v in zip(exact, values, strict=True))
+        row, _ = numpy.unravel_index(numpy.argmax(numpy.triu(first, 1) if part.symmetric else first), many)
+        others = numpy.random.default_rng(many).permutation(many[0])[: many[0] // _SAMPLED]
+        rows = numpy.union1d(others[: _SAMPLE - 1], [row])
+        owns = {1: self.owns[1].some(slice(0, many[0])), 2: self.owns[2].some(columns)}
+        exact = self.plan.run_rows(part.one, part.other, owns, rows)
+        kept = (rows[:, None] < numpy.arange(many[1])) if part.symmetric else numpy.ones((len(rows), many[1]), bool)
+        some = replace(part, one=part.one.some(rows))
+        differences = (abs(laid_out(some, e) - v[rows])[kept] for e, v in zip(exact, values, strict=True))
         return float(max((d.max(initial=0.0) for d in differences), default=0.0))
 
     def _own(self, part: GramRequest, own: Own) -> list[Array]:
@@ -242,8 +241,9 @@ def _symmetric(value: Array, own: Array, known: NDArray[numpy.bool_]) -> Array:
     for i in range(0, len(found), _LEAST):
         a, rest = slice(i, i + _LEAST), slice(i + _LEAST, None)
         mirrored(found[a, a])
-        found[rest, a] = transposed(found[a, rest])
-    diagonal = numpy.flatnonzero(known)
+        if rest.start < len(found):
+            found[rest, a] = transposed(found[a, rest])
+    diagonal = known.nonzero()[0]
     found[diagonal, diagonal] = own[diagonal]
     return found
 
@@ -276,7 +276,7 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
             if asked.symmetric and tile.rows != tile.columns:
-                array[tile.columns, tile.rows] = transposed(value)
+                put_transposed(array[tile.columns, tile.rows], value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
 

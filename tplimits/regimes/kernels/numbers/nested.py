@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from tplimits.numbers.loops.machine import Code, compiled
 from tplimits.regimes.kernels.numbers.blocks import Blocks, address, aligned, plain
 from tplimits.regimes.kernels.numbers.forms import NotNested
-from tplimits.regimes.kernels.numbers.labelled import Labelled
-from tplimits.regimes.kernels.numbers.lanes import Lanes
+from tplimits.regimes.kernels.numbers.labelled import Labelled, bare
+from tplimits.regimes.kernels.numbers.lanes import COLUMNS, FIRST, HEAD, LAST, TRIANGLE, Lanes
+from tplimits.regimes.kernels.numbers.laws import half_squared_distance
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes import Passes
@@ -28,6 +29,27 @@ _MOST_ROOM = 1 << 26
 _SHARED = 1 << 22
 #: inputs of the widest vector
 _WIDEST = 16
+#: what is done for all pairs by one product of matrices
+_DISTANCE = bare(half_squared_distance)
+#: numbers of inputs whose frames are kept
+_REMEMBERED = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Where results go for some numbers of inputs, all in one piece of memory."""
+
+    #: how many numbers are results of single inputs; places, rows and columns of all results of pairs
+    single: int
+    pairs: tuple[int, ...]
+    #: addresses of all arrays and tables, of results relative to the first
+    table: NDArray[numpy.int64]
+    #: the whole numbers that the code is given
+    numbers: NDArray[numpy.int64]
+    #: results of single inputs: step, first and last number, shape, labels, bytes before it
+    blocks: list[tuple[int, int, int, tuple[int, ...], tuple[str, ...], int]]
+    #: where flags begin
+    flags: int
 
 
 @dataclass(eq=False)
@@ -38,6 +60,7 @@ class Nested:
     lanes: Lanes
     code: Code = field(init=False)
     rooms: threading.local = field(default_factory=threading.local)
+    frames: dict[tuple[int, ...], Frame] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.bytes > _MOST_ROOM:
@@ -45,24 +68,21 @@ class Nested:
         self.code = compiled(str(self.lanes.module), self.lanes.speed)
         self.call = self.code.function("run", 3)
         self.tables = [t.ctypes.data for t in self.lanes.tables]
-        inputs, labels = self.passes.inputs, self.passes.labels
-        inside, steps = self.passes.inside, self.passes.steps
-        self.leaves = [(n, self.passes.schedule.names[n]) for n, step in steps.items() if step is None]
+        passes = self.passes
+        inputs, labels, inside, steps = passes.inputs, passes.labels, passes.inside, passes.steps
+        self.dtype = numpy.float32 if self.lanes.single else numpy.float64
+        self.leaves = [(n, passes.schedule.names[n]) for n, step in steps.items() if step is None]
         self.before = [(n, step) for n, step in steps.items() if step is not None and n not in inside]
-        passes, two = self.passes, len(inputs) == 2
-        self.of_pairs = {(k, n): two and (k == "flag" or self.lanes.is_pairs(n)) for k, n in self.lanes.outer}
-        self.places = {(k, n): math.prod(passes.sizes_of(n)) if k == "out" else 1 for k, n in self.lanes.outer}
+        self.given = [n for kind, n in self.lanes.outer if kind == "in"]
+        self.sizes = {n: passes.sizes_of(n) for _, n in self.lanes.outer}
         self.front = {n: tuple(x for x in labels[n] if x not in inputs) for _, n in self.lanes.outer}
-        self.made = [key for key in self.lanes.outer if key[0] != "in" and not self.of_pairs[key]]
-        self.strided = [(4 + 2 * k, key) for k, key in enumerate(self.lanes.outer) if self.of_pairs[key]]
-        self.sizes = {n: passes.sizes_of(n) if kind != "flag" else () for kind, n in self.lanes.outer}
-        self.flags = [key for key in self.lanes.outer if key[0] == "flag"]
-        self.other_flags = [w for w in passes.schedule.wanted[passes.kernels :] if ("flag", w) not in self.flags]
-
-    @property
-    def dtype(self) -> Any:
-        """Of all arrays."""
-        return numpy.float32 if self.lanes.single else numpy.float64
+        self.flags = [n for kind, n in self.lanes.outer if kind == "flag"]
+        self.other_flags = [w for w in passes.schedule.wanted[passes.kernels :] if w not in self.flags]
+        #: places of results, one after another
+        self.slots: dict[tuple[str, int], slice] = {}
+        for kind, n in self.lanes.outer[len(self.given) :]:
+            start = next(reversed(self.slots.values())).stop if self.slots else 0
+            self.slots[kind, n] = slice(start, start + (math.prod(self.sizes[n]) if kind == "out" else 1))
 
     @property
     def bytes(self) -> int:
@@ -70,77 +90,116 @@ class Nested:
         return self.lanes.room * self.lanes.count * self.lanes.width
 
     def run(
-        self, given: Callable[[Any], Labelled | Blocks], many: Sequence[int], triangle: bool
+        self,
+        given: Callable[[Any], Labelled | Blocks],
+        many: Sequence[int],
+        triangle: bool = False,
+        rows: Sequence[int] = (),
     ) -> tuple[list[Any], NDArray[numpy.bool_]]:
         """The results, and where a law is flagged; `given` finds the leaves, `many` are the numbers of inputs.
 
-        Results of pairs are labelled arrays, of single inputs blocks.
+        Results of pairs are labelled arrays, of single inputs blocks.  Of pairs, those above the diagonal alone
+        (`triangle`), or those of a few `rows`: others are zero.
         """
         passes = self.passes
         known: dict[int, Any] = {**passes.constants, **{n: given(name) for n, name in self.leaves}}
         for n, step in self.before:
-            values = [plain(known[v]) if isinstance(v, int) else v for v in step.values]
+            values = [self._named(known[v], v) if isinstance(v, int) else v for v in step.values]
+            if step.function is _DISTANCE:  # in the arithmetic of the data
+                values = [Labelled(v.array.astype(self.dtype, copy=False), v.labels) for v in values]
             known[n] = step.function(values, *step.fixed)
-        return self._outcome(known, many, triangle)
+        return self._outcome(known, tuple(many), triangle, rows)
+
+    def _named(self, value: Labelled | Blocks, n: int) -> Labelled:
+        """An array with the names that it has on this side."""
+        return Labelled(value.plain.array, self.passes.labels[n]) if isinstance(value, Blocks) else value
 
     def _outcome(
-        self, known: dict[int, Any], many: Sequence[int], triangle: bool
+        self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
     ) -> tuple[list[Any], NDArray[numpy.bool_]]:
         """The same of all that is given."""
-        passes = self.passes
-        arrays = self._singles(many[0])
-        arrays |= {key: self._array(key, known, many, triangle) for key in self.lanes.outer if key not in arrays}
-        addresses = [arrays[key].address for key in self.lanes.outer] + self.tables
-        numbers = [0, many[0] if len(many) > 1 else 1, many[-1], int(triangle)] + [0] * (2 * len(arrays))
-        for place, key in self.strided:
-            numbers[place : place + 2] = (s // arrays[key].array.itemsize for s in arrays[key].array.strides[:2])
-        table = numpy.array(addresses, dtype=numpy.int64)
-        self._called(table, numbers)
-        kernels = passes.kernels
-        values = [self._result(w, arrays, known, many) for w in passes.schedule.wanted[:kernels]]
-        return values, self._flagged(arrays, known, many)
+        frame = self._frame(many)
+        of_pairs = (numpy.zeros if triangle or rows else numpy.empty)(frame.pairs, self.dtype) if frame.pairs else None
+        made = aligned((frame.single,), self.dtype) if of_pairs is None else of_pairs
+        table, numbers, start = frame.table.copy(), frame.numbers.copy(), address(made)
+        held = [self._laid_out(known[n], n) for n in self.given]  # alive while the code runs
+        table[: len(held)] = [h.address for h in held]
+        table[len(held) : len(self.lanes.outer)] += start
+        numbers[TRIANGLE] = triangle
+        self._called(table, numbers, rows)
+        found: dict[int, Any]
+        if of_pairs is not None:
+            found = {n: self._of_pairs(of_pairs, n, many) for kind, n in self.slots if kind == "out"}
+            flags = of_pairs[frame.flags :, :, : many[1]]
+        else:
+            found = {
+                n: Blocks(made[first:last].reshape(shape), many[0], self.sizes[n], labels, start + before)
+                for n, first, last, shape, labels, before in frame.blocks
+            }
+            lanes = -(-many[0] // self.lanes.count) * self.lanes.count
+            flags = made[frame.flags :].reshape(len(self.flags), lanes)[:, : many[0]]
+        values = [
+            w if isinstance(w, Labelled) else found[w] if w in found else known[w]
+            for w in self.passes.schedule.wanted[: self.passes.kernels]
+        ]
+        return values, self._flagged((flags != 0).any(axis=0), known)
 
-    def _singles(self, many: int) -> dict[tuple[str, int], Blocks]:
-        """Results of single inputs, one after another in one piece of memory."""
-        lanes, blocks = self.lanes.count, -(-many // self.lanes.count)
-        whole = aligned((sum(self.places[key] for key in self.made) * blocks * lanes,), self.dtype)
-        found, start, first = {}, 0, address(whole)
-        for key in self.made:
-            end, n = start + self.places[key] * blocks * lanes, key[1]
-            array = whole[start:end].reshape(blocks, self.places[key], lanes)
-            labels = (*self.passes.inputs, *self.front[n])
-            found[key] = Blocks(array, many, self.sizes[n], labels, first + start * whole.itemsize)
-            start = end
-        return found
+    def _frame(self, many: tuple[int, ...]) -> Frame:
+        """Where results go for so many inputs."""
+        if many not in self.frames:
+            if len(self.frames) > _REMEMBERED:
+                self.frames.clear()
+            self.frames[many] = self._framed(many)
+        return self.frames[many]
 
-    def _called(self, table: NDArray[numpy.int64], numbers: Sequence[int]) -> None:
-        """The code on all rows, by several threads where there is much to do: each has rows of its own, far apart."""
-        _, rows, columns, *_ = numbers
-        self._shared(table, numbers, rows, rows * columns * self.lanes.room < _SHARED)
+    def _framed(self, many: tuple[int, ...]) -> Frame:
+        lanes, blocks, width = self.lanes.count, -(-many[0] // self.lanes.count), numpy.dtype(self.dtype).itemsize
+        columns, two = -(-many[-1] // _WIDEST) * _WIDEST, len(many) > 1
+        rows, each = (many[0], many[0] * columns) if two else (1, blocks * lanes)
+        table = numpy.array([0] * len(self.lanes.outer) + self.tables, dtype=numpy.int64)
+        numbers = numpy.array([0, rows, many[-1], 0] + [0] * (2 * len(self.lanes.outer)), dtype=numpy.int64)
+        for k, n in enumerate(n for _, n in self.lanes.outer):
+            if two and (k >= len(self.given) or self.lanes.is_pairs(n)):
+                numbers[HEAD + 2 * k : HEAD + 2 * k + 2] = each, columns
+        found = []
+        for k, ((kind, n), slot) in enumerate(self.slots.items(), len(self.given)):
+            first, last = slot.start * each, slot.stop * each
+            table[k] = first * width
+            if kind == "out" and not two:
+                shape = (blocks, slot.stop - slot.start, lanes)
+                found.append((n, first, last, shape, (*self.passes.inputs, *self.front[n]), first * width))
+        places = max((s.stop for s in self.slots.values()), default=0)
+        flags = places - len(self.flags)
+        if two:
+            return Frame(0, (places, rows, columns), table, numbers, found, flags)
+        return Frame(places * each, (), table, numbers, found, flags * each)
 
-    def _shared(self, table: NDArray[numpy.int64], numbers: Sequence[int], rows: int, few: bool) -> None:
-        def some(first: int, last: int) -> None:
-            counts = numpy.array([first, last, *numbers[2:]], dtype=numpy.int64)
-            self.call(table.ctypes.data, counts.ctypes.data, self._room())
+    def _called(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], some: Sequence[int]) -> None:
+        """The code on all rows, or on some: by several threads where there is much, each with rows of its own."""
+        rows, columns = int(numbers[LAST]), int(numbers[COLUMNS])
+        for row in some:
+            self._part(table, numbers, row, row + 1)
+        if not some:
+            self._shared(table, numbers, rows, rows * columns * self.lanes.room < _SHARED)
 
+    def _part(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], first: int, last: int) -> None:
+        counts = numbers.copy()
+        counts[FIRST], counts[LAST] = first, last
+        self.call(table.ctypes.data, counts.ctypes.data, self._room())
+
+    def _shared(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], rows: int, few: bool) -> None:
         threads = numba.get_num_threads()
         if threads == 1 or rows == 1 or few:
-            some(0, rows)
+            self._part(table, numbers, 0, rows)
             return
         step = -(-rows // (8 * threads))
         with ThreadPoolExecutor(threads) as pool:
-            parts = [pool.submit(some, k, min(k + step, rows)) for k in range(0, rows, step)]
+            parts = [pool.submit(self._part, table, numbers, k, min(k + step, rows)) for k in range(0, rows, step)]
         for part in parts:
             part.result()
 
-    def _array(self, key: tuple[str, int], known: Mapping[int, Any], many: Sequence[int], triangle: bool) -> Blocks:
-        """A given array as the code reads it, or one for results."""
-        kind, n = key
-        if kind == "in":
-            return self._laid_out(known[n], n)
-        return _found(self._empty((self.places[key], *many), triangle))
-
     def _laid_out(self, value: Labelled | Blocks, n: int) -> Blocks:
+        """A given array as the code reads it."""
         if isinstance(value, Blocks):
             return value.laid_out(self.lanes.count, self.dtype)
         labels = self.passes.labels[n]
@@ -148,50 +207,38 @@ class Nested:
         inputs = [x for x in self.passes.inputs if x in labels]
         if self.lanes.is_pairs(n):
             array = value.at([*self.front[n], *inputs])
-            found = self._empty((math.prod(array.shape[:-2]), *array.shape[-2:]), False)
-            found[...] = array.reshape(found.shape)
-            return _found(found)
+            rows, columns = array.shape[-2:]
+            if array.dtype == self.dtype and array.flags.c_contiguous and columns % _WIDEST == 0:
+                return _found(array)
+            whole = numpy.empty((math.prod(array.shape[:-2]), rows, -(-columns // _WIDEST) * _WIDEST), self.dtype)
+            whole[..., :columns] = array.reshape(-1, rows, columns)
+            return _found(whole)
         array = value.at([*inputs, *self.front[n]])
         if not inputs:
             return _found(numpy.ascontiguousarray(array, dtype=self.dtype))
         return Blocks.of(Labelled(array, ()), self.lanes.count, self.dtype)
 
-    def _empty(self, shape: tuple[int, ...], zero: bool) -> NDArray[Any]:
-        """An array of pairs, (places, rows, columns), with whole vectors behind the last column."""
-        last = -(-shape[-1] // _WIDEST) * _WIDEST
-        return (numpy.zeros if zero else numpy.empty)((*shape[:-1], last), self.dtype)[..., : shape[-1]]
-
     def _room(self) -> int:
         """The address of memory for what stays between passes, zero where nothing writes."""
         if not hasattr(self.rooms, "memory"):
             self.rooms.memory = numpy.zeros(self.bytes + 64, dtype=numpy.uint8)
-        start: int = self.rooms.memory.ctypes.data
-        return -(-start // 64) * 64
+            self.rooms.start = -(-self.rooms.memory.ctypes.data // 64) * 64
+        start: int = self.rooms.start
+        return start
 
-    def _result(self, wanted: int | Labelled, arrays: Mapping[Any, Blocks], known: Mapping[int, Any], many: Any) -> Any:
-        if isinstance(wanted, Labelled):
-            return wanted
-        if ("out", wanted) not in arrays:
-            return known[wanted]
-        found, inputs = arrays["out", wanted], self.passes.inputs
-        if len(inputs) == 1:
-            return found
-        labels = (*inputs, *self.front[wanted])
-        return Labelled(found.array.transpose(1, 2, 0).reshape(*many, *self.sizes[wanted]), labels)
+    def _of_pairs(self, pairs: NDArray[Any], n: int, many: tuple[int, ...]) -> Labelled:
+        """A result of pairs, inputs first."""
+        array = pairs[self.slots["out", n], :, : many[1]].transpose(1, 2, 0)
+        return Labelled(array.reshape(*many, *self.sizes[n]), (*self.passes.inputs, *self.front[n]))
 
-    def _flagged(
-        self, arrays: Mapping[Any, Blocks], known: Mapping[int, Any], many: Sequence[int]
-    ) -> NDArray[numpy.bool_]:
-        """Where one of the flags is set at one of the places."""
-        inputs, total = self.passes.inputs, numpy.zeros(many, dtype=bool)
-        for key in self.flags:
-            array = arrays[key].array
-            total |= (array[0] if len(inputs) == 2 else array.reshape(-1)[: many[0]]) != 0
+    def _flagged(self, total: NDArray[numpy.bool_], known: Mapping[int, Any]) -> NDArray[numpy.bool_]:
+        """Where one of the flags is set at one of the places; `total` are those of the code."""
+        inputs = self.passes.inputs
         for wanted in self.other_flags:
             flag = wanted if isinstance(wanted, Labelled) else plain(known[wanted])
             inner = tuple(k for k, x in enumerate(flag.labels) if x not in inputs)
             labels = tuple(x for x in flag.labels if x in inputs)
-            total |= Labelled(numpy.asarray((flag.array != 0).any(axis=inner)), labels).at(inputs)
+            total = total | Labelled(numpy.asarray((flag.array != 0).any(axis=inner)), labels).at(inputs)
         return total
 
 

@@ -13,6 +13,7 @@ from tplimits.regimes.kernels.numbers.banded import PAIRS, Banded
 from tplimits.regimes.kernels.numbers.bands import Bands
 from tplimits.regimes.kernels.numbers.blocks import plain
 from tplimits.regimes.kernels.numbers.labelled import Labelled
+from tplimits.regimes.kernels.numbers.lanes import COLUMNS
 from tplimits.regimes.kernels.numbers.nested import Nested, nested
 
 if TYPE_CHECKING:
@@ -31,17 +32,19 @@ class Paired(Nested):
         self.halves = [t.ctypes.data for t in self.lanes.half]
 
     def _outcome(
-        self, known: dict[int, Any], many: Sequence[int], triangle: bool
+        self, known: dict[int, Any], many: tuple[int, ...], triangle: bool, rows: Sequence[int]
     ) -> tuple[list[Any], NDArray[numpy.bool_]]:
         if len(many) == 1:
-            return super()._outcome(known, many, triangle)
+            return super()._outcome(known, many, triangle, rows)
         i, j = numpy.triu_indices(many[0], 1, many[1]) if triangle else numpy.indices(many).reshape(2, -1)
-        found = [numpy.zeros(0)] * self.passes.kernels
+        if rows:
+            kept = numpy.isin(i, rows)
+            i, j = i[kept], j[kept]
         flagged = numpy.zeros(many, bool)
         if not len(i):
             return [self._empty_result(w, many) for w in self.passes.schedule.wanted[: self.passes.kernels]], flagged
         self.pairs = [numpy.append(k, numpy.repeat(k[-1:], -len(k) % self.lanes.count)) for k in (i, j)]
-        found, met = super()._outcome(known, (1, len(i)), False)
+        found, met = super()._outcome(known, (1, len(i)), False, ())
         flagged[i, j] = met[0]
         return [self._spread(f, i, j, many) for f in found], flagged
 
@@ -49,7 +52,7 @@ class Paired(Nested):
         """Whether tables of an input with itself are symmetric: one half of them gives the same at some data."""
         found = []
         for self.is_half in (False, True):
-            rows, _ = self.run(given, (many,), False)
+            rows, _ = self.run(given, (many,))
             found.append([plain(r).array for r in rows])
         self.is_half = all(numpy.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in zip(*found, strict=True))
 
@@ -67,15 +70,14 @@ class Paired(Nested):
         sizes = self.passes.sizes_of(wanted)
         return Labelled(numpy.zeros((*many, *sizes), self.dtype), (*self.passes.inputs, *self.front[wanted]))
 
-    def _called(self, table: NDArray[numpy.int64], numbers: Sequence[int]) -> None:
+    def _called(self, table: NDArray[numpy.int64], numbers: NDArray[numpy.int64], some: Sequence[int]) -> None:
         assert isinstance(self.lanes, Banded)
         first = len(self.lanes.outer)
         if self.of_list:
             table[first : first + PAIRS] = [k.ctypes.data for k in self.pairs]
         if self.is_half:
             table[first + PAIRS : first + PAIRS + len(self.halves)] = self.halves
-        _, _, columns, *_ = numbers
-        self._shared(table, numbers, -(-columns // self.lanes.count), False)
+        self._shared(table, numbers, -(-int(numbers[COLUMNS]) // self.lanes.count), False)
 
     @property
     def of_list(self) -> bool:

@@ -36,6 +36,15 @@ class Title:
     layer: str = ""
 
 
+def width(text: str) -> int:
+    """How long a text is, numbers of names as one sign: layer 10 is written as layer 9 is.
+
+    >>> width("relu(x#9)"), width("relu(x#10)"), width("_7 + _144")
+    (9, 9, 7)
+    """
+    return len(re.sub(r"(?<=[#_])\d+", "1", text))
+
+
 class _Short(BodyPrinter):
     """Bodies without indices, anonymous vectors written out where asked."""
 
@@ -48,7 +57,7 @@ class _Short(BodyPrinter):
         if not self._inline or not instruction.name.startswith("_"):
             return self._labels.of_position(expr.source)
         text = self._labels.inlined(expr.source)
-        if len(text) > _INLINE:
+        if width(text) > _INLINE:
             return self._labels.of_position(expr.source)
         return text if re.fullmatch(r"[\w.#]+|⟨.*⟩|\w+\([^()]*\)", text) else f"({text})"
 
@@ -96,7 +105,7 @@ class Labels:
             self._labels[position] = name
             if name.startswith("_"):
                 text = self.written(position, inline=False)
-                short = len(text) <= _SHORT and text not in self._labels.values()
+                short = width(text) <= _SHORT and text not in self._labels.values()
                 self._labels[position] = text if short else name
         return self._labels[position]
 
@@ -150,7 +159,8 @@ class Titles:
         self._nodes, self._repetitions = derivation.recursion.nodes, repetitions
         self._plain: dict[int, Title] = {}
         taken: set[Title] = set()
-        for table in derivation.tables:
+        # tables that nobody sees come last, so that they take no name from those that are printed
+        for table in dict.fromkeys((*derivation.needed, *derivation.tables)):
             title = self._title(table)
             count = 2
             while title in taken:

@@ -10,8 +10,10 @@ from sympy import Expr
 from sympy.printing.str import StrPrinter
 
 from tplimits.program.language.render import superscript
+from tplimits.regimes.kernels.report.labels import width
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
 from tplimits.regimes.kernels.report.reach import reach
+from tplimits.report.rolled import SCREEN, rolled_lines
 from tplimits.report.text import AsWritten, as_written
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class Printer(Named, AsWritten, StrPrinter):
         """Lines of an equation."""
         lines = [f"{self.left(equation)} ="]
         for term in self.addends(equation.right):
-            if len(lines[-1]) + len(term) > _LINE and not lines[-1].endswith(" ="):
+            if width(lines[-1]) + width(term) > _LINE and not lines[-1].endswith(" ="):
                 lines.append(_BELOW)
             lines[-1] += f" {term}"
         yield from lines
@@ -124,6 +126,7 @@ def kernel_limit(outline: Outline) -> str:
     if outline.derivation.no_ntk:
         lines = [f"kernels of {network.name}: NNGP K, and no {of}: {outline.derivation.no_ntk}"]
     lines += [f"  assumed: {name}" for name in outline.derivation.recursion.judged.assumed]
+    opening = len(lines)
     for item in outline.items:
         if isinstance(item, Layers):
             lines.append(f"  for ℓ = {item.first}, …, {item.last}:" + _starts(item))
@@ -142,7 +145,10 @@ def kernel_limit(outline: Outline) -> str:
         )
     if outline.letters and any(e.indices for e in outline.equations()):
         where.append("indices: " + ", ".join(f"{c} over {axis}" for axis, c in outline.letters.items()))
-    return "\n".join([*lines, *(["where"] if where else []), *(f"  {w}" for w in where)])
+    rows, where = lines[opening:], [f"  {w}" for w in where]
+    if len(lines) + len(where) > SCREEN and not any(isinstance(item, Layers) for item in outline.items):
+        rows, where = list(rolled_lines(rows)), list(rolled_lines(where))
+    return "\n".join([*lines[:opening], *rows, *(["where"] if where else []), *where])
 
 
 def _starts(layers: Layers) -> str:

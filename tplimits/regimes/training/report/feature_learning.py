@@ -19,7 +19,7 @@ from tplimits.regimes.training.report.update_functions import (
     is_factored,
 )
 from tplimits.report.latex_formulas import Formula
-from tplimits.report.rolled import table
+from tplimits.report.rolled import SCREEN, table, together
 from tplimits.report.text import formula
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ _SECTIONS = {
     "divisor": "norms that divide",
     "unrolled": "images, with W_0 unrolled",
 }
-#: a section that would make the text longer than this is told by its length, unless the text is asked for in full
-_MOST_LINES = 52
 _LEGEND = (
     "|dh⟩_χ⟨x| and χ·|dv⟩ are sums over inputs and outputs; |W_0 x⟩ has a Gaussian part with covariance ⟨x|x′⟩ and the",
     "part Σ_y |y⟩ E ∂|x⟩/∂|W_0ᵀy⟩; Q_s(Σ_i |a_i⟩⟨b_i|) |z⟩ = E□ Q_s(Σ_i |a_i⟩|b_i⟩□) |z⟩□. Q_t sees steps 0, …, t.",
@@ -42,23 +40,29 @@ _LEGEND = (
 
 
 def text(recursion: MaximalRecursion, full: bool = False) -> str:
-    """Forward, backward, update and unrolled images, then what Q_t is; repeated layers once unless `full`."""
-    outline = Outline(recursion, Notation(TEXT))
+    """Forward, backward, update and unrolled images, then what Q_t is.
+
+    What is longer than a screen has repeated layers once and short lines together, unless `full`.
+    """
+    outline = Outline(recursion, Notation(TEXT), sums_rolled=not full)
     equations = list(outline.equations())
     width = max(len(e.left) for e in equations)
-    lines = [f"feature-learning limit of {recursion.network.name}"]
-    for section, title in _SECTIONS.items():
-        rows = [(e.left, f"= {e.right}") for e in equations if e.section == section]
-        shown = list(table(rows, width, full))
-        folded = not full and len(lines) + len(shown) > _MOST_LINES
-        lines += [f" {title}: {len(rows)} lines, in .text(full=True)"] if folded else [f" {title}"] * bool(rows) + shown
     legend = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
     ratios = [
         f"both parts of |{n}_0ᵀ y⟩ are {text_factor(r)}times these" for n, r in outline.larger_transposes().items()
     ]
-    legend = (*legend, *ratios)
-    lines += [" where", *(f"  {line}" for line in legend), *(f"  {line}" for line in _optimizers(recursion))]
-    return "\n".join([*lines, *(f"  lost: {line}" for line in recursion.lost)])
+    legend = (*legend, *ratios, *_optimizers(recursion), *(f"lost: {line}" for line in recursion.lost))
+    rows = {
+        title: [(e.left, f"= {e.right}") for e in equations if e.section == section]
+        for section, title in _SECTIONS.items()
+    }
+    shown = {title: list(table(of, width, full)) for title, of in rows.items() if of}
+    if not full and sum(len(lines) + 1 for lines in shown.values()) + len(legend) + 2 > SCREEN:
+        shown = {title: together(list(table(of, 0))) for title, of in rows.items() if of}
+    lines = [line for title, of in shown.items() for line in (f" {title}", *of)]
+    return "\n".join(
+        [f"feature-learning limit of {recursion.network.name}", *lines, " where", *(f"  {line}" for line in legend)]
+    )
 
 
 def _optimizers(recursion: MaximalRecursion) -> list[str]:

@@ -23,6 +23,7 @@ from tplimits.regimes.training.report.update_functions import (
     factored_text,
     is_factored,
 )
+from tplimits.report.rolled import rolled_sum, screen
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.training.derivation.operator import TangentOperator
 
 _WRITE = Notation(TEXT)
+#: uses of a parameter that are one line
+_MANY = 4
 
 HAT = Reference(f"{MASTER}, Eqs. (2.18), (2.19)", "yang2023tensor")
 OPERATOR = Reference(f"{MASTER}, Thms 2.4.7, 2.9.23; all uses of a matrix inside one update", "yang2023tensor")
@@ -38,9 +41,12 @@ AT_ZERO = "the outputs start at 0: readouts start smaller than in NTP, and gradi
 DECAY = Reference(f"{MASTER}, Thm 2.10.3, corrected", "yang2023tensor")
 
 
-def text(operator: TangentOperator, at_zero: bool = False) -> str:
-    """The operator term by term, the update function, the kets that it is made of; `at_zero`: outputs start at 0."""
-    shown = Shown(operator)
+def text(operator: TangentOperator, at_zero: bool = False, full: bool = False) -> str:
+    """The operator term by term, the update function, the kets that it is made of; `at_zero`: outputs start at 0.
+
+    What is longer than a screen has repeated layers once and short lines together, unless `full`.
+    """
+    shown = Shown(operator, sums_rolled=not full)
     lines = [
         f"training of {operator.whole.name} in the operator regime by {operator.optimizer or 'several optimizers'}"
     ]
@@ -80,12 +86,14 @@ def text(operator: TangentOperator, at_zero: bool = False) -> str:
         whose = "" if operator.optimizer else f" of {', '.join(names)}"
         lines += [f"  {line}" for line in _update(optimizer, whose)]
     lines.append(f"kets, given {shown.input}; uses inside Q are summed over inputs b with weights χ^b")
-    lines += [f"  {line}" for line in _kets(shown)]
-    return "\n".join(lines)
+    return "\n".join(screen(lines, [f"  {line}" for line in _kets(shown)], full))
 
 
 def _terms(shown: Shown) -> Iterator[str]:
     for parameter, terms in shown.terms.items():
+        if shown.sums_rolled and len(terms) >= _MANY:
+            yield _rolled_terms(shown, parameter)
+            continue
         matrix = any(t.right is not None for t in terms)
         gradient, divided = shown.gradient(parameter), _divided(shown, parameter)
         name, clipped = f"G_{parameter}", shown.clipped(parameter)
@@ -102,6 +110,21 @@ def _terms(shown: Shown) -> Iterator[str]:
     for bias in shown.operator.biases:
         inside = f"∂f/∂{bias} Σ_b χ^b{shown.clipped(bias)}"
         yield f"{_power(shown, bias)}∂f/∂{bias} Q_{shown.step}({inside}){_divided(shown, bias)}"
+
+
+def _rolled_terms(shown: Shown, parameter: str) -> str:
+    """The terms of a parameter that many layers use, on one line."""
+    divided, uses = _divided(shown, parameter), []
+    for term in shown.terms[parameter]:
+        update = f"Q_{shown.step}(G_{parameter}{shown.clipped(parameter)})"
+        inside = f" {update}{divided} |{term.right}⟩" if term.right is not None else f"{update}{divided}⟩"
+        uses.append(
+            f"{sum_over(shown.summed(term))}{sum_over(term.sums)}{deltas(shown.apart(term))}⟨{term.left}|{inside}"
+        )
+    weight = _power(shown, parameter) + text_factor(shown.weight(parameter))
+    total = rolled_sum(uses)
+    total = f"({total})" if weight and not total.startswith("Σ_{ℓ") else total
+    return f"{weight}{total}   with G_{parameter} = {shown.gradient(parameter)}"
 
 
 def _power(shown: Shown, parameter: str) -> str:

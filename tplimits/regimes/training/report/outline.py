@@ -23,6 +23,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.regimes.training.derivation.norms import norm_of, whole_norms
 from tplimits.regimes.training.report.ratios import of_image
+from tplimits.report.rolled import rolled_sum
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
@@ -50,10 +51,11 @@ class Equation:
 
 
 class Outline:
-    """All equations of a recursion in one notation."""
+    """All equations of a recursion in one notation; sums over layers once if they are `sums_rolled`."""
 
-    def __init__(self, recursion: MaximalRecursion, notation: Notation) -> None:
+    def __init__(self, recursion: MaximalRecursion, notation: Notation, sums_rolled: bool = False) -> None:
         self.recursion, self.write = recursion, notation
+        self._sum = rolled_sum if sums_rolled else " + ".join
         self.program = recursion.total.backward.program
         self.size = len(recursion.network)
         self.data = frozenset(recursion.network.inputs)
@@ -193,7 +195,7 @@ class Outline:
         uses = [(use, backward.outputs) for use in backward.gradients[name]]
         uses += [(use, backward.shift_outputs) for use in backward.shift_gradients[name]]
         terms = (self._term(name, use, outputs, t, member or {}) for use, outputs in uses)
-        return " + ".join(filter(None, terms)) or "0"
+        return self._sum(list(filter(None, terms))) or "0"
 
     def _term(self, name: str, use: Use, outputs: Mapping[str, str], t: str, member: Mapping[str, Expr]) -> str:
         """One use: the entries that it moves, χ of the outputs that they belong to, and its gradient."""

@@ -12,6 +12,7 @@ from tplimits.program.language.render import body_text
 from tplimits.program.network.pinned import pinned
 from tplimits.regimes.training.derivation.norms import Norm, WholeNorm, norm_of, whole_norms
 from tplimits.regimes.training.report.ratios import of_parameter
+from tplimits.report.rolled import rolled_sum
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
@@ -35,10 +36,10 @@ class Term:
 
 
 class Shown:
-    """What the reports show of an operator."""
+    """What the reports show of an operator; sums over layers once if they are `sums_rolled`."""
 
-    def __init__(self, operator: TangentOperator) -> None:
-        self.operator = operator
+    def __init__(self, operator: TangentOperator, sums_rolled: bool = False) -> None:
+        self.operator, self.sums_rolled = operator, sums_rolled
         self.total = operator.backward.program
         self.input = ", ".join(self.total[p].name for p in operator.whole.inputs)
 
@@ -98,7 +99,8 @@ class Shown:
         if len(terms) == 1:
             return f"Σ_b {signals[0]} {inner[0]}"
         if len(set(signals)) == 1:
-            return f"Σ_b {signals[0]} ({' + '.join(inner)})"
+            total = rolled_sum(inner) if self.sums_rolled else " + ".join(inner)
+            return f"Σ_b {signals[0]} {f'({total})' if ' + ' in total else total}"
         return f"Σ_b ({' + '.join(f'{χ} {one}' for χ, one in zip(signals, inner, strict=True))})"
 
     @property

@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
-import scipy.special
-import scipy.stats
+import scipy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError

@@ -22,7 +22,7 @@ class Once:
 
     def all_of(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of `rows`, on their last axis, as those of all inputs."""
-        return values if len(self.rows) == len(self.which) else values[..., self.which]
+        return values if len(self.rows) == len(self.which) else numpy.take(values, self.which, axis=-1)
 
     def sums(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of all inputs, on their last axis: their sums over those that are alike, on the first of them."""

@@ -1,0 +1,320 @@
+"""The table in which everything moves and nothing grows, found by counting: starts, rates, and what no rate can supply.
+
+With a = d = 0, weights are those of a script.  A parameter moves as it should where its own image does: entries of a
+matrix by n^(−½) of the size that they start with, since updates are aligned with what they were made from and random
+entries are not, those of vectors and scalars by their size.  With parameters moved like this, counting gives the powers
+of all gradients late in training, and the rule of the optimizer the rates that do it.  Training is then counted step by
+step with these rates: nothing may grow.
+
+All vectors start with order 1, and the output, a sum over neurons, is multiplied by what makes it of order 1: n^(−1),
+as a rule.  Where every term of the output holds one readout, centred and used nowhere else, the readouts take the
+factor; where none does, as in models whose embedding is their readout, it stays a factor.
+
+Averages of products of values that are multiplied by √n, as scores of heads that grow with n, move by √n when training
+aligns them, whatever the rates are: inside of functions that saturate they are multiplied by n^(−½).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from tplimits.errors import NoLimitError
+from tplimits.program.network.parameters import at_rest
+from tplimits.program.nodes.entries import NO_NEURON, Entry, N
+from tplimits.program.nodes.frozen import FrozenDict
+from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import GIVEN
+from tplimits.program.parametrization.exponents import Exponents
+from tplimits.program.parametrization.roles import Roles, roles, terms_of
+from tplimits.program.parametrization.table import SP
+from tplimits.regimes.classification.derivation.counting import Counting, Step, updated
+from tplimits.regimes.classification.derivation.passes import as_fraction
+from tplimits.regimes.classification.derivation.scaling import equations, scaling_of
+from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size, exponent_of
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
+    from tplimits.program.nodes.program import Program
+
+#: rates n^(−SMALL), at which everything moves in proportion to its rate
+SMALL = 10**4
+#: factors that are tried until the output is of order 1; the second one is, as a rule
+ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class ParameterPowers:
+    """Powers of n of a parameter: of its start, of the factor on its rate (None where it never moves), of its gradient
+    late in training, and of that in the first step, which is smaller where it sums what is centred then."""
+
+    name: str
+    kind: str
+    std: Fraction
+    rate: Fraction | None
+    gradient: Power
+    first_gradient: Power
+
+
+@dataclass(frozen=True)
+class MaximalRates:
+    """The table of a network.
+
+    output: the power of the factor on the output that no parameter takes.  scores: values that have to be multiplied by
+    a power of n, by name.  left: what still grows (powers above 0) or stays at rest (below), by name.
+    """
+
+    parameters: Mapping[str, ParameterPowers]
+    output: Fraction
+    scores: Mapping[str, Fraction]
+    left: Mapping[str, Power]
+    norm: Power
+
+
+def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
+    """Starts and rates of every parameter in which its own image moves by order 1.
+
+    optimizer: one, or one by name; ε = 0.
+
+    >>> import tplimits as tp
+    >>> @tp.network
+    ... def mlp(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    ...     return v * tp.relu(W @ tp.relu(tp.sum(U * ξ, over="d")))
+    >>> table = maximal_rates(mlp, tp.SignSGD())
+    >>> {name: (str(p.std), str(p.rate)) for name, p in table.parameters.items()}
+    {'U': ('0', '0'), 'W': ('-1/2', '-1'), 'v': ('-1', '-1')}
+
+    Raises NoLimitError where the output does not settle.
+    """
+    kinds = roles(network)
+    every = _scores(network)
+    start = _Late(network, optimizer, kinds, natural_shifts(_damped(network, every)))
+    saturating = start.saturating
+    scores = {p: min(power, saturating[p]) for p, power in every.items() if p in saturating}
+    program = _damped(network, scores)
+    found = replace(start, program=program, shifts=natural_shifts(program)) if scores else start
+    for _ in range(ROUNDS):
+        output = max(found.step.output.start, found.step.output.move)
+        if output in (0, NOTHING):
+            break
+        found = replace(found, a_out=found.a_out + sympy.Rational(output))
+    else:
+        raise NoLimitError(
+            f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle."
+        )
+    if readouts := _folding(network, found.kinds):
+        found = replace(found, readouts=readouts)
+    return _table(found, {network[p].name: -power for p, power in scores.items()})
+
+
+def natural_shifts(program: Program) -> Mapping[str, Any]:
+    """The powers of n of a program that its parameters take: those of sums over neurons their weights, n ⟨v x⟩.
+
+    Late in training such sums are aligned, and of order 1 with weights of order 1/n.
+    """
+    aligned = equations(program, "aligned")
+    every = dict.fromkeys(aligned.unknowns, sympy.S.Zero)
+    if aligned.holds(every):
+        return FrozenDict(every)
+    summed = _weights_of_sums(program)
+    values = aligned.solved({name: s for name, s in every.items() if name not in summed})
+    return FrozenDict(values if values is not None else scaling_of(program).parameters)
+
+
+@dataclass(frozen=True)
+class _Late:
+    """A network late in training, when the own image of every parameter has moved by order 1.
+
+    a_out: the power of the output's factor, which `readouts` take, if there are any.
+    """
+
+    program: Program
+    optimizer: Any
+    kinds: Roles
+    shifts: Mapping[str, Any]
+    a_out: Any = sympy.S.One
+    readouts: tuple[str, ...] = ()
+
+    @cached_property
+    def b(self) -> dict[str, Any]:
+        """Natural starts n^(−b)."""
+        kinds = self.kinds.kinds
+        found = {
+            name: (sympy.S.Half if kinds[name] == "matrix" else sympy.S.Zero) - self.shifts[name] for name in kinds
+        }
+        return found | dict.fromkeys(self.readouts, self.a_out)
+
+    @property
+    def factor(self) -> Any:
+        """The a_out that is left to the output."""
+        return sympy.S.Zero if self.readouts else self.a_out
+
+    def counted(self, c: Mapping[str, Any]) -> Counting:
+        table = {name: Exponents.of((0, self.b[name], c[name], 0)) for name in self.b}
+        return Counting(self.program, replace(SP, by_name=table, a_out=self.factor), self.optimizer)
+
+    @cached_property
+    def small(self) -> Counting:
+        """At rates so small that everything is linear, which tells what moves at all."""
+        return self.counted(dict.fromkeys(self.b, sympy.Integer(SMALL)))
+
+    @cached_property
+    def wanted(self) -> dict[str, Fraction]:
+        """The powers of n by which entries of parameters that move should do so."""
+        return {
+            name: -as_fraction(b) - (HALF if self.kinds.kinds[name] == "matrix" else 0)
+            for name, b in self.b.items()
+            if self.small.rates[name] != NOTHING
+        }
+
+    @cached_property
+    def _sizes(self) -> tuple[dict[int, Size], dict[int, Size]]:
+        """The sizes of all values, where scores move by the gradients through them as far as these reach."""
+        passes = self.small.passes
+        first, arguments = passes.sizes(passes.backward.program, self.wanted, {})
+        own = {}
+        for c in passes.multiplied:
+            shares = passes.shares(c, first, self.wanted)
+            own[c] = {name: power + shares[name] for name, power in self.wanted.items()}
+        return passes.sizes(passes.backward.program, self.wanted, passes.aligned(own)) if own else (first, arguments)
+
+    @cached_property
+    def step(self) -> Step:
+        """The powers of n of everything, late in training."""
+        return self.small._step(*self._sizes)
+
+    @property
+    def saturating(self) -> dict[int, Fraction]:
+        """What the arguments that grow inside of functions are made of, with their powers: softmax and its like hide
+        it."""
+        found: dict[int, Fraction] = {}
+        for p, size in self._sizes[1].items():
+            if size.total > 0:
+                for e in _body(self.program[p]).atoms(Entry):
+                    found[int(e.source)] = max(found.get(int(e.source), Fraction(0)), Fraction(size.total))
+        return found
+
+    @cached_property
+    def c(self) -> dict[str, Any]:
+        """The rates n^(−c) at which entries move as they should."""
+        found = dict.fromkeys(self.b, sympy.Integer(SMALL))
+        for name, wanted in self.wanted.items():
+            optimizer = self.optimizer[name] if isinstance(self.optimizer, Mapping) else self.optimizer
+            extra = optimizer.extra_power(self.kinds.kinds[name], Exponents.of((0, self.b[name], 0, 0)))
+            found[name] = sympy.Rational(updated(optimizer, self.step.gradients[name]) - wanted) - extra
+        return found
+
+
+def _folding(network: Program, kinds: Roles) -> tuple[str, ...]:
+    """The readouts that take the factor of the output: () where a term has none, or one that is no random weight."""
+    found = kinds.named("readout")
+    laws = [s.law for s in (network[network.initial_names[name]] for name in found) if isinstance(s, InitialVector)]
+    return found if kinds.read_out_everywhere and all(law.mean == 0 for law in laws) else ()
+
+
+def _scores(program: Program) -> dict[int, Fraction]:
+    """Averages that the program multiplies by positive powers of n, and the powers, where no weight can take them.
+
+    A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
+    """
+    return {p: power for p, power in _multiplied(program).items() if not _weights(program, p)}
+
+
+def _body(s: Instruction) -> sympy.Expr:
+    """What an entrywise instruction computes; 0 of the others."""
+    return s.body if isinstance(s, (OuterNonlin, ScalarNonlin)) else sympy.S.Zero
+
+
+def _weights_of_sums(program: Program) -> set[str]:
+    """The vectors that are weights of averages multiplied by powers of n."""
+    return {name for p in _multiplied(program) for name in _weights(program, p)}
+
+
+def _multiplied(program: Program) -> dict[int, Fraction]:
+    """Averages that the program multiplies by positive powers of n, and the powers."""
+    widths = program.known.width_symbols
+    found: dict[int, Fraction] = {}
+    for s in program:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            for entry, power in _powers(s.body, widths).items():
+                position = int(entry.source)
+                if isinstance(program[position], Avg):
+                    found[position] = max(found.get(position, power), power)
+    return found
+
+
+def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fraction]:
+    """The positive powers of n that multiply entries of scalars."""
+    found: dict[Entry, Fraction] = {}
+    for node in sympy.preorder_traversal(body):
+        if isinstance(node, sympy.Mul):
+            power = sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
+            if power > 0:
+                found |= {e: Fraction(power) for e in node.args if isinstance(e, Entry) and e.neuron == NO_NEURON}
+    return found
+
+
+def _weights(program: Program, position: int) -> set[str]:
+    """The random vectors of which every term of what is averaged has one as a factor; gains and tables are none."""
+    average = program[position]
+    assert isinstance(average, Avg) and average.operand is not None
+    s = program[int(average.operand.source)]
+    if not isinstance(s, OuterNonlin):
+        return set()
+    vectors = {p: name for name, p in program.initial_names.items()}
+    random = {
+        p: vectors[p]
+        for p, v in enumerate(program)
+        if isinstance(v, InitialVector) and p in vectors and v.law.mean == 0 and v.law.shape != GIVEN
+    }
+    found: set[str] = set()
+    for term in terms_of(s.body):
+        factors = [random[int(f.source)] for f in sympy.Mul.make_args(term)
+                   if isinstance(f, Entry) and int(f.source) in random]  # fmt: skip
+        if not factors:
+            return set()
+        found.update(factors)
+    return found
+
+
+def _damped(program: Program, scores: Mapping[int, Fraction]) -> Program:
+    """The program with averages multiplied by n^(−power) wherever they are read."""
+    one_width = dict.fromkeys(program.known.width_symbols, N)  # they are in proportion, and n1/n is no power
+    changed = []
+    for s in program:
+        if isinstance(s, (OuterNonlin, ScalarNonlin)):
+            read = {e: scores[int(e.source)] for e in s.body.atoms(Entry) if int(e.source) in scores}
+            less = {e: e * N ** -sympy.Rational(p) for e, p in read.items()}
+            s = replace(s, body=s.body.xreplace({**one_width, **less})) if less else s
+        changed.append(s)
+    return replace(program, instructions=tuple(changed)) if scores else program
+
+
+def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
+    """The table; counting training with it, step by step, shows what it leaves."""
+    counting = late.counted(late.c)
+    still = at_rest(late.program)
+    rows: dict[str, ParameterPowers] = {}
+    norm: Power = NOTHING
+    for name, kind in late.kinds.kinds.items():
+        gradient = late.step.gradients[name]
+        moves = name in late.wanted and name not in still
+        rate = -as_fraction(late.c[name]) if moves else None
+        first = late.small.steps[0].gradients[name]
+        rows[name] = ParameterPowers(name, kind, -as_fraction(late.b[name]), rate, gradient, first)
+        # a matrix has n² entries, a vector n
+        many = {"matrix": Fraction(1), "scalar": Fraction(0)}.get(kind, HALF)
+        norm = max(norm, gradient + many) if moves else norm
+    moved = counting.moves(len(counting.steps) - 1)
+    # averages that are small by chance at the start are not so when they are aligned
+    small = {counting.name(p) for p in counting.scaling.fluctuations}
+    scales = {name: s + (HALF if name in small else 0) for name, s in counting.scales.items()}
+    left = {name: p - scales.get(name, 0) for name, p in moved.items() if p > scales.get(name, 0)}
+    if moved["f"] < 0:
+        left["f"] = moved["f"]
+    return MaximalRates(rows, -as_fraction(late.factor), scores, left, norm)

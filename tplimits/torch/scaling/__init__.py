@@ -1,0 +1,1 @@
+"""What a training script sets as a model is widened: plans, and checks of coordinates."""

@@ -1,0 +1,175 @@
+"""Plans applied to models: groups for optimizers, initial entries, factors on outputs.
+
+By names and shapes alone: nothing is replaced, nothing is written onto parameters, so that wrappers of models see
+ordinary tensors in ordinary groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tplimits.errors import EvaluationError
+from tplimits.torch.scaling.optimizers import RULES
+
+if TYPE_CHECKING:
+    from tplimits.torch.scaling.plan import Plan
+    from tplimits.torch.scaling.table import Row
+
+#: what wrappers put into names, and before them
+INNER, OUTER = ("_orig_mod", "_fsdp_wrapped_module"), "module"
+#: an attribute of a module whose entries were scaled; it is in no state dict
+SCALED = "_scaled_by_plan"
+#: standard deviations of at least so many entries are known well enough to tell a new model from a trained one
+MANY, APART = 64, 2.0
+
+
+def plain(name: str) -> str:
+    """A name without what wrappers put into it.
+
+    >>> plain("module._orig_mod.blocks.0._fsdp_wrapped_module.fc.weight")
+    'blocks.0.fc.weight'
+    """
+    parts = [p for p in name.split(".") if p not in INNER]
+    return ".".join(parts[1:] if parts[0] == OUTER and len(parts) > 1 else parts)
+
+
+def named(model: Any) -> dict[str, Any]:
+    """The parameters of a model, each once, under plain names."""
+    if not hasattr(model, "named_parameters"):
+        raise EvaluationError(f"model={model!r:.60}: give a torch.nn.Module.")
+    return {plain(name): p for name, p in model.named_parameters()}
+
+
+def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of all parameters."""
+    return {name: tuple(p.shape) for name, p in named(model).items()}
+
+
+# -- groups -----------------------------------------------------------------------------------
+
+
+def param_groups(
+    plan: Plan, model: Any, lr: Any, weight_decay: float | None, eps: float | None, groups: Any
+) -> list[dict[str, Any]] | dict[str, list[dict[str, Any]]]:
+    """See `Plan.param_groups`."""
+    ratio = plan.width(model) / plan.base
+    parameters = {name: p for name, p in named(model).items() if p.requires_grad}
+    given = _given(groups, parameters) if groups is not None else [({}, list(parameters))]
+    several = sorted({plan.by_name[name].optimizer for name in parameters})
+    found: dict[str, dict[Any, dict[str, Any]]] = {optimizer: {} for optimizer in several}
+    for i, (own, names) in enumerate(given):
+        for name in names:
+            row = plan.by_name[name]
+            numbers = _numbers(row, ratio, {"lr": lr, "weight_decay": weight_decay, "eps": eps} | own)
+            key = (i, row.role, *(str(v) for v in numbers.values()))
+            kept = {k: v for k, v in own.items() if k not in ("params", *numbers)}
+            group = found[row.optimizer].setdefault(key, {"name": row.role, "params": [], **kept, **numbers})
+            group["params"].append(parameters[name])
+    result = {optimizer: list(by_key.values()) for optimizer, by_key in found.items()}
+    return result if len(result) > 1 else next(iter(result.values()), [])
+
+
+def _numbers(row: Row, ratio: float, base: Mapping[str, Any]) -> dict[str, float]:
+    """Rate, decay and ε of a parameter, given those of the base."""
+    rule = RULES[row.optimizer]
+    lr = base["lr"]
+    if isinstance(lr, Mapping):
+        if row.optimizer not in lr:
+            raise EvaluationError(f"lr={lr!r}: give the rate of {row.optimizer!r}, which trains `{row.name}`.")
+        lr = lr[row.optimizer]
+    decay = rule.decay if base["weight_decay"] is None else base["weight_decay"]
+    eps = rule.eps if base["eps"] is None else base["eps"]
+    found = {"lr": _positive("lr", lr) * ratio ** float(row.rate)}
+    found["weight_decay"] = _positive("weight_decay", decay) * ratio ** float(row.decay)
+    if row.eps is not None and eps is not None:
+        found["eps"] = _positive("eps", eps) * ratio ** float(row.eps)
+    return found
+
+
+def _positive(what: str, value: Any) -> float:
+    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not number >= 0 or math.isinf(number):
+        raise EvaluationError(f"{what}={value!r}: give a number of 0 or more, that of the base.")
+    return number
+
+
+def _given(groups: Any, parameters: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
+    """The user's own groups with names for tensors; every trained parameter stands in one of them."""
+    by_id = {id(p): name for name, p in parameters.items()}
+    seen: dict[str, int] = {}
+    found = []
+    for i, group in enumerate(groups if isinstance(groups, Iterable) else ()):
+        if not isinstance(group, Mapping) or "params" not in group:
+            raise EvaluationError(f'groups[{i}] is {type(group).__name__}: give dictionaries with "params".')
+        params = group["params"]
+        names = []
+        for p in [params] if hasattr(params, "shape") else params:
+            tensor = p[1] if isinstance(p, tuple) else p
+            if not getattr(tensor, "requires_grad", True):
+                continue
+            if id(tensor) not in by_id:
+                raise EvaluationError(
+                    f"groups[{i}] has a parameter of the shape {tuple(tensor.shape)} that the model does not have."
+                )
+            name = by_id[id(tensor)]
+            if name in seen:
+                raise EvaluationError(f"`{name}` stands in groups[{seen[name]}] and in groups[{i}]: leave it in one.")
+            seen[name] = i
+            names.append(name)
+        found.append((dict(group), names))
+    if missing := [name for name in parameters if name not in seen]:
+        raise EvaluationError(f"`{missing[0]}` stands in no group, so that no optimizer trains it: put it into one.")
+    return found
+
+
+# -- initial entries --------------------------------------------------------------------------
+
+
+def initialize(plan: Plan, model: Any) -> Any:
+    """See `Plan.initialize_`."""
+    n = plan.width(model)
+    if getattr(model, SCALED, False):
+        return model
+    ratio = n / plan.base
+    parameters = named(model)
+    rows = [(plan.by_name[name], name) for name in parameters]
+    for row, name in rows:
+        _refuse_used(plan, row, name, parameters[name], ratio)
+    for row, name in rows:
+        factor = row.rescaling(ratio)
+        if factor != 1.0:
+            parameters[name].data.mul_(factor)
+    setattr(model, SCALED, True)
+    return model
+
+
+def _refuse_used(plan: Plan, row: Row, name: str, tensor: Any, ratio: float) -> None:
+    """EvaluationError where entries are not those that make(n) draws."""
+    if row.std is None or row.started is None or tensor.numel() < MANY or tensor.is_meta:
+        return
+    wanted = row.std * ratio ** float(row.started)
+    found = float(tensor.detach().float().std())
+    if not wanted / APART < found < wanted * APART:
+        raise EvaluationError(
+            f"`{name}` has the standard deviation {found:.3g}; make({round(plan.base * ratio)}) draws {wanted:.3g}: "
+            "initialize_ is for new models, before they are trained, loaded, or scaled by other means."
+        )
+
+
+# -- factors ----------------------------------------------------------------------------------
+
+
+def attach(plan: Plan, model: Any) -> Any:
+    """See `Plan.attach`."""
+    factor = plan.multipliers(plan.width(model)).get("output", 1.0)
+
+    def times(_: Any, __: Any, result: Any) -> Any:
+        if hasattr(result, "shape"):
+            return result * factor
+        raise EvaluationError(
+            f"the model returns {type(result).__name__}: multiply its output by {factor:g} where it is made."
+        )
+
+    return model.register_forward_hook(times)

@@ -1,0 +1,204 @@
+"""The plan of a model: its program's powers, and PyTorch's names and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import networkx
+
+from tplimits.errors import EvaluationError, ProgramError
+from tplimits.program.nodes.kinds import MatMul
+from tplimits.program.optimizers.linear import Frozen
+from tplimits.regimes.classification.derivation.rates import MaximalRates, ParameterPowers, maximal_rates
+from tplimits.regimes.classification.derivation.sizes import NOTHING
+from tplimits.torch.importing import TorchProgram, imported
+from tplimits.torch.scaling.optimizers import Rule, rule_of
+from tplimits.torch.scaling.plan import Plan
+from tplimits.torch.scaling.table import Dimension, Row
+
+if TYPE_CHECKING:
+    from tplimits.torch.entries import Entries
+
+
+def derived(make: Callable[[int], Any] | TorchProgram, example: Any, optimizer: Any, base: int, widths: Any) -> Plan:
+    """See `tplimits.torch.door.scaling`."""
+    if isinstance(base, bool) or not isinstance(base, int) or base < 1:
+        raise EvaluationError(f"base={base!r}: give the width where rates were tuned, a whole number.")
+    chosen = _optimizers(optimizer)
+    net = make if isinstance(make, TorchProgram) else imported(make, example, widths, None)
+    if not net.built.is_readout:
+        raise ProgramError(
+            f"`{net.name}` returns neurons; how they move depends on what reads them. Give a make(n) with its head."
+        )
+    network = net.gaussian()
+    frozen = set(net.frozen)
+    names = list(net.parametrization.of(net))
+    rules = {name: _rule(chosen, net, name) for name in names}
+    updates = {
+        name: Frozen() if name in frozen else rules[name].of(_starts_at_zero(net.entries[name])) for name in names
+    }
+    found = maximal_rates(network, updates)
+    rows = [
+        _row(net, found.parameters[name], rules[name], name in frozen, base)
+        for name in names
+        if _is_parameter(net, name)
+    ]
+    rows += _unread(net, chosen)
+    scores = {_called(net, name): p for name, p in found.scores.items()}
+    said = "+".join(sorted({row.optimizer for row in rows}))
+    norm = Fraction(0) if found.norm == NOTHING else Fraction(found.norm)
+    return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(net, found), norm)
+
+
+def _optimizers(given: Any) -> Mapping[str, Rule]:
+    """Rules for matrices and for all the rest."""
+    if isinstance(given, Mapping):
+        if set(given) != {"matrix", "rest"}:
+            raise ProgramError(f'optimizer={given!r}: give one optimizer, or {{"matrix": …, "rest": …}}.')
+        return {key: rule_of(value) for key, value in given.items()}
+    rule = rule_of(given)
+    return {"matrix": rule, "rest": rule_of("adamw") if rule.matrices_only else rule}
+
+
+def _rule(chosen: Mapping[str, Rule], net: TorchProgram, name: str) -> Rule:
+    tensor = _tensors(net)[0][name]
+    is_matrix = len([d for d in _shape(net, name) if d.ratio]) == 2 and tensor.ndim == 2
+    if chosen["matrix"].matrices_only:  # orthogonalised updates are those of two-dimensional arrays
+        return chosen["matrix"] if is_matrix else chosen["rest"]
+    wide = len([d for d in _shape(net, name) if d.ratio])
+    return chosen["matrix"] if wide == 2 else chosen["rest"]
+
+
+def _starts_at_zero(entries: Entries) -> bool:
+    return entries.shape == "constant" and entries.mean == 0
+
+
+def _is_parameter(net: TorchProgram, name: str) -> bool:
+    return net.built.found.graph[net.built.weights[name]].kind == "parameter"
+
+
+def _tensors(net: TorchProgram) -> tuple[Mapping[str, Any], ...]:
+    return net.built.found.graph.tensors
+
+
+def _row(net: TorchProgram, powers: ParameterPowers, rule: Rule, frozen: bool, base: int) -> Row:
+    name = powers.name
+    entries = net.entries[name]
+    aliases = net.built.found.graph.aliases.get(name, (name,))
+    role = "frozen" if frozen else _role(net, powers)
+    random = entries.shape not in ("constant", "given")
+    rate = powers.rate if powers.rate is not None else Fraction(0)
+    gradient = Fraction(powers.gradient) if powers.gradient != NOTHING else Fraction(0)
+    return Row(
+        names=(name, *(a for a in aliases if a != name)),
+        role=role,
+        optimizer=rule.name,
+        shape=_shape(net, name),
+        std=entries.std * base ** -float(entries.power) if random else None,
+        started=-entries.power if random else None,
+        initial=powers.std,
+        rate=rate,
+        eps=None if rule.eps is None else rule.eps_power * gradient,
+        decay=_decay(rule, powers.std, rate, gradient),
+        early=_early(rule, powers, gradient),
+    )
+
+
+def _decay(rule: Rule, std: Fraction, rate: Fraction, gradient: Fraction) -> Fraction:
+    """The power of λ: ηλ stays, or λw goes like the gradient that it is added to."""
+    if rule.decoupled or (rule.update.degree == 1 and rule.eps is None):
+        return -rate
+    return gradient - std
+
+
+def _early(rule: Rule, powers: ParameterPowers, gradient: Fraction) -> Fraction:
+    """How much smaller the first steps are, where they are linear in the gradient."""
+    if rule.update.degree == 0 or powers.first_gradient == NOTHING:
+        return Fraction(0)
+    return min(Fraction(powers.first_gradient) - gradient, Fraction(0))
+
+
+def _role(net: TorchProgram, powers: ParameterPowers) -> str:
+    if powers.kind == "matrix":
+        return "hidden matrix"
+    if powers.kind in ("readout", "vector") and powers.std < 0:
+        return "readout"
+    if powers.kind == "scalar":
+        return "finite"
+    number = net.built.weights[powers.name]
+    graph = net.built.found.graph
+    if any(graph[r].op == "embedding" for r in graph.readers.get(number, ())):
+        return "embedding"
+    return "input weight" if len(_shape(net, powers.name)) > 1 else "bias or gain"
+
+
+def _shape(net: TorchProgram, name: str) -> tuple[Dimension, ...]:
+    graph = net.built.found.graph
+    return _dimensions([t[name].shape for t in graph.tensors], graph.widths, name)
+
+
+def _dimensions(shapes: list[Any], widths: tuple[int, ...], name: str) -> tuple[Dimension, ...]:
+    found = []
+    for sizes in zip(*shapes, strict=True):
+        if len(set(sizes)) == 1:
+            found.append(Dimension(size=int(sizes[0])))
+            continue
+        ratios = {Fraction(int(s), n) for s, n in zip(sizes, widths, strict=True)}
+        if len(ratios) > 1:
+            raise ProgramError(
+                f"`{name}` has {sizes} entries along a dimension at the widths {widths}: no multiple of n."
+            )
+        found.append(Dimension(ratios.pop()))
+    return tuple(found)
+
+
+def _unread(net: TorchProgram, chosen: Mapping[str, Rule]) -> list[Row]:
+    """Parameters that the output does not depend on."""
+    graph = net.built.found.graph
+    known = {a for name in net.built.weights for a in graph.aliases.get(name, (name,))} | set(net.built.weights)
+    every = [dict(m.named_parameters()) for m in graph.modules]
+    zero = Fraction(0)
+    rows = []
+    for name in every[0]:
+        if name not in known:
+            shape = _dimensions([m[name].shape for m in every], graph.widths, name)
+            rule = chosen["rest"]
+            rows.append(
+                Row(
+                    (name,),
+                    "unused",
+                    rule.name,
+                    shape,
+                    None,
+                    None,
+                    zero,
+                    zero,
+                    None if rule.eps is None else zero,
+                    zero,
+                )
+            )
+    return rows
+
+
+def _called(net: TorchProgram, name: str) -> str:
+    """What a value is made of, in names of modules."""
+    graph, names = net.graph, {s.name: p for p, s in enumerate(net)}
+    behind = networkx.ancestors(graph, names[name])
+    made = {
+        net[p].name
+        for p in behind
+        if not isinstance(net[p], MatMul) and net[p].operands and not net[p].name.startswith("_")
+    }
+    nearest = [
+        net[p].name
+        for p in sorted(behind, reverse=True)
+        if net[p].name in made and not any(q in behind and net[q].name in made for q in networkx.descendants(graph, p))
+    ]
+    return f"scores of {', '.join(nearest[:2])}" if nearest else f"scores {name}"
+
+
+def _left(net: TorchProgram, found: MaximalRates) -> dict[str, Fraction]:
+    known = {name for name in found.left if not name.startswith("_")} or set(found.left)
+    return {name: Fraction(p) for name, p in found.left.items() if name in known}
