@@ -48,12 +48,12 @@ def scaling(
 ) -> Plan:
     """What a training script has to set as a model is widened, so that every layer learns at every width.
 
-    make(n) builds the model and example is what it is called with, as in `tp.from_torch`, whose result will do for make,
-    too.  optimizer: a name such as "adamw", "sgd", "muon" (whose rest takes AdamW), PyTorch's class or object, or
-    {"matrix": …, "rest": …}.  base: the width where rates were tuned; there, every factor is 1.
+    make(n) builds the model and example is what it is called with, as in `tp.from_torch`, whose result will do for
+    make, too.  optimizer: a name such as "adamw", "sgd", "muon" (whose rest takes AdamW), PyTorch's class or object,
+    or {"matrix": …, "rest": …}.  base: the width where rates were tuned; there, every factor is 1.
 
-    The plan prints its table.  `.initialize_(model)` and `.param_groups(model, lr=…)` apply it, `.multipliers(n)` are the
-    factors that no parameter supplies, `.check(make, data)` trains narrow models and compares, `.to_json()` and
+    The plan prints its table.  `.initialize_(model)` and `.param_groups(model, lr=…)` apply it, `.multipliers(n)` are
+    the factors that no parameter supplies, `.check(make, data)` trains narrow models and compares, `.to_json()` and
     `.save(path)` keep it for `tp.load_plan`.
 
     Raises ProgramError for a model that is no program and for an optimizer without a rule, EvaluationError for a base

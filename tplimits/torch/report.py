@@ -40,7 +40,7 @@ class ImportReport(Report):
             f"neurons may change places: outputs differ by {f['permutation error']:.0e}",
             "inputs are rows that do not see each other" if f["by row"] else "the example is one input",
             "",
-            "widths: " + ", ".join(f"{k} of {v}·n neurons" if v != "1" else f"{k}" for k, v in f["axes"].items()),
+            "widths: " + ", ".join(_width(k, v, f["rounded"]) for k, v in f["axes"].items()),
             "",
             "entries at the start",
         ]
@@ -84,12 +84,18 @@ def reported(net: TorchProgram) -> ImportReport:
             "by row": net.by_row,
             "permutation error": net.permutation_error,
             "axes": {name: str(size) for name, size in built.atoms.items()},
+            "rounded": list(built.rounded),
             "entries": entries,
             "verdicts": {name: _verdict(net.classify(optimizer)) for name, optimizer in OPTIMIZERS.items()},
         },
         program_graph(net),
         str(net),
     )
+
+
+def _width(name: str, size: str, rounded: list[str]) -> str:
+    about = "about " if name in rounded else ""
+    return f"{name} of {about}{size}·n neurons" if size != "1" else name
 
 
 def _verdict(found: Widening) -> dict[str, Any]:

@@ -102,14 +102,22 @@ def _row(net: TorchProgram, powers: ParameterPowers, rule: Rule, frozen: bool, b
         rate=rate,
         eps=None if rule.eps is None else rule.eps_power * gradient,
         decay=_decay(rule, powers.std, rate, gradient),
+        early=_early(rule, powers, gradient),
     )
 
 
 def _decay(rule: Rule, std: Fraction, rate: Fraction, gradient: Fraction) -> Fraction:
     """The power of λ: ηλ stays, or λw goes like the gradient that it is added to."""
-    if rule.decoupled or rule.update.degree == 1 and rule.eps is None:
+    if rule.decoupled or (rule.update.degree == 1 and rule.eps is None):
         return -rate
     return gradient - std
+
+
+def _early(rule: Rule, powers: ParameterPowers, gradient: Fraction) -> Fraction:
+    """How much smaller the first steps are, where they are linear in the gradient."""
+    if rule.update.degree == 0 or powers.first_gradient == NOTHING:
+        return Fraction(0)
+    return min(Fraction(powers.first_gradient) - gradient, Fraction(0))
 
 
 def _role(net: TorchProgram, powers: ParameterPowers) -> str:
@@ -139,7 +147,9 @@ def _dimensions(shapes: list[Any], widths: tuple[int, ...], name: str) -> tuple[
             continue
         ratios = {Fraction(int(s), n) for s, n in zip(sizes, widths, strict=True)}
         if len(ratios) > 1:
-            raise ProgramError(f"`{name}` has {sizes} entries along a dimension at the widths {widths}: no multiple of n.")
+            raise ProgramError(
+                f"`{name}` has {sizes} entries along a dimension at the widths {widths}: no multiple of n."
+            )
         found.append(Dimension(ratios.pop()))
     return tuple(found)
 
@@ -155,7 +165,20 @@ def _unread(net: TorchProgram, chosen: Mapping[str, Rule]) -> list[Row]:
         if name not in known:
             shape = _dimensions([m[name].shape for m in every], graph.widths, name)
             rule = chosen["rest"]
-            rows.append(Row((name,), "unused", rule.name, shape, None, None, zero, zero, rule.eps and zero, zero))
+            rows.append(
+                Row(
+                    (name,),
+                    "unused",
+                    rule.name,
+                    shape,
+                    None,
+                    None,
+                    zero,
+                    zero,
+                    None if rule.eps is None else zero,
+                    zero,
+                )
+            )
     return rows
 
 

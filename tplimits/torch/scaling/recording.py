@@ -1,7 +1,7 @@
 """Sizes of everything inside of a model while it trains for a few steps: outputs of modules, scores, parameters.
 
-A score is what enters a softmax over a finite axis; that of `scaled_dot_product_attention` is no output of a module, and
-is computed again from its arguments.
+A score is what enters a softmax over a finite axis; that of `scaled_dot_product_attention` is no output of a module,
+and is computed again from its arguments.
 """
 
 from __future__ import annotations
