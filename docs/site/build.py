@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import latex2mathml.converter
 import markupsafe
 from markdown_it import MarkdownIt
 from pygments import highlight
@@ -25,6 +24,7 @@ from pygments.lexers import BashLexer, PythonLexer
 
 from tplimits import zoo
 from tplimits.commands.catalogue import KINDS, refusals
+from tplimits.report.html import mathml
 from tplimits.report.written import program_graph
 from tplimits.version import VERSION
 
@@ -82,8 +82,8 @@ def _math(state: Any, silent: bool) -> bool:
         return False
     if not silent:
         block, inline = found[1], found[2]
-        made = latex2mathml.converter.convert(block or inline, display="block" if block else "inline")
-        state.push("math", "", 0).content = made
+        made = str(mathml(block or inline))
+        state.push("math", "", 0).content = made.replace('"inline"', '"block"', 1) if block else made
     state.pos = found.end()
     return True
 
