@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 
 import pytest
 
 import tplimits as tp
 from tplimits.cli import main
 from tplimits.commands.catalogue import KINDS, matching, refusals
+from tplimits.errors import ELSEWHERE
 
 PACKAGE = pathlib.Path(tp.__file__).parent
 
@@ -55,6 +57,25 @@ def test_a_message_that_a_user_sees_is_found_whole(provoke):
         provoke()
     found = matching(str(caught.value))
     assert found and any(r.kind == type(caught.value).__name__ for r in found)
+
+
+def test_names_that_people_look_for_are_answered_with_what_does_it():
+    for name, does in ELSEWHERE.items():
+        with pytest.raises(AttributeError, match="what does it: ") as caught:
+            getattr(tp, name)
+        assert does in str(caught.value) and not hasattr(tp, name)
+        for named in re.findall(r"tp\.(\w+(?:\.\w+)?)", does):
+            outer, _, inner = named.partition(".")
+            assert hasattr(getattr(tp, outer), inner or "__doc__"), named
+    assert not hasattr(tp, "nothing_like_it")
+
+
+def test_data_behind_a_matrix_are_told_how_they_come_in():
+    with pytest.raises(tp.ProgramError, match=r'U: tp\.Vector\["d"\] and write tp\.sum\(U \* x, over="d"\)'):
+
+        @tp.network
+        def net(x: tp.Input["d"], W: tp.Matrix, v: tp.Vector):
+            return v * tp.tanh(W @ x)
 
 
 def test_the_command_line_finds_words(capsys):
