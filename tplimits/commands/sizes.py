@@ -1,4 +1,4 @@
-"""Sizes of axes that a program leaves no choice of: `W.sel(layer=0)`, …, `W.sel(layer=11)` are all there is of `layer`."""
+"""Sizes that a program leaves no choice of: `W.sel(layer=0)`, …, `W.sel(layer=11)` are all there is of `layer`."""
 
 from __future__ import annotations
 
