@@ -155,13 +155,17 @@ def _trained(model):
 
 
 BAD = {
-    "a group misses one": (lambda p, m: p.param_groups(m, lr=1, groups=[{"params": [m.hid.weight]}]), "stands in no group"),
-    "a group doubles one": (lambda p, m: p.param_groups(m, lr=1, groups=_twice(m)), "`hid.weight` stands in groups.0. and"),
+    "a group misses one": (
+        lambda p, m: p.param_groups(m, lr=1, groups=[{"params": [m.hid.weight]}]), "stands in no group"),
+    "a group doubles one": (
+        lambda p, m: p.param_groups(m, lr=1, groups=_twice(m)), "`hid.weight` stands in groups.0. and"),
     "a group of another model": (
         lambda p, m: p.param_groups(m, lr=1, groups=[{"params": list(Roles(64).parameters())}]), "does not have"),
     "a group that is none": (lambda p, m: p.param_groups(m, lr=1, groups=[3]), 'dictionaries with "params"'),
-    "another shape": (lambda p, m: p.param_groups(Other(64, inputs=4), lr=1), "`inp.weight` has the shape 64×4, in the plan n×5"),
-    "another parameter": (lambda p, m: p.initialize_(Other(64, name="hidden")), "`hidden.weight`, which the plan does not"),
+    "another shape": (
+        lambda p, m: p.param_groups(Other(64, inputs=4), lr=1), "`inp.weight` has the shape 64×4, in the plan n×5"),
+    "another parameter": (
+        lambda p, m: p.initialize_(Other(64, name="hidden")), "`hidden.weight`, which the plan does not"),
     "narrower than the base": (lambda p, m: p.initialize_(Roles(32)), "has the width 32, the base is 64"),
     "no model": (lambda p, m: p.param_groups(3, lr=1), "give a torch.nn.Module"),
     "no rate": (lambda p, m: p.param_groups(m, lr=float("nan")), "lr=nan: give a number"),
