@@ -63,10 +63,8 @@ def scaling(
     from tplimits.torch.importing import TorchProgram, imported
     from tplimits.torch.scaling.deriving import derived, optimizers_of, width_of_base
 
-    rules, width = (
-        optimizers_of(optimizer),
-        width_of_base(base),
-    )  # what is no optimizer is told before the model is read
+    # what is no optimizer is told before the model is read
+    rules, width = optimizers_of(optimizer), width_of_base(base)
     net = make if isinstance(make, TorchProgram) else imported(make, example, widths, None)
     return derived(net, rules, width)
 
