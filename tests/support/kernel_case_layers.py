@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,16 @@ def neighbours(shape: tuple[int, ...]) -> np.ndarray:
     return windows.reshape(int(np.prod(shape)), -1).T.copy()
 
 
+@cache
+def _convolved(name: str, depth: int, shape: tuple[int, ...], σw: float, σb: float) -> Any:
+    """The recursion up to a layer, which several cases share; in 40 digits where means have closed forms."""
+    if not depth:
+        X = dyadic(len(shape), 3, 2, int(np.prod(shape)))
+        return R.data((R.high(X) if is_exact(name) else X).transpose(0, 2, 1))
+    before = _convolved(name, depth - 1, shape, σw, σb)
+    return R.activation(R.convolution(before, neighbours(shape), σw, σb), name)
+
+
 def convolutional(name: str, depth: int, shape: tuple[int, ...], flat: bool, σw: float, σb: float) -> Case:
     """`depth` convolutions with padding, then the mean over positions or a readout of all of them."""
     φ, taps = ACTIVATIONS[name], neighbours(shape)
@@ -200,15 +211,12 @@ def convolutional(name: str, depth: int, shape: tuple[int, ...], flat: bool, σw
             x = φ(σw * tp.sum(read, over="tap") / root + σb * b.sel(depth=i + 1))
         return tp.sum(V * x, over="at") / tp.sqrt(tp.size("at")) if flat else v * tp.mean(x, over="at")
 
-    X = dyadic(len(shape), 3, 2, int(np.prod(shape)))
+    X, exact = dyadic(len(shape), 3, 2, int(np.prod(shape))), is_exact(name)
 
-    def compute(X: np.ndarray) -> Pair:
-        x = R.data(X.transpose(0, 2, 1))
-        for _ in range(depth):
-            x = R.activation(R.convolution(x, taps, σw, σb), name)
+    def compute(_: np.ndarray) -> Pair:
+        x = _convolved(name, depth, shape, σw, σb)
         return R.flat_output(x) if flat else R.output(R.pool(x))
 
-    exact = is_exact(name)
     label = f"conv{len(shape)}d-{name}-{depth}-{'flatten' if flat else 'pool'}"
     bound = net.bind(at=int(np.prod(shape)), layer=max(depth - 1, 1), depth=depth)
     return Case(label, bound, {"ξ": X}, high(compute, X) if exact else lambda: compute(X), exact=exact)

@@ -54,6 +54,12 @@ class Built:
     is_readout: bool
     output_order: tuple[int, ...]
 
+    @property
+    def rounded(self) -> tuple[str, ...]:
+        """The widths whose sizes are rounded: their multiples of n are those of the largest model."""
+        axes = self.found.axes
+        return tuple(name for atom, name in self.names.items() if axes.at(atom[0], atom[2], atom[1]).growth)
+
     def is_trained(self, number: int) -> bool:
         """Whether a weight is a parameter that gets gradients."""
         node = self.found.graph[number]

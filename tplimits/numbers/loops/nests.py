@@ -209,6 +209,7 @@ class Writer:
     def _store(self, nest: Nest, s: Statement, value: Any) -> None:
         vector = nest.vector is not None and any(nest.vector in i.free_symbols for i in s.indices)
         value = nest.wide(value) if vector else value
+        value = nest.present(s.indices, value)  # what belongs to no entry is added nowhere
         place = nest.pointer(s.target, nest.offset(s.target, s.indices))
         if s.add:
             held = Read(sympy.Symbol(s.target), *s.indices)

@@ -10,8 +10,9 @@ transpose only where the network does, so no independence of W and Wᵀ is ever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import networkx
@@ -122,14 +123,39 @@ class _Writer:
         moving = [e for e in entries(body) if e.source in self.of]
         if not moving:
             return sympy.S.Zero
-        dummies = {e: Symbol(f"e{i}", real=True) for i, e in enumerate(moving)}
-        bound = {e: e + _ε * self._moved(e) for e in moving}
         if body.has(*_BINDERS):
-            moved = body.xreplace(bound)
-            return canonical_bound_axes(moved.diff(_ε).xreplace({_ε: sympy.S.Zero}))
-        flat = body.xreplace(dummies)
+            return canonical_bound_axes(self._below_binders(body, moving))
+        dummies = {e: Symbol(f"e{i}", real=True) for i, e in enumerate(moving)}
+        slopes = _slopes(body.xreplace(dummies), tuple(dummies.values()))
         back = {d: e for e, d in dummies.items()}
-        return sympy.Add(*(flat.diff(d).xreplace(back) * self._moved(e) for e, d in dummies.items()))
+        return sympy.Add(*(d.xreplace(back) * self._moved(e) for e, d in zip(moving, slopes, strict=True)))
+
+    def _below_binders(self, body: Expr, moving: Sequence[Entry]) -> Expr:
+        """The same by a derivative in ε; with sources numbered as they come, so that equal layers share it."""
+        every = entries(body)
+        number = {n: k for k, n in enumerate(dict.fromkeys(e.source for e in every))}
+        marks = {e: Entry(Integer(number[e.source]), *e.args[1:]) for e in every}
+        found = _slope(body.xreplace(marks), tuple(marks[e] for e in moving), len(number))
+        named = {m: e for e, m in marks.items()}
+        named |= {_beside(marks[e], len(number)): self._moved(e) for e in moving}
+        return found.xreplace(named)
+
+
+@lru_cache(maxsize=256)
+def _slopes(body: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...]:
+    """The derivatives of a function of numbers."""
+    return tuple(body.diff(s) for s in symbols)
+
+
+@lru_cache(maxsize=256)
+def _slope(body: Expr, moving: tuple[Entry, ...], many: int) -> Expr:
+    """d/dε where some entries move by ε times those of sources numbered from `many` on."""
+    moved = body.xreplace({e: e + _ε * _beside(e, many) for e in moving})
+    return moved.diff(_ε).xreplace({_ε: sympy.S.Zero})
+
+
+def _beside(entry: Entry, many: int) -> Entry:
+    return Entry(Integer(entry.source + many), *entry.args[1:])
 
 
 def tangent(program: Program, train: Iterable[str], scales: Mapping[str, Expr] | None = None) -> Tangent:

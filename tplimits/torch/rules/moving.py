@@ -188,6 +188,13 @@ def finite_only(axes: Axes, node: Node) -> None:
     dims = axes.of(operand)
     touched = _touched(node, dims)
     wide = [d for d, s in enumerate(dims) if isinstance(s, Wide)]
+    if node.op in ("constant_pad_nd", "pad") and node.arguments[0].get("mode") in (None, "constant"):
+        for d in [d for d in wide if d in touched]:  # zeros of other neurons beside: those are a multiple of n
+            before = [p[2 * (len(dims) - 1 - d)] for p in node.get("pad")]
+            sizes = [shape[d] for shape in axes.graph[operand].shapes]
+            part(axes, node, (node.number, 0, d), (operand, 0, d), before, sizes)
+            touched.discard(d)
+            wide.remove(d)
     for d in wide:
         if d in touched:
             refuse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,8 +22,8 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.law.state import DATA_TOLERANCE
-from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries
+from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
+from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries, width_symbol
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
@@ -130,7 +131,8 @@ class Judgements:
         """
         if self.state.degree_of(position):
             return
-        if all(e.source in self.exact for e in found(body, Entry)):
+        of_width = any(map(body.has, (N, *map(width_symbol, self.state.program.widths))))
+        if not of_width and all(e.source in self.exact for e in found(body, Entry)):
             self.exact.add(position)
         if not is_special(body, Entry, GaussMean) or self.is_gradient(position):
             return
@@ -241,19 +243,22 @@ class Judgements:
 
         def established(moved: Expr) -> bool:
             limit = reader.limit(moved)
+            if limit.is_rational_function():  # terms may have poles that are one together
+                limit = sympy.cancel(limit)
             written = self.kets.written(limit)
             if tail(written, self.kets).established:
                 return True
             is_derivative = is_tangent or self.is_gradient(position)
             return bool(is_derivative) and not diverging_pole(written, self.kets) and self.is_square_integrable(limit)
 
-        open_ = [moved for moved in self.around.bodies(s.body) if not established(moved)]
+        body = in_widths_of_n(s.body, self.state.program)
+        open_ = [moved for moved in self.around.bodies(body) if not established(moved)]
         if not open_:
             return
-        doubt = self.moment_doubt(position, self.around.why(s.body, reader.shown))
+        doubt = self.moment_doubt(position, self.around.why(body, reader.shown))
         if not is_tangent:  # at the limits themselves it may be refused for a better reason
             self.doubts += [(position, reader.limit(moved), doubt.reason) for moved in open_]
-        elif established(s.body):
+        elif established(body):
             self.unseen[position] = doubt.name
             if doubt.name not in self.assumed:
                 self.infinite[position] = _told(doubt)
@@ -282,15 +287,16 @@ class Judgements:
     def is_square_integrable(self, expr: Expr) -> bool:
         """Whether an expression in leaves has a second moment if its covariances are small; deltas are told apart.
 
-        Two terms with poles may cancel, as in the derivative of tanh(x)/x: then the integral tells.
+        Two terms with poles may cancel, as in the derivative of tanh(x)/x: then the integral tells.  They have the same
+        factors outside of functions and powers, such as the tangent that they are multiples of.
         """
         leaves = self.state.leaves(expr)
         if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
             return True
         kets = self._small
         written = sympy.expand(kets.written(expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))))
-        tails = [tail(term, kets) for term in sympy.Add.make_args(written)]
-        return sum(not t.established for t in tails) != 1
+        open_ = [term for term in sympy.Add.make_args(written) if not tail(term, kets).established]
+        return 1 not in Counter(map(_spectators(written), open_)).values()
 
     def why_infinite(self, position: int) -> str:
         """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
@@ -304,6 +310,13 @@ class Judgements:
         whole = self.state.substituted(s.body)
         found = tail(kets.written(at_infinity(whole) if whole.has(N) else whole), kets)
         return found if found.established else tail(kets.written(limit), kets)
+
+
+def _spectators(total: Expr) -> Callable[[Expr], frozenset[Expr]]:
+    """Of a term of a sum its factors that stand in no function and no power of any term."""
+    factors = {f for term in sympy.Add.make_args(total) for f in sympy.Mul.make_args(term)}
+    free = {f for f in factors if f.is_Symbol}.difference(*(f.free_symbols for f in factors if not f.is_Symbol))
+    return lambda term: frozenset(free.intersection(sympy.Mul.make_args(term)))
 
 
 def _told(doubt: Doubt) -> str:

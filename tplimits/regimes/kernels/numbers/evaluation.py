@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from tplimits.errors import NoLimitError
 from tplimits.progress import Progress, reporting
 from tplimits.regimes.kernels.numbers.drawn import drawn
+from tplimits.regimes.kernels.numbers.extents import step_of
 from tplimits.regimes.kernels.numbers.fused import NotFused
 from tplimits.regimes.kernels.numbers.fused_run import pairs
 from tplimits.regimes.kernels.numbers.moment import OutOfRangeError
-from tplimits.regimes.kernels.numbers.plan import plan_for, step_of
+from tplimits.regimes.kernels.numbers.plan import plan_for
 from tplimits.regimes.kernels.numbers.request import (
     KERNELS,
     GramRequest,
@@ -30,7 +31,7 @@ from tplimits.regimes.kernels.numbers.request import (
     shape_of,
 )
 from tplimits.regimes.kernels.numbers.singular import blocks
-from tplimits.regimes.kernels.numbers.symmetry import mirrored, symmetric, transposed
+from tplimits.regimes.kernels.numbers.symmetry import mirrored, put_transposed, symmetric, transposed
 from tplimits.regimes.kernels.numbers.tables import Tables
 
 if TYPE_CHECKING:
@@ -128,8 +129,8 @@ def pieces_of(asked: GramRequest, kernels: tuple[str, ...], settled: bool = Fals
 
 
 def _step(asked: GramRequest, step: int) -> int:
-    """Of a symmetric request several tiles a side: what is below the diagonal is left out."""
-    return min(step, max(_LEAST, -(-asked.one.many // 4))) if asked.symmetric else step
+    """Of a symmetric request several tiles a side, of whole vectors: what is below the diagonal is left out."""
+    return min(step, max(_LEAST, -(-asked.one.many // _LEAST) * _LEAST // 4)) if asked.symmetric else step
 
 
 def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:
@@ -198,7 +199,7 @@ class Planned:
             return _extended(part, kernels)
         values = [laid_out(part, v) for v in found]
         if self.single and rows.start == 0:
-            self.rounding = max(self.rounding, self._rounding(part, values))
+            self.rounding = max(self.rounding, self._rounding(part, columns, values))
         if not all(numpy.isfinite(v).all() for v in values):  # exponentials of large logits have room there
             return _extended(part, kernels)
         if part.symmetric and near.any():  # below the diagonal are copies, on it kernels of inputs with themselves
@@ -215,17 +216,18 @@ class Planned:
             values = [_symmetric(v, m, ~owns[1].near) for v, m in zip(values, mine, strict=True)]
         return [dropped(part, v) for v in values], max(self.plan.error, self.rounding)
 
-    def _rounding(self, part: GramRequest, values: Sequence[Array]) -> float:
+    def _rounding(self, part: GramRequest, columns: slice, values: Sequence[Array]) -> float:
         """What single precision costs: the largest difference to doubles in some rows, with the pair most alike."""
         many = part.one.many, part.other.many
         first = values[0].reshape(*many, -1)[:, :, 0]
         row, _ = numpy.unravel_index(numpy.argmax(numpy.triu(first, 1) if part.symmetric else first), many)
         others = numpy.random.default_rng(many).permutation(many[0])[: many[0] // _SAMPLED]
         rows = numpy.union1d(others[: _SAMPLE - 1], [row])
-        owns = {1: self.owns[1].some(slice(0, many[0])), 2: self.owns[2].some(slice(0, many[1]))}
-        exact = self.plan.run_rows(part.one, part.other, owns, rows.tolist())
+        owns = {1: self.owns[1].some(slice(0, many[0])), 2: self.owns[2].some(columns)}
+        exact = self.plan.run_rows(part.one, part.other, owns, rows)
         kept = (rows[:, None] < numpy.arange(many[1])) if part.symmetric else numpy.ones((len(rows), many[1]), bool)
-        differences = (abs(laid_out(part, e)[rows] - v[rows])[kept] for e, v in zip(exact, values, strict=True))
+        some = replace(part, one=part.one.some(rows))
+        differences = (abs(laid_out(some, e) - v[rows])[kept] for e, v in zip(exact, values, strict=True))
         return float(max((d.max(initial=0.0) for d in differences), default=0.0))
 
     def _own(self, part: GramRequest, own: Own) -> list[Array]:
@@ -274,7 +276,7 @@ def _tiled(asked: GramRequest, progress: Progress) -> KernelPair:
         for array, value in zip(found, tile.values, strict=True):
             array[tile.rows, tile.columns] = value
             if asked.symmetric and tile.rows != tile.columns:
-                array[tile.columns, tile.rows] = transposed(value)
+                put_transposed(array[tile.columns, tile.rows], value)
         error = max(error, tile.error)
     return KernelPair(found[0], found[-1], error, error)
 

@@ -11,11 +11,14 @@ from tplimits.regimes.kernels.numbers.laws import evaluated, part_of
 from tplimits.regimes.kernels.numbers.shifts import summed_entries
 
 if TYPE_CHECKING:
+    from tplimits.regimes.kernels.numbers.plan import Plan
     from tplimits.regimes.kernels.numbers.tables import Tables
     from tplimits.regimes.kernels.numbers.tape import Schedule, Tape
 
 #: how many entries of an array pass a law is worth
 _LAW = 12
+#: of a compiled tile: inputs a side, and entries of all steps
+_WIDEST, _LONGEST = 1024, 1 << 33
 
 
 def largest(schedule: Schedule, tape: Any, tables: Tables) -> int:
@@ -45,3 +48,10 @@ def sizes_of(schedule: Schedule, tape: Tape, tables: Tables) -> dict[str, int]:
             if plain_axis(label) in sizes:
                 found[label] = sizes[plain_axis(label)]
     return found
+
+
+def step_of(plan: Plan, block: int) -> int:
+    """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
+    if plan.is_nested:
+        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // max(1, plan.entries))) // 16)
+    return max(1, math.isqrt(block // min(block, plan.largest)))

@@ -21,7 +21,7 @@ from tplimits.regimes.kernels.numbers.request import (
     refuse_mixture,
     shape_of,
 )
-from tplimits.regimes.kernels.numbers.symmetry import transposed
+from tplimits.regimes.kernels.numbers.symmetry import put_transposed
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.request import GramRequest
@@ -45,7 +45,7 @@ def evaluated(
             for array, value in zip(arrays.values(), found.values, strict=True):
                 array[rows, columns] = value
                 if job.asked.symmetric and rows != columns:
-                    array[columns, rows] = transposed(value)
+                    put_transposed(array[columns, rows], value)
             largest = max(largest, found.error)
             report.advance(1)
     return paired(arrays, largest, job.asked.derivation.no_ntk)

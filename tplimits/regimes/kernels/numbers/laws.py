@@ -162,8 +162,8 @@ def half_squared_distance(values: Sequence[Labelled], over: tuple[str, ...]) -> 
     return _by_products(left, right, rest)
 
 
-#: gaps below this share of the lengths are computed again from differences
-_NEAR = 1e-3
+#: gaps below this share of the lengths are computed again from differences, in double and in single precision
+_NEAR = {8: 1e-3, 4: 1e-2}
 
 
 def _by_products(left: NDArray[Any], right: NDArray[Any], rest: tuple[str, ...]) -> Labelled:
@@ -177,9 +177,13 @@ def _by_products(left: NDArray[Any], right: NDArray[Any], rest: tuple[str, ...])
     batch = math.prod(shape[k] for k in both)
     x = numpy.moveaxis(x.reshape(len(x), batch, -1), 0, 2)
     y = numpy.moveaxis(y.reshape(len(y), batch, -1), 0, 2)
-    sizes = numpy.einsum("bid,bid->bi", x, x)[:, :, None] + numpy.einsum("bjd,bjd->bj", y, y)[:, None, :]
-    found = 0.5 * sizes - x @ y.transpose(0, 2, 1)
-    near = numpy.nonzero(found < _NEAR * sizes)
+    mine_, theirs_ = (numpy.einsum("bid,bid->bi", a, a) for a in (x, y))
+    sizes = mine_[:, :, None] + theirs_[:, None, :]
+    found = x @ y.transpose(0, 2, 1)
+    numpy.subtract(0.5 * sizes, found, out=found)
+    sizes *= _NEAR[found.itemsize]
+    alike = found < sizes
+    near = numpy.nonzero(alike) if alike.any() else (numpy.zeros(0, numpy.intp),) * 3
     step_ = max(1, (1 << 22) // x.shape[2])
     for start in range(0, len(near[0]), step_):
         b, i, j = (n[start : start + step_] for n in near)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from tplimits.numbers.loops.machine import Code, compiled
 from tplimits.regimes.kernels.numbers.blocks import Blocks, address, aligned, plain
 from tplimits.regimes.kernels.numbers.forms import NotNested
-from tplimits.regimes.kernels.numbers.labelled import Labelled
+from tplimits.regimes.kernels.numbers.labelled import Labelled, bare
 from tplimits.regimes.kernels.numbers.lanes import COLUMNS, FIRST, HEAD, LAST, TRIANGLE, Lanes
+from tplimits.regimes.kernels.numbers.laws import half_squared_distance
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.passes import Passes
@@ -28,6 +29,8 @@ _MOST_ROOM = 1 << 26
 _SHARED = 1 << 22
 #: inputs of the widest vector
 _WIDEST = 16
+#: what is done for all pairs by one product of matrices
+_DISTANCE = bare(half_squared_distance)
 #: numbers of inputs whose frames are kept
 _REMEMBERED = 64
 
@@ -102,6 +105,8 @@ class Nested:
         known: dict[int, Any] = {**passes.constants, **{n: given(name) for n, name in self.leaves}}
         for n, step in self.before:
             values = [self._named(known[v], v) if isinstance(v, int) else v for v in step.values]
+            if step.function is _DISTANCE:  # in the arithmetic of the data
+                values = [Labelled(v.array.astype(self.dtype, copy=False), v.labels) for v in values]
             known[n] = step.function(values, *step.fixed)
         return self._outcome(known, tuple(many), triangle, rows)
 
@@ -203,6 +208,8 @@ class Nested:
         if self.lanes.is_pairs(n):
             array = value.at([*self.front[n], *inputs])
             rows, columns = array.shape[-2:]
+            if array.dtype == self.dtype and array.flags.c_contiguous and columns % _WIDEST == 0:
+                return _found(array)
             whole = numpy.empty((math.prod(array.shape[:-2]), rows, -(-columns // _WIDEST) * _WIDEST), self.dtype)
             whole[..., :columns] = array.reshape(-1, rows, columns)
             return _found(whole)

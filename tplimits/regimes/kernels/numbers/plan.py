@@ -6,7 +6,6 @@ input (`Rows`), everything else to the tape of a pair.  A plan holds for all dat
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.kernels.numbers.nested import Nested
 
 Array = NDArray[numpy.float64]
-#: entries of the largest array of one block of inputs, or of one tile of pairs
+#: entries of the largest array of one block of inputs
 _BLOCK = 1 << 17
 #: seconds of an array pass over one entry
 _SECONDS = 2e-9
@@ -45,8 +44,6 @@ _SECONDS = 2e-9
 _WORTHWHILE, _FEW = 0.5, 1 << 14
 #: how much more it takes where loops are compiled one by one
 _BY_LOOPS = 40
-#: of a compiled tile: inputs a side, and entries of all steps
-_WIDEST, _LONGEST = 1024, 1 << 33
 _PLANS: weakref.WeakKeyDictionary[KernelTables, dict[Any, Plan]] = weakref.WeakKeyDictionary()
 
 
@@ -166,12 +163,18 @@ class Plan:
             near |= f.array.any(axis=tuple(k for k, x in enumerate(f.labels) if x != batch(1)))
         return Own(values, near)
 
-    def run_rows(self, one: Inputs, other: Inputs, owns: Mapping[int, Own], rows: Sequence[int]) -> list[Labelled]:
-        """Kernels of some rows in double precision, by compiled functions; zero elsewhere."""
+    def run_rows(
+        self, one: Inputs, other: Inputs, owns: Mapping[int, Own], rows: NDArray[numpy.intp]
+    ) -> list[Labelled]:
+        """Kernels of some rows in double precision, by compiled functions."""
         nest = self.nested(False, other.many)
         assert nest is not None
+        if nest.before:  # steps for all pairs at once
+            return self.run(one.some(rows), other, {1: owns[1].some(rows), 2: owns[2]})[0]
         with numpy.errstate(all="ignore"):
-            return nest.run(self._given(one, other, owns, True), (one.many, other.many), rows=rows)[0]
+            many = one.many, other.many
+            found, _ = nest.run(self._given(one, other, owns, True), many, rows=rows.tolist())
+        return [Labelled(f.array[rows] if f.array.shape[:2] == many else f.array, f.labels) for f in found]
 
     def run(
         self, one: Inputs, other: Inputs, owns: Mapping[int, Own], above: bool = False, single: bool = False
@@ -324,10 +327,3 @@ def _made(
         entries(schedule, pair, both),
         functions=functions,
     )
-
-
-def step_of(plan: Plan, block: int = _BLOCK) -> int:
-    """Inputs a side of a tile: as many as the arrays of all pairs leave room for, or as take a second or two."""
-    if plan.is_nested:
-        return 16 * max(1, min(_WIDEST, math.isqrt(_LONGEST // max(1, plan.entries))) // 16)
-    return max(1, math.isqrt(block // min(block, plan.largest)))

@@ -10,12 +10,20 @@ import numpy
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+#: columns that are written together
+_TOGETHER = 64
 
 
 def transposed(value: Array) -> Array:
     """K(ξ′, ξ) from K(ξ, ξ′)."""
     axes = value.ndim // 2 - 1
     return value.transpose((1, 0, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes)))
+
+
+def put_transposed(target: Array, value: Array) -> None:
+    """Write K(ξ′, ξ) into an array, some columns at a time: whole ones are far apart in memory."""
+    for i in range(0, len(value), _TOGETHER):
+        target[:, i : i + _TOGETHER] = transposed(value[i : i + _TOGETHER])
 
 
 def mirrored(value: Array) -> None:
@@ -29,9 +37,15 @@ def _below(many: int) -> NDArray[numpy.bool_]:
     return numpy.tri(many, k=-1, dtype=bool)
 
 
+def _is_symmetric(value: Array) -> bool:
+    """Whether all entries are those on the other side; NaN is not."""
+    starts = [slice(i, i + _TOGETHER) for i in range(0, len(value), _TOGETHER)]
+    return all((value[s, s.start :] == transposed(value[s.start :, s])).all() for s in starts)
+
+
 def symmetric(value: Array) -> Array:
     """A symmetric kernel without what rounding makes of it: entries below the diagonal are those above."""
-    if (value == transposed(value)).all():  # NaN aside
+    if _is_symmetric(value):
         return value
     found = numpy.array(value)
     mirrored(found)

@@ -18,7 +18,6 @@ import networkx
 from sympy import Pow, S, cosh, exp, sinh
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.reader import Doubt
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import Entry, GaussMean, entries
@@ -29,6 +28,7 @@ from tplimits.regimes.kernels.derivation.judging import is_special
 from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Doubt
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
 
