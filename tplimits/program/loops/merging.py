@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from functools import lru_cache
 
 import sympy
 from sympy import Expr, Symbol
@@ -33,7 +34,7 @@ def _counted(loops: Loops) -> Loops | None:
         loop = next((one for one in s.summed if one.extent in loops.widths and not s.largest), None)
         if loop is None:
             continue
-        same, rest = s.body.as_independent(loop.index, as_Add=True)
+        same, rest = _apart(s.body, loop.index)
         if same == 0:
             continue
         summed = tuple(one for one in s.summed if one is not loop)
@@ -45,21 +46,36 @@ def _counted(loops: Loops) -> Loops | None:
 
 def _narrowed(loops: Loops, wanted: Collection[str]) -> Loops | None:
     """The loops with one array that is the same for all neurons of a width without the dimension of these."""
+    writers: dict[str, list[Statement]] = {}
+    for s in loops.statements:
+        writers.setdefault(s.target, []).append(s)
     for array in loops.arrays:
-        if array.role != VALUE or array.name in wanted:
+        if array.role != VALUE or array.name in wanted or array.name not in writers:
             continue
         for k, extent in enumerate(array.extents):
-            writers = [s for s in loops.statements if s.target == array.name]
-            if extent in loops.widths and writers and all(_is_same_along(s, k) for s in writers):
+            if extent in loops.widths and all(_is_same_along(s, k) for s in writers[array.name]):
                 return _without(loops, array, k)
     return None
+
+
+# statements are asked again after every step
+@lru_cache(maxsize=4096)
+def _apart(body: Expr, index: Symbol) -> tuple[Expr, Expr]:
+    """The terms of a body that are the same for all values of an index, and the others."""
+    same, rest = body.as_independent(index, as_Add=True)
+    return same, rest
+
+
+@lru_cache(maxsize=4096)
+def _free(expr: Expr) -> frozenset[Symbol]:
+    return frozenset(expr.free_symbols)
 
 
 def _is_same_along(s: Statement, k: int) -> bool:
     """Whether a statement fills its target with the same along one dimension."""
     index, others = s.indices[k], (s.body, s.scale, *s.indices[:k], *s.indices[k + 1 :])
     running = any(loop.index == index for loop in s.loops)
-    return running and not any(index in e.free_symbols for e in others) and all(r.array != s.target for r in s.reads)
+    return running and not any(index in _free(e) for e in others) and all(r.array != s.target for r in s.reads)
 
 
 def _without(loops: Loops, array: Array, k: int) -> Loops:
