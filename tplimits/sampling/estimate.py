@@ -184,7 +184,7 @@ class Fit:
     def two_sided(self, value: float, error: float, degrees: float = math.inf) -> tuple[float, float]:
         """z and the p-value of a claimed value with a standard error of its own, known to so many degrees of freedom.
 
-        Both errors s₁, s₂ are estimates.  By Cochran and Cox z is judged by (s₁² t₁ + s₂² t₂) / (s₁² + s₂²), with t₁, t₂
+        Both errors s₁, s₂ are estimates.  By Cochran and Cox z is judged by (s₁² t₁ + s₂² t₂)/(s₁² + s₂²), with t₁, t₂
         of Student's laws: true claims are rejected at most as often as the level says, unlike by one law for the sum.
 
         >>> fit = Fit(1.0, 0.1, math.inf, (), 0.0, 0, 1.0)
