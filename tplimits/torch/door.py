@@ -62,7 +62,11 @@ def scaling(
     _need_pytorch("tp.scaling")
     from tplimits.torch.scaling.deriving import derived
 
-    return derived(make, example, optimizer, base, widths)
+    def model() -> TorchProgram:
+        found: Any = make if hasattr(make, "built") else from_torch(make, example, widths)
+        return found  # type: ignore[no-any-return]
+
+    return derived(model, optimizer, base)
 
 
 def load_plan(path: Any) -> Plan:

@@ -13,21 +13,21 @@ from tplimits.program.nodes.kinds import MatMul
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.regimes.classification.derivation.rates import MaximalRates, ParameterPowers, maximal_rates
 from tplimits.regimes.classification.derivation.sizes import NOTHING
-from tplimits.torch.importing import TorchProgram, imported
 from tplimits.torch.scaling.optimizers import Rule, rule_of
 from tplimits.torch.scaling.plan import Plan
 from tplimits.torch.scaling.table import Dimension, Row
 
 if TYPE_CHECKING:
     from tplimits.torch.entries import Entries
+    from tplimits.torch.importing import TorchProgram
 
 
-def derived(make: Callable[[int], Any] | TorchProgram, example: Any, optimizer: Any, base: int, widths: Any) -> Plan:
-    """See `tplimits.torch.door.scaling`."""
+def derived(model: Callable[[], TorchProgram], optimizer: Any, base: int) -> Plan:
+    """See `tplimits.torch.door.scaling`; model: imports it, which takes seconds and comes last."""
     if isinstance(base, bool) or not isinstance(base, int) or base < 1:
         raise EvaluationError(f"base={base!r}: give the width where rates were tuned, a whole number.")
     chosen = _optimizers(optimizer)
-    net = make if isinstance(make, TorchProgram) else imported(make, example, widths, None)
+    net = model()
     if not net.built.is_readout:
         raise ProgramError(
             f"`{net.name}` returns neurons; how they move depends on what reads them. Give a make(n) with its head."
