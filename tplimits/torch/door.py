@@ -64,7 +64,7 @@ def scaling(
 
     def model() -> TorchProgram:
         found: Any = make if hasattr(make, "built") else from_torch(make, example, widths)
-        return found  # type: ignore[no-any-return]
+        return found
 
     return derived(model, optimizer, base)
 
