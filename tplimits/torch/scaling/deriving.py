@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from tplimits.torch.importing import TorchProgram
 
 
-def derived(model: Callable[[], TorchProgram], optimizer: Any, base: int) -> Plan:
-    """See `tplimits.torch.door.scaling`; model: imports it, which takes seconds and comes last."""
+def width_of_base(base: Any) -> int:
+    """The base, if it is a width."""
     if isinstance(base, bool) or not isinstance(base, int) or base < 1:
         raise EvaluationError(f"base={base!r}: give the width where rates were tuned, a whole number.")
-    chosen = _optimizers(optimizer)
-    net = model()
+    return base
+
+
+def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
+    """The plan of an imported model; see `tplimits.torch.door.scaling`."""
     if not net.built.is_readout:
         raise ProgramError(
             f"`{net.name}` returns neurons; how they move depends on what reads them. Give a make(n) with its head."
@@ -52,7 +55,7 @@ def derived(model: Callable[[], TorchProgram], optimizer: Any, base: int) -> Pla
     return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(net, found), norm)
 
 
-def _optimizers(given: Any) -> Mapping[str, Rule]:
+def optimizers_of(given: Any) -> Mapping[str, Rule]:
     """Rules for matrices and for all the rest."""
     if isinstance(given, Mapping):
         if set(given) != {"matrix", "rest"}:
