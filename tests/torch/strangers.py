@@ -102,7 +102,8 @@ class Tutorial(nn.Module):
         table = torch.zeros(5, 1, n)
         table[:, 0, 0::2], table[:, 0, 1::2] = torch.sin(place * rate), torch.cos(place * rate)
         self.register_buffer("table", table)
-        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(n, 2, n, 0.1), 1)
+        layer = nn.TransformerEncoderLayer(n, 2, n, 0.1)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
         self.linear.weight = self.embedding.weight
 
     def forward(self, i):

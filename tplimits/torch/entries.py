@@ -20,6 +20,7 @@ from sympy import S
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.laws import GIVEN, Law, uniform
+from tplimits.torch.exporting import quietly
 
 #: models that are made of each width; more of those with parameters of a few numbers, until they are as many as FEW
 SEEDS, MORE, FEW = 8, 64, 256
@@ -171,7 +172,7 @@ def _samples(make: Callable[[int], Any], names: Iterable[str], n: int) -> dict[s
             if not wanted:
                 break
             torch.manual_seed(seed)
-            module = make(n)
+            module = quietly(make, n)
             tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
             for name in wanted:
                 many.setdefault(name, []).append(tensors[name].detach().double().numpy().ravel())

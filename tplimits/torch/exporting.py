@@ -15,10 +15,17 @@ from torch.nn.modules import transformer
 from tplimits.errors import ProgramError
 
 
+def quietly(make: Callable[[int], Any], n: int) -> Any:
+    """make(n) without the warnings of layers: models are made many times, and their authors have seen them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make(n)
+
+
 def module_of(make: Callable[[int], Any], n: int) -> Any:
     """make(n), ready to be evaluated."""
     try:
-        module = make(n)
+        module = quietly(make, n)
     except Exception as error:  # whatever a user's code raises is told with the width that it was asked for
         raise ProgramError(f"make({n}) raises {type(error).__name__}: {error}.") from error
     if not isinstance(module, torch.nn.Module):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tplimits.torch.graph import Node
-from tplimits.torch.lowering import Lowering
-
-#: one tensor, or a list where the operation has several results
-Written = Callable[[Lowering, Node], Any]
+#: of what is written so far (`Lowering`) and a node: one tensor, or a list where the operation has several results
+Written = Callable[[Any, Any], Any]
 OPERATIONS: dict[str, Written] = {}
 
 
