@@ -23,7 +23,7 @@ test: $(VENV)/.dev browser tex  ## every test: the package's, its docstrings', t
 	$(ONE_THREAD) $(RUN) -m pytest -n 2
 
 test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
-	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -p no:cacheprovider tests/torch tplimits/torch
+	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -n 2 -p no:cacheprovider tests/torch tplimits/torch
 
 lint: lint-rules lint-layout lint-types  ## ruff and mypy
 

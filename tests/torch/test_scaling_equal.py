@@ -6,6 +6,7 @@ import copy
 import warnings
 from functools import lru_cache
 
+import mup
 import numpy
 import pytest
 import torch
@@ -109,7 +110,6 @@ def with_readout(n, readout):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_five_steps_are_those_of_mup(optimizer):
     """mup keeps the readout at order 1 and divides by n/base: equal by function, not by number."""
-    mup = pytest.importorskip("mup")
     base, n, lr = 16, 64, {"sgd": 0.05, "adam": 3e-3}[optimizer]
     plan = tp.scaling(imported("perceptron"), optimizer=optimizer, base=base)
     torch.manual_seed(5)

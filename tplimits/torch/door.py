@@ -60,9 +60,13 @@ def scaling(
     that is no width.
     """
     _need_pytorch("tp.scaling")
-    from tplimits.torch.scaling.deriving import derived
+    from tplimits.torch.importing import TorchProgram, imported
+    from tplimits.torch.scaling.deriving import derived, optimizers_of, width_of_base
 
-    return derived(make, example, optimizer, base, widths)
+    # what is no optimizer is told before the model is read
+    rules, width = optimizers_of(optimizer), width_of_base(base)
+    net = make if isinstance(make, TorchProgram) else imported(make, example, widths, None)
+    return derived(net, rules, width)
 
 
 def load_plan(path: Any) -> Plan:

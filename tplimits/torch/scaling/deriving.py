@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +13,24 @@ from tplimits.program.nodes.kinds import MatMul
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.regimes.classification.derivation.rates import MaximalRates, ParameterPowers, maximal_rates
 from tplimits.regimes.classification.derivation.sizes import NOTHING
-from tplimits.torch.importing import TorchProgram, imported
 from tplimits.torch.scaling.optimizers import Rule, rule_of
 from tplimits.torch.scaling.plan import Plan
 from tplimits.torch.scaling.table import Dimension, Row
 
 if TYPE_CHECKING:
     from tplimits.torch.entries import Entries
+    from tplimits.torch.importing import TorchProgram
 
 
-def derived(make: Callable[[int], Any] | TorchProgram, example: Any, optimizer: Any, base: int, widths: Any) -> Plan:
-    """See `tplimits.torch.door.scaling`."""
+def width_of_base(base: Any) -> int:
+    """The base, if it is a width."""
     if isinstance(base, bool) or not isinstance(base, int) or base < 1:
         raise EvaluationError(f"base={base!r}: give the width where rates were tuned, a whole number.")
-    chosen = _optimizers(optimizer)
-    net = make if isinstance(make, TorchProgram) else imported(make, example, widths, None)
+    return base
+
+
+def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
+    """The plan of an imported model; see `tplimits.torch.door.scaling`."""
     if not net.built.is_readout:
         raise ProgramError(
             f"`{net.name}` returns neurons; how they move depends on what reads them. Give a make(n) with its head."
@@ -52,7 +55,7 @@ def derived(make: Callable[[int], Any] | TorchProgram, example: Any, optimizer: 
     return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(net, found), norm)
 
 
-def _optimizers(given: Any) -> Mapping[str, Rule]:
+def optimizers_of(given: Any) -> Mapping[str, Rule]:
     """Rules for matrices and for all the rest."""
     if isinstance(given, Mapping):
         if set(given) != {"matrix", "rest"}:
