@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 GROUPS = {
     "Start": ("first-steps", "tour", "real-models", "pytorch", "comparison"),
     "Limits": ("kernels", "kernels-on-data", "large-kernels", "covariance-sde", "feature-learning", "operator-regime"),
-    "Training": ("parametrizations", "watching", "watching-training", "clustering-heads"),
+    "Training": ("parametrizations", "scaling", "watching", "watching-training", "clustering-heads"),
     "Reference": ("theory", "validity", "api", "errata"),
     "Changing it": (
         *("internals", "adding-an-activation", "adding-an-optimizer", "adding-a-closed-form"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from tplimits.regimes.known import REGIMES
 from tplimits.report.written import program_graph
 from tplimits.sampling.verdict import Verdict
 from tplimits.torch.report import ImportReport
+from tplimits.torch.scaling.plan import Plan
+from tplimits.torch.scaling.verdicts import CoordinateReport, Measured
 from tplimits.watch.page.browser import Browser
 
 #: a name that asks for trouble in HTML, in JavaScript and in TeX; שלום is written from the right
@@ -86,11 +89,13 @@ RESULTS = {
     "prediction": lambda: kernels().posterior(np.eye(3), [1.0, 0.0, 2.0], np.ones((2, 3)), noise=0.1),
     "stored": stored,
     "paths": paths,
+    "scaling": lambda: CoordinateReport(HOSTILE + UNSEEN, "adam", (64, 128), (MEASURED,)),
     "import": lambda: Imported(),
     "recording": lambda: tp.watch(
         net, np.eye(2), error=tp.squared_error(np.ones(2)), optimizer=tp.SGD(), lr=0.5, steps=2, widths=(8,)
     ),
 }
+MEASURED = Measured("value", HOSTILE, 1, Fraction(0), 0.1, 0.05, (1.0, 1.1), "agrees")
 #: results that hold a number drawn from a seed
 SEEDED = {"verdict", "run", "coordinates", "paths"}
 
@@ -100,7 +105,7 @@ class Imported:
 
     def report(self):
         facts = {"name": HOSTILE + UNSEEN, "instructions": 3, "operations": 4, "widths": [64, 128, 256], "by row": True}
-        facts |= {"permutation error": 1e-16, "axes": {"n": "1"}, "entries": {}}
+        facts |= {"permutation error": 1e-16, "axes": {"n": "1"}, "rounded": [], "entries": {}}
         return ImportReport.of(
             {**facts, "verdicts": {"SGD": {"sentence": "it can be widened."}}}, program_graph(net), str(net)
         )
@@ -115,6 +120,7 @@ def report(request, tmp_path_factory):
 def test_every_limit_and_every_result_has_one():
     kinds = [limit for _, limit in REGIMES] + [Verdict, tp.TrainingRun, tp.Classification, tp.Recording, Paths]
     kinds += [KernelPair, NNGPAlone, tp.StoredKernels, Prediction, CoordinateCheck, Widening]
+    kinds += [CoordinateReport, Plan]
     assert [kind for kind in kinds if not issubclass(kind, Reported) or kind.report is Reported.report] == []
 
 

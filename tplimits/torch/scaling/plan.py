@@ -12,6 +12,7 @@ from typing import Any
 
 from tplimits.errors import EvaluationError
 from tplimits.pages import files
+from tplimits.pages.report import Report, Reported
 from tplimits.torch.scaling import applying
 from tplimits.torch.scaling.table import Dimension, Row, power, shortened, table, width_of
 
@@ -19,7 +20,7 @@ FORMAT = "tplimits plan"
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Reported):
     """Powers of n of everything that a script sets, relative to the width `base` where its numbers were found.
 
     rows: one for each parameter.  output: the power of a factor on the output that no parameter supplies, or 0.
@@ -153,6 +154,16 @@ class Plan:
         return "\n".join([head, *(f"  {line}" for line in table(self.rows)), *(f"  {x}" for x in self.conditions)])
 
     __repr__ = __str__
+
+    def report(self) -> Report:
+        """The plan as a table: factors of each parameter, and what is to be known beside it."""
+        return Report(
+            title=f"Plan of {self.model} under {self.optimizer}",
+            answer=str(self).splitlines()[0] + ".",
+            text=str(self),
+            numbers=tuple(("beside the table", line) for line in self.conditions),
+            document=self.to_json(),
+        )
 
     # -- files --------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.report import Report, Reported
 from tplimits.pictures.coordinates import plot_coordinates
 from tplimits.regimes.classification.finite.judging import AGREES, GROWS, OPEN, VANISHES
 from tplimits.torch.scaling.table import power
@@ -56,7 +58,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class CoordinateReport:
+class CoordinateReport(Reported):
     """Measured powers beside counted ones, and what follows.
 
     A check that is passed is necessary, not sufficient, for rates to stay right as the model is widened.
@@ -111,6 +113,25 @@ class CoordinateReport:
     def plot(self, path: str | Path | None = None) -> Any:
         """A picture: a panel for each value, sizes against n, the counted power as a line; needs Matplotlib."""
         return plot_coordinates(self.widths, self.rows, path)
+
+    def report(self) -> Report:
+        """What was found, the sizes that are farthest from what was counted against the width, and all powers."""
+        finite = [r for r in self.rows if math.isfinite(r.measured) and all(s > 0 for s in r.sizes)]
+        farthest = sorted(finite, key=lambda r: -abs(r.measured - float(r.counted)))[:8]
+        widths = tuple(map(float, self.widths))
+        curves = [
+            Curve(f"{'Δ' if r.step else ''}{r.name}", widths, tuple(math.log2(s / r.sizes[0]) for s in r.sizes))
+            for r in farthest
+            if len(r.sizes) == len(widths)
+        ]
+        return Report(
+            title=f"Coordinate check of {self.model}: {'as counted' if self.accepted else 'not as counted'}",
+            answer=self.sentence,
+            text=str(self),
+            numbers=tuple((r.about, f"n^({r.measured:.2f} ± {r.error:.2f}), counted n^{r.counted}") for r in farthest),
+            picture=drawn(curves, "width n; log₂ of the size over that at the first width", logarithmic=True),
+            document=self.to_json(),
+        )
 
     def to_json(self) -> str:
         """The check as JSON."""
