@@ -163,6 +163,7 @@ def test_nearly_singular_pairs_keep_ten_digits():
 
 
 def test_single_precision_keeps_five_digits_and_says_what_it_costs(monkeypatch):
+    monkeypatch.setattr(evaluation, "_PAIRS", 0)
     monkeypatch.setattr(evaluation, "_SINGLE", 1)
     X = neighbours(6).astype(np.float32)
     found = compiled(tp.derive(flat(6), tp.Kernels()), X)
