@@ -2,22 +2,25 @@
 
     python derivations/27_clustering_heads_training.py [--full] [--out FOLDER] [--png]
 
-Twelve networks for 1000 epochs, held-out inputs are all 4096 sequences.  What is judged: several networks succeed
-(accuracy above 0.9) and several do not, and activations of the failures are sparser (Figure 10).  The pictures are
-those of Figures 2 to 8 and 10 for networks that this script finds by a rule: the earliest success, the largest spike.
---full has a frame at every epoch, for all networks.
+Forty-eight networks for 1000 epochs, held-out inputs are all 4096 sequences.  What is judged: as many succeed (accuracy
+above 0.9) as the seven of twelve of the paper's setting allow, and activations of the failures are sparser (Figure 10).
+Runs of 64 000 steps magnify rounding until single networks fare otherwise: shares of many are what is the same with
+another compiler.  The pictures are those of Figures 2 to 8 and 10 for networks that this script finds by a rule: the
+earliest success of the first twelve, the largest spike.  --full has a frame at every epoch, for all networks.
 """
 
 import numpy as np
 from clustering import EPOCH, Measured, Setting
 from pictures import Pictures
+from scipy.stats import fisher_exact, mannwhitneyu
+from studies import shown
 from worked import Worked
 
 from tplimits.zoo.clustering_heads import measures, spikes
 from tplimits.zoo.clustering_heads.task import SparseModularAddition
 
 pictures, work = Pictures(__doc__), Worked(__doc__)
-EPOCHS, SEEDS = 1000, 12
+EPOCHS, SEEDS, FIRST = 1000, 48, 12
 setting = Setting(SparseModularAddition())
 task = setting.task
 rec = setting.watch(EPOCHS, 1 if pictures.full else 10, seeds=SEEDS)
@@ -27,18 +30,25 @@ accuracies = rec.curves("held-out accuracy")[32]
 first = [measures.first_success(curve) for curve in accuracies]
 
 print(f"\n{SEEDS} networks after {EPOCHS} epochs")
-for seed, state in enumerate(states):
+for seed, state in enumerate(states[:FIRST]):
     when = "" if first[seed] is None else f"; above 0.9 first at epoch {epochs[first[seed]]}"
     print(f"  seed {seed:2}: {state}{when}")
 success = np.array([s.accuracy > measures.SUCCESS for s in states])
-work.holds(f"{success.sum()} of {SEEDS} succeed; at least 2 do, and at least 2 do not", 2 <= success.sum() <= SEEDS - 2)
-dense = np.array([s.sparsity for s in states])
-text = (
-    f"share of activations below 0.1: {dense[success].mean():.2f} in successes, {dense[~success].mean():.2f} in others"
-)
 work.holds(
-    f"{text}; every failure is sparser than the median success", dense[~success].min() > np.median(dense[success])
+    f"{shown(success.sum(), SEEDS)} succeed, of the first twelve {success[:FIRST].sum()}; seven of twelve agree",
+    fisher_exact([[success.sum(), (~success).sum()], [7, 5]]).pvalue > 0.01,
 )
+dense = np.array([s.sparsity for s in states])
+rank = mannwhitneyu(dense[~success], dense[success], alternative="greater").pvalue
+work.holds(
+    f"share of activations below 0.1: {dense[success].mean():.2f} in successes, {dense[~success].mean():.2f} "
+    f"in others; rank test {rank:.1g}",
+    rank < 0.001,
+)
+middle = np.median(dense[success])
+as_dense = (dense[~success] < middle).sum()
+print(f"  {as_dense} of {(~success).sum()} failures are as dense as the median success, {middle:.2f}")
+print(f"  epochs of the first success: {', '.join(str(epochs[f]) for f in sorted(f for f in first if f is not None))}")
 kinds = [s.kind for s in states]
 print("  variants: " + ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds)))
 heads = [s for s in states if s.share.within < 0.01 and s.accuracy > 0.99]
@@ -81,14 +91,14 @@ gaps = []
 for s in range(SEEDS):
     right = rec.outputs(-1, seed=s, X=other).argmax(axis=1) == task.labels(other)
     gaps.append(right[seen].mean() - right[~seen].mean())
-    if states[s].accuracy < 0.999:
+    if s < FIRST and states[s].accuracy < 0.999:
         parts = f"{right[seen].mean():.3f} on those, {right[~seen].mean():.3f} on others"
         print(f"  seed {s:2}: accuracy {right.mean():.3f} on the test draw, {parts}, {states[s].accuracy:.3f} on all")
 largest_gap = max(gaps)
 work.holds(f"sequences that were seen are right more often by at most {largest_gap:.3f}", largest_gap < 0.2)
 
-print("\nFigures 2, 3, 7, 8: the network that succeeds first")
-seed = min((f, s) for s, f in enumerate(first) if f is not None)[1]
+print("\nFigures 2, 3, 7, 8: the network of the first twelve that succeeds first")
+seed = min((f, s) for s, f in enumerate(first[:FIRST]) if f is not None)[1]
 run = rec.run(32, seed)
 loss = run.curves["loss"]
 figure, axes = pictures.figure(4, f"Losses, accuracies and gradients, seed {seed}")

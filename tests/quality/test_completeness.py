@@ -21,6 +21,8 @@ NO_EXAMPLE = {
     **dict.fromkeys(("avg", "mean", "sum", "softmax", "neuron", "constant"), "it has a meaning inside a program only"),
     "check": "it draws thousands of networks; README shows it",
     "from_torch": "it needs PyTorch, an extra; tests/torch and docs/pytorch.md show it",
+    "scaling": "it needs PyTorch, an extra; tests/torch and docs/scaling.md show it",
+    "load_plan": "it reads what plan.save wrote, and docs/scaling.md shows it",
     "from_json": "the example of to_json shows it",
 }
 

@@ -35,6 +35,7 @@ MOST_LAYERS = 20
 LATE = {
     "tplimits/pictures/plots.py": "Matplotlib is an extra: its absence is told when a picture is asked for",
     "tplimits/torch/door.py": "PyTorch is an extra of 5 GB, and takes seconds to load",
+    "tplimits/torch/scaling/plan.py": "a plan that was saved is read without PyTorch; its check trains models",
     "tplimits/watch/page/film.py": "Pillow is an extra: ffmpeg makes films as well",
 }
 #: names under which third-party packages are imported, where they differ from the package's

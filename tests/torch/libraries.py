@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torchvision
 import transformers
 from models import Model, noise, tokens
@@ -64,6 +65,41 @@ def mamba(n):
     return transformers.MambaForCausalLM(transformers.MambaConfig(vocab_size=50, use_cache=False, **sizes))
 
 
+class Whisper(nn.Module):
+    """The encoder alone."""
+
+    def __init__(self, n):
+        super().__init__()
+        sizes = {"d_model": n, "encoder_layers": 1, "encoder_attention_heads": 4, "encoder_ffn_dim": 2 * n}
+        config = transformers.WhisperConfig(num_mel_bins=6, max_source_positions=5, vocab_size=50, **sizes)
+        self.m, self.o = transformers.models.whisper.modeling_whisper.WhisperEncoder(config), nn.Linear(n, 3)
+
+    def forward(self, x):
+        return self.o(self.m(x).last_hidden_state)
+
+
+class Clip(nn.Module):
+    """The text of CLIP: the place of its last token is looked for in the input."""
+
+    def __init__(self, n):
+        super().__init__()
+        sizes = {"hidden_size": n, "intermediate_size": 2 * n, "num_hidden_layers": 1, "num_attention_heads": 4}
+        ends = {"bos_token_id": 48, "eos_token_id": 49, "pad_token_id": 1}
+        config = transformers.CLIPTextConfig(
+            vocab_size=50, max_position_embeddings=16, projection_dim=5, **sizes, **ends
+        )
+        self.m = transformers.CLIPTextModelWithProjection(config)
+
+    def forward(self, i):
+        return self.m(input_ids=i).text_embeds
+
+
+def gemma(n):
+    sizes = {"hidden_size": n, "intermediate_size": 2 * n, "head_dim": n // 4, "query_pre_attn_scalar": n // 4}
+    config = transformers.Gemma2Config(vocab_size=50, use_cache=False, num_key_value_heads=2, **sizes, **SIZES)
+    return transformers.Gemma2ForCausalLM(config)
+
+
 LIBRARIES = {
     "ResNet-18": Model(ResNet, (noise(2, 3, 32, 32),), (8, 16, 32)),
     "ViT": Model(vit, (noise(2, 3, 16, 16),)),
@@ -73,4 +109,7 @@ LIBRARIES = {
     "T5": Model(T5, (IDS, IDS)),
     "ViT of transformers": Model(image_transformer, (noise(2, 3, 16, 16),)),
     "Mamba": Model(mamba, (IDS,)),
+    "Gemma 2": Model(gemma, (IDS,)),
+    "Whisper": Model(Whisper, (noise(1, 6, 10),)),
+    "CLIP text": Model(Clip, (torch.cat([IDS[:, :5] % 40 + 2, torch.full((2, 1), 49)], 1),)),
 }

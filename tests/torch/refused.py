@@ -81,14 +81,55 @@ class Neighbours(Base):
         return self.c(h.unsqueeze(1)).squeeze(1)
 
 
-class Rounded(nn.Module):
+class Beside(nn.Module):
+    """Neurons and inputs side by side."""
+
     def __init__(self, n):
         super().__init__()
-        size = (8 * n // 3 + 63) // 64 * 64
-        self.a, self.b = nn.Linear(3, size), nn.Linear(size, 2)
+        self.a, self.b = nn.Linear(3, n), nn.Linear(n + 3, 2)
 
     def forward(self, x):
-        return self.b(torch.relu(self.a(x)))
+        return self.b(torch.cat([torch.relu(self.a(x)), x], -1))
+
+
+class Straight(torch.autograd.Function):
+    """Signs, with the gradient of the identity."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Merged(WithMatrix):
+    """A correction of low rank that is added to the matrix itself."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.up, self.down = nn.Parameter(torch.zeros(n, 2)), nn.Parameter(torch.randn(2, n))
+
+    def between(self, h):
+        return F.linear(h, self.b.weight + self.up @ self.down)
+
+
+class Standardised(WithMatrix):
+    def between(self, h):
+        w = self.b.weight
+        return F.linear(h, (w - w.mean(1, keepdim=True)) / w.std(1, keepdim=True))
+
+
+class Thinned(WithMatrix):
+    """A mask of weights."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.register_buffer("kept", (torch.rand(n, n) > 0.5).float())
+
+    def between(self, h):
+        return F.linear(h, self.b.weight * self.kept)
 
 
 class Linear(Base):
@@ -183,7 +224,15 @@ REFUSED = {
     "counter": (Model(Counted, X), "buffer or input `count`"),
     "hypernetwork": (Model(Written, (noise(3, 3), noise(3, 2))), "`g.weight`"),
     "depth": (Model(Deep, X, (16, 32, 64)), "the graph depends on the width"),
-    "rounded sizes": (Model(Rounded, X), "`a.weight`"),
+    "neurons and inputs": (Model(Beside, X), "`b.weight`: a dimension has n + 3 entries"),
+    "own gradients": (Model(between(Straight.apply), X), "torch.autograd.Function `Straight`"),
+    "merged correction": (Model(Merged, X), "operation matmul"),
+    "standardised weights": (Model(Standardised, X), "operation mean (mean): the entries of a weight matrix"),
+    "mask of weights": (Model(Thinned, X), "operation mul"),
+    "noise": (Model(between(lambda h: h + torch.randn_like(h)), X), "operation randn_like"),
+    "reversed neurons": (Model(between(lambda h: h + h.flip(-1)), X), "operation flip"),
+    "nearest of neurons": (Model(between(lambda h: h * (h.argmax(-1, keepdim=True) > 0)), X), "operation argmax"),
+    "rounded values": (Model(between(torch.round), X), "operation round"),
     "linear attention": (Model(Linear, (noise(2, 4, 3),)), "an array of n² entries"),
     "repeated output": (Model(Repeated, X), "the same at all 5 positions"),
     "complex": (Model(Complex, X), "`w` is complex"),
@@ -194,7 +243,10 @@ REFUSED = {
     "chosen tokens": (Model(Seen, (noise(2, 4, 3),)), "operation topk"),
     "until small": (Model(Early, X), "torch.export cannot follow"),
     "median neuron": (Model(between(lambda h: h - h.median(-1, keepdim=True)[0]), X), "operation median"),
-    "odd neurons": (Model(between(lambda h: F.pad(h[:, ::2], (0, h.shape[-1] // 2))), X), "every other neuron"),
+    "odd neurons": (
+        Model(between(lambda h: F.pad(h[:, : h.shape[-1] // 2 : 2], (0, 3 * h.shape[-1] // 4))), X),
+        "one neuron of 2, from a part",
+    ),
     "width as positions": (Model(between(lambda h: F.avg_pool1d(h.unsqueeze(1), 3, 1, 1).squeeze(1)), X), "pool"),
     "neurons by number": (Model(between(lambda h: h * torch.arange(h.shape[-1])), X), "it numbers neurons"),
     "no width": (Model(lambda _: Sets(8), (noise(2, 5, 3),)), "make ignores its argument"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import sympy
 import torch
@@ -9,10 +11,11 @@ from further import FURTHER
 from libraries import LIBRARIES
 from models import MODELS, Sets
 from refused import REFUSED
+from strangers import STRANGERS
 
 import tplimits as tp
 
-EVERY = {**MODELS, **FURTHER, **LIBRARIES}
+EVERY = {**MODELS, **FURTHER, **STRANGERS, **LIBRARIES}
 
 
 def disturbed(module, seed=0):
@@ -29,10 +32,13 @@ def disturbed(module, seed=0):
 def test_a_program_is_its_model(name):
     make, example, widths = EVERY[name]
     net = tp.from_torch(make, example, widths=widths)
-    assert net.permutation_error <= (1e-12 if name not in ("Llama", "T5", "Mamba") else 1e-6)
+    assert net.permutation_error <= 1e-12
     match = net.matches(disturbed(make(widths[0])), *example)
     assert match, str(match)
     assert match.promised == (1e-6 if match.casts else 1e-10)
+    assert match.output <= 1e-10  # without casts, on both sides
+    if name in ("Llama", "T5", "Mamba", "Gemma 2"):
+        assert match.casts and 1e-9 < match.cast <= 1e-6 and max(match.gradients.values()) <= 1e-10
 
 
 def test_at_another_width_too():
@@ -52,6 +58,35 @@ def test_another_model_does_not_match():
     match = net.matches(disturbed(Other(16)), *example)
     assert not match and match.output > 1e-4
     assert "NOT the model" in str(match)
+
+
+def test_rounded_sizes_are_widths_of_their_own():
+    make, example, widths = EVERY["rounded"]
+    net = tp.from_torch(make, example, widths=widths)
+    (name,) = net.built.rounded
+    assert net.built.atoms[name] == Fraction(11, 4)  # 176 neurons at 64
+    assert net.ratios[name] == pytest.approx(2.75 / float(net.built.atoms["n"]))
+    assert net.entries["w2.weight"].power == Fraction(1, 2) and str(net.parametrization.of(net)["w2.weight"].b) == "1/2"
+    match = net.matches(disturbed(make(40)), *example)  # 112 neurons
+    assert match, str(match)
+    assert "about" in str(net.report())
+
+
+def test_powers_of_all_neurons_where_every_width_is_a_part():
+    """The program's n is a quarter of the model's: literals and initial entries are powers of the model's."""
+    make, example, widths = EVERY["quarters"]
+    net = tp.from_torch(make, example, widths=widths)
+    assert net.built.atoms["n"] == Fraction(1, 4)
+    law = net[net.position("qkv.bias")].law  # uniform within n^(-1/2), of the 4n neurons
+    assert law.std == sympy.sqrt(3) / 6
+    assert net.matches(disturbed(make(48)), *example)
+
+
+def test_entries_between_neurons_and_inputs():
+    make, example, widths = EVERY["Glorot"]
+    net = tp.from_torch(make, example, widths=widths)
+    assert str(net.entries["weights.0"]) == "uniform, std 1.414·(n + 4)^-1/2"
+    assert str(net.entries["weights.2"]) == "uniform, std 1.414·(n + 3)^-1/2"
 
 
 def test_rows_of_padding_are_named():

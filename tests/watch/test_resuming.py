@@ -161,12 +161,36 @@ def test_a_finished_recording_is_read_and_not_made(tmp_path):
     assert same(watched(path), first) and path.stat().st_mtime_ns == written
 
 
+@pytest.mark.parametrize("batches", [None, tp.batches(3)])
+def test_more_steps_go_on_from_the_end_as_if_all_had_been_asked_for(tmp_path, batches):
+    """Optimizers, rates and batches as they were there: the bits of one call, of networks and of the limit."""
+    parts, whole = tmp_path / "parts.npz", tmp_path / "whole.npz"
+    how = {"lr": lambda t: 0.05 / (1 + t), "batches": batches}
+    for steps in (4, 4, 7):
+        watched(parts, steps=steps, **how)
+    assert same(watched(parts, steps=9, **how), watched(whole, steps=9, **how))
+    assert parts.read_bytes() == whole.read_bytes()
+    fresh = tp.watch(shallow, X, start=watched(steps=4, **how), widths=8, **{**HOW, **how, "steps": 5})
+    assert not np.allclose(fresh.loss[8][0, -1], tp.load_recording(whole).loss[8][0, -1], rtol=1e-3)
+
+
+def test_limits_with_matrices_go_on_with_as_many_samples_as_were_kept(tmp_path):
+    path = tmp_path / "deep.npz"
+    how = {"error": tp.squared_error(inputs(4, 3, seed=1)), "optimizer": tp.SGD(), "lr": 0.1, "particles": 256}
+    how |= {"widths": (6, tp.inf), "replicates": 2, "samples": 20, "path": path}
+    short = tp.watch(deep, X[:4], steps=1, **how)
+    long = tp.watch(deep, X[:4], steps=2, **how)
+    assert long.run(tp.inf).values["g"].shape[-1] == 20
+    np.testing.assert_array_equal(long.loss[tp.inf][:, :2], short.loss[tp.inf])
+
+
 @pytest.mark.parametrize(
     "other",
     [
         {"lr": 0.04},
         {"lr": lambda t: 0.05 if t < 5 else 0.04},
-        {"steps": 7},
+        {"steps": 5},
+        {"steps": 7, "every": 7},
         {"every": 2},
         {"optimizer": tp.Adam(β1=0.5)},
         {"parametrization": tp.NTP},

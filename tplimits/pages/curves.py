@@ -92,7 +92,7 @@ def _axes(curves: Sequence[Curve], frame: _Frame, across: str) -> Iterator[str]:
         yield f'<text class="e" x="{_L - 6:.0f}" y="{frame.up(y) + 4:.0f}">{y:.3g}</text>'
     every = sorted({x for c in curves for x in c.x})
     for x in every[:: max(1, math.ceil(len(every) / 7))]:
-        yield f'<text class="m" x="{frame.at(x):.0f}" y="{_H - _B + 17:.0f}">{x:g}</text>'
+        yield f'<text class="m" x="{frame.at(x):.0f}" y="{_H - _B + 17:.0f}">{x:.4g}</text>'
     yield f'<text class="m" x="{(_L + _W - _R) / 2:.0f}" y="{_H - 6:.0f}">{escape(harmless(across))}</text>'
 
 

@@ -5,6 +5,8 @@ Figures are made without pyplot: no window opens, no global state changes, and a
 
 from __future__ import annotations
 
+import functools
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +28,17 @@ def new_figure(width: float, height: float) -> Any:
         raise EvaluationError(
             "a picture needs Matplotlib, which is not installed: pip install 'tplimits[plot]', or matplotlib alone."
         ) from None
-    return Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
+    # without pyplot nothing else tells a notebook how a figure looks
+    figure._repr_png_ = functools.partial(_as_png, figure)
+    return figure
+
+
+def _as_png(figure: Any) -> bytes:
+    """What a notebook shows."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=100)
+    return data.getvalue()
 
 
 def saved(figure: Any, path: str | Path | None) -> Any:

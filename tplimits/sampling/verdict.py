@@ -56,6 +56,7 @@ class Verdict(Reported):
     widths: tuple[int, ...]
     draws: tuple[int, ...]
     seconds: float = field(compare=False)
+    seed: int | None = field(default=None, compare=False)
 
     @property
     def worst(self) -> Row:
@@ -80,9 +81,11 @@ class Verdict(Reported):
             answer=self.sentence,
             text=repr(self),
             numbers=tuple(numbers[:_MOST_CLAIMS]),
+            seed=self.seed,
             picture=drawn(curves, "width n; bars are two standard errors, dashed lines the claims", logarithmic=True),
             document=document(
                 "tplimits verdict",
+                seed=self.seed,
                 accepted=self.accepted,
                 sentence=self.sentence,
                 level=self.level,
@@ -138,7 +141,7 @@ def concluded(inquiry: Inquiry, sampling: Sampling, start: float) -> Verdict:
             f"widths={inquiry.widths}, draws={sampling.draws}: the draws do not fit into memory; give smaller "
             "widths or fewer."
         ) from None
-    return _verdict(inquiry, rows, samples, remarks, start)
+    return _verdict(inquiry, rows, samples, remarks, start, sampling.seed)
 
 
 def _sampled(
@@ -174,7 +177,7 @@ def _inquiry(program: Program, claims: Sequence[Claim], sampling: Sampling, give
 
 
 def _verdict(
-    inquiry: Inquiry, rows: tuple[Row, ...], samples: Sequence[Draws], remarks: list[str], start: float
+    inquiry: Inquiry, rows: tuple[Row, ...], samples: Sequence[Draws], remarks: list[str], start: float, seed: int
 ) -> Verdict:
     taken = tuple(len(s.values) for s in samples)
     accepted = all(row.accepted for row in rows)
@@ -190,6 +193,7 @@ def _verdict(
         widths=inquiry.widths,
         draws=taken,
         seconds=time.perf_counter() - start,
+        seed=seed,
     )
 
 

@@ -48,21 +48,25 @@ def scaling(
 ) -> Plan:
     """What a training script has to set as a model is widened, so that every layer learns at every width.
 
-    make(n) builds the model and example is what it is called with, as in `tp.from_torch`, whose result will do for make,
-    too.  optimizer: a name such as "adamw", "sgd", "muon" (whose rest takes AdamW), PyTorch's class or object, or
-    {"matrix": …, "rest": …}.  base: the width where rates were tuned; there, every factor is 1.
+    make(n) builds the model and example is what it is called with, as in `tp.from_torch`, whose result will do for
+    make, too.  optimizer: a name such as "adamw", "sgd", "muon" (whose rest takes AdamW), PyTorch's class or object,
+    or {"matrix": …, "rest": …}.  base: the width where rates were tuned; there, every factor is 1.
 
-    The plan prints its table.  `.initialize_(model)` and `.param_groups(model, lr=…)` apply it, `.multipliers(n)` are the
-    factors that no parameter supplies, `.check(make, data)` trains narrow models and compares, `.to_json()` and
+    The plan prints its table.  `.initialize_(model)` and `.param_groups(model, lr=…)` apply it, `.multipliers(n)` are
+    the factors that no parameter supplies, `.check(make, data)` trains narrow models and compares, `.to_json()` and
     `.save(path)` keep it for `tp.load_plan`.
 
     Raises ProgramError for a model that is no program and for an optimizer without a rule, EvaluationError for a base
     that is no width.
     """
     _need_pytorch("tp.scaling")
-    from tplimits.torch.scaling.deriving import derived
+    from tplimits.torch.importing import TorchProgram, imported
+    from tplimits.torch.scaling.deriving import derived, optimizers_of, width_of_base
 
-    return derived(make, example, optimizer, base, widths)
+    # what is no optimizer is told before the model is read
+    rules, width = optimizers_of(optimizer), width_of_base(base)
+    net = make if isinstance(make, TorchProgram) else imported(make, example, widths, None)
+    return derived(net, rules, width)
 
 
 def load_plan(path: Any) -> Plan:

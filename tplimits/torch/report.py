@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tplimits.pages.report import Report, document
 from tplimits.program.optimizers.adaptive import Adam
 from tplimits.program.optimizers.linear import SGD
+from tplimits.report.written import program_graph
 
 if TYPE_CHECKING:
     from tplimits.regimes.classification.widening import Widening
@@ -17,18 +20,19 @@ if TYPE_CHECKING:
 OPTIMIZERS = {"SGD": SGD(), "Adam": Adam()}
 
 
-@dataclass(frozen=True)
-class ImportReport:
+@dataclass(frozen=True, repr=False)
+class ImportReport(Report):
     """A report on an imported model; `str` is its text, `.to_json()` the same facts."""
 
-    facts: dict[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The facts as JSON."""
         return json.dumps(self.facts, indent=1)
 
-    def __str__(self) -> str:
-        f = self.facts
+    @classmethod
+    def of(cls, f: Mapping[str, Any], graph: str = "", program: str = "") -> ImportReport:
+        """The report of facts, with the program and its graph."""
         lines = [
             f"{f['name']}: {f['instructions']} instructions from {f['operations']} operations of PyTorch, at widths "
             f"{', '.join(map(str, f['widths']))}",
@@ -36,7 +40,7 @@ class ImportReport:
             f"neurons may change places: outputs differ by {f['permutation error']:.0e}",
             "inputs are rows that do not see each other" if f["by row"] else "the example is one input",
             "",
-            "widths: " + ", ".join(f"{k} of {v}·n neurons" if v != "1" else f"{k}" for k, v in f["axes"].items()),
+            "widths: " + ", ".join(_width(k, v, f["rounded"]) for k, v in f["axes"].items()),
             "",
             "entries at the start",
         ]
@@ -45,9 +49,16 @@ class ImportReport:
             also = f"; also {', '.join(e['also'])}" if e["also"] else ""
             frozen = "; not trained" if e["frozen"] else ""
             lines.append(f"  {name:{wide}}  {e['shape']:16} {e['law']}{also}{frozen}")
-        return "\n".join(lines)
-
-    __repr__ = __str__
+        return cls(
+            title=f"Import of {f['name']}",
+            answer=lines[0] + ".",
+            text="\n".join(lines),
+            numbers=tuple((f"trained by {o}", v["sentence"]) for o, v in f["verdicts"].items()),
+            graph=graph,
+            program=program,
+            document=document("tplimits import", **f),
+            facts=f,
+        )
 
 
 def reported(net: TorchProgram) -> ImportReport:
@@ -64,7 +75,7 @@ def reported(net: TorchProgram) -> ImportReport:
         }
         for name, number in built.weights.items()
     }
-    return ImportReport(
+    return ImportReport.of(
         {
             "name": net.name,
             "widths": list(graph.widths),
@@ -73,10 +84,18 @@ def reported(net: TorchProgram) -> ImportReport:
             "by row": net.by_row,
             "permutation error": net.permutation_error,
             "axes": {name: str(size) for name, size in built.atoms.items()},
+            "rounded": list(built.rounded),
             "entries": entries,
             "verdicts": {name: _verdict(net.classify(optimizer)) for name, optimizer in OPTIMIZERS.items()},
-        }
+        },
+        program_graph(net),
+        str(net),
     )
+
+
+def _width(name: str, size: str, rounded: list[str]) -> str:
+    about = "about " if name in rounded else ""
+    return f"{name} of {about}{size}·n neurons" if size != "1" else name
 
 
 def _verdict(found: Widening) -> dict[str, Any]:

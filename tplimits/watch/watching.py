@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -73,8 +73,8 @@ def watch(
 
     X: data (N, *axes), or a dictionary of arrays; error: a loss such as `tp.cross_entropy(labels, train=…)`, whose
         other inputs are held out, or χ = error(f) or error(f, t).
-    optimizer, lr, weight_decay: one for all parameters or by name, rates as functions of the step; only: names of
-        parameters that are trained.
+    optimizer, lr, weight_decay: one for all parameters or by name, rates and decays as functions of the step, too;
+        only: names of parameters that are trained.
     widths, seeds: every width with every seed (seeds: their numbers, or how many); scalar parameters that are drawn are
         the same at all widths, `tp.inf` is the limit of wide networks.
     batches: `tp.batches(size)`, the same inputs at every width; None takes all of them at every step.
@@ -89,7 +89,8 @@ def watch(
         gradient descent is stable for lr λ < 2.
     particles, replicates, block: as in `MaximalLimit.evaluate`; limits without matrices take `particles` Sobol points.
     samples, record: how many samples of kets are kept, and of which values in limits with matrices.
-    path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption.
+    path: a file that is written as it goes; the same call goes on from there, bit for bit as without interruption, and
+        one of more steps goes on from its end, optimizers and batches as they were there.
     Constants, sizes and initial values of parameters go by name, or in `constants`.  A constant may be a function c(t)
     of the step, asked for t = 0, …, steps: outputs, gradients and the frame of step t are those at c(t), initial laws
     those at c(0).  It is a value of the recording, under its name.
@@ -122,7 +123,9 @@ def watch(
     )
     asked = making.checking.asked(net, X, how, looked, given, ratios)
     working_executor(executor, EvaluationError)
-    sent_to(executor, {"error": error, "lr": lr, **asked.recipe.schedules}, EvaluationError)
+    sent_to(
+        executor, {"error": error, "lr": lr, "weight_decay": weight_decay, **asked.recipe.schedules}, EvaluationError
+    )
     tape = _File(place, asked)
     tapes = tape.tapes(making.checking.runs_of(asked, widths, seeds))
     with reporting(progress) as report:
@@ -166,16 +169,26 @@ class _File:
         if self.path is None or not self.path.exists():
             return [making.recorder.Tape(*pair) for pair in pairs]
         held = file.load(self.path)
-        if held.settings.get("fingerprint") != self.asked.fingerprint:
+        if held.settings.get("fingerprint") not in (self.asked.fingerprint, self._until(held.steps)):
             raise EvaluationError(
                 f"path={str(self.path)!r}: the file holds another recording (another network, data, loss, optimizer, "
-                "rate, schedule, frames, probes or version); give another path, or delete it."
+                "rate, schedule, frames, probes or version); give another path, or delete it. More steps= go on from "
+                "its end where its frames are the first of the new ones: give every=."
             )
+        limits = [run for run in held.runs if run.is_limit and run.frames]
+        kept = [making.checking.samples_kept(held.program, run, self.asked.ratios) for run in limits]
+        self.asked = replace(self.asked, kept=max(filter(None, kept), default=None))
         known = {
             (run.width, run.seed): making.recorder.Tape.of(run, held.states.get((run.width, run.seed)))
             for run in held.runs
         }
         return [known.get(pair) or making.recorder.Tape(*pair) for pair in dict.fromkeys((*pairs, *known))]
+
+    def _until(self, steps: numpy.ndarray) -> str | None:
+        """The fingerprint of the same recording up to the frames of a file; None where the file has others."""
+        frames = tuple(map(int, steps))
+        asked = self.asked
+        return replace(asked, frames=frames).fingerprint if asked.frames[: len(frames)] == frames else None
 
     def contents(self, tapes: list[Tape]) -> file.Contents:
         """All that is recorded."""
@@ -225,7 +238,7 @@ def _settings(asked: Asked) -> dict[str, Any]:
         "a_out": recipe.a_out,
         "optimizers": {name: str(o) for name, o in recipe.optimizers.items()},
         "lr": {name: [rate(t) for t in asked.frames[:-1]] for name, rate in recipe.rates.items()},
-        "weight_decay": {name: λ for name, λ in recipe.decays.items() if λ},
+        "weight_decay": {name: [λ(t) for t in asked.frames[:-1]] for name, λ in recipe.decays.items() if not λ.is_zero},
         "schedules": {name: [schedule(t) for t in asked.frames] for name, schedule in recipe.schedules.items()},
         "steps": asked.steps,
         "inputs": asked.count,

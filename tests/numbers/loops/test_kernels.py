@@ -1,5 +1,9 @@
 """Compiled loops against the same loops on NumPy arrays, and functions in vector registers against mpmath."""
 
+import os
+import subprocess
+import sys
+
 import mpmath
 import numpy as np
 import pytest
@@ -89,3 +93,45 @@ def test_compiled_loops_are_those_on_arrays_whatever_the_sizes(inputs, n, d):
     for a in loops.of_role("output", "gradient"):
         scale = abs(expected[a.name]).max()
         np.testing.assert_allclose(found[a.name], expected[a.name], rtol=1e-11, atol=1e-13 * scale, err_msg=a.title)
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 9, 36])
+def test_finite_axes_go_by_whole_vectors_and_end_where_they_end(size):
+    """Functions entry by entry, and gradients of them; what lies behind the end of an array is no part of it."""
+
+    @tp.network
+    def tables(x: tp.Input["d"], P: tp.Scalar["a", "b"], v: tp.Vector):
+        T = tp.exp(tp.sin(P) / 3) / tp.sqrt(1 + P**2)
+        return v * tp.sum(x, over="d") * tp.sum(T, over=("a", "b"))
+
+    loops, rng = training(tables.bind(d=2, a=1, b=size), tp.MUP.a_out), np.random.default_rng(0)
+    sizes = {loops.samples: 3, "n": 5}
+    given = {
+        a.name: rng.standard_normal([loops.extents[e] or sizes[e] for e in a.extents])
+        for a in loops.of_role("data", "parameter")
+    }
+    expected, found = on_arrays(loops, sizes, given), run(loops, sizes, given)
+    for a in loops.of_role("output", "gradient"):
+        scale = abs(expected[a.name]).max()
+        np.testing.assert_allclose(found[a.name], expected[a.name], rtol=1e-13, atol=1e-15 * scale, err_msg=a.title)
+
+
+def test_the_same_network_is_the_same_text_in_every_process():
+    """Sets of names have another order in each: a text that follows it is compiled again and again."""
+    code = (
+        "from sympy import S\n"
+        "from tplimits.numbers.loops.kernels import Module\n"
+        "from tplimits.program.loops.lowering import training\n"
+        "from tplimits.zoo.networks.sparse_modular_addition import transformer\n"
+        "loops = training(transformer(length=3), S.One)\n"
+        "module = Module(loops)\n"
+        "module.add('run', loops.statements)\n"
+        "print(module.module)"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1 and b"define" in texts.pop()

@@ -158,3 +158,47 @@ def test_what_has_no_loop_is_refused_by_name():
 
     with pytest.raises(ProgramError, match=r"the constant `γ` .* has no value: fix it with .bind\(γ=…\)"):
         forward(net)
+
+
+def test_a_readout_of_terms_that_depend_on_less_is_as_cheap_as_its_parts():
+    """Σ_d E_vd (ξ_sd + u_dn g_sn) has no array over outputs, inputs and neurons at once, nor has its gradient."""
+
+    @tp.network
+    def joint(x: tp.Input["d"], E: tp.Scalar["v", "d"], u: tp.Vector["d"], w: tp.Vector["d"]):
+        g = tp.tanh(tp.sum(w * x, over="d"))
+        return tp.sum(E * (x + 32 * u * g), over="d")
+
+    loops = training(joint.bind(d=2, v=3), tp.MUP.a_out)
+    assert not any({loops.samples, "v", "n"} <= set(a.extents) for a in loops.arrays)
+    assert not any({loops.samples, "d", "n"} <= set(a.extents) for a in loops.arrays)
+
+    @tp.network
+    def apart(x: tp.Input["d"], E: tp.Scalar["v", "d"], u: tp.Vector["d"], w: tp.Vector["d"]):
+        g = tp.tanh(tp.sum(w * x, over="d"))
+        return tp.readout(32 * tp.sum(E * u, over="d") * g) + tp.sum(E * x, over="d")
+
+    rng, sizes = np.random.default_rng(0), {loops.samples: 5, "n": 7}
+    values = {"x": (2, 5), "E": (3, 2), "u": (2, 7), "w": (2, 7), "χ": (3, 5)}
+    given = {name: rng.standard_normal(shape) for name, shape in values.items()}
+
+    def found(loops):
+        known = {a.name: given[a.title] for a in loops.of_role("data", "parameter")}
+        arrays = run(loops, sizes, known)
+        return [arrays["f"], *(arrays[a.name] for a in loops.of_role("gradient"))]
+
+    for one, other in zip(found(loops), found(training(apart.bind(d=2, v=3), tp.MUP.a_out)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_a_sum_stays_whole_where_a_term_depends_on_as_much():
+    """Its terms could cancel: Σ_d (x_d − mean) c_d with c over neurons is not parted into two large sums."""
+
+    @tp.network
+    def centred(x: tp.Input["d"], c: tp.Vector["d"]):
+        return tp.sum((x - tp.sum(x, over="d") / tp.size("d")) * c, over="d")
+
+    loops = forward(centred.bind(d=3))
+    x, c = 1e9 + np.arange(3.0), np.array([[1.0], [2.0], [4.0]])
+    data, parameter = (next(a.name for a in loops.of_role(role)) for role in ("data", "parameter"))
+    found = run(loops, {loops.samples: 1, "n": 1}, {data: x[:, None], parameter: c})["f"]
+    assert found.ravel() == pytest.approx([3.0], rel=1e-12)

@@ -74,6 +74,65 @@ def test_networks_are_those_of_a_loop_by_hand():
     assert abs(wrong - wanted).max() > 0.05
 
 
+def fading(t):
+    """A decay that grows weaker."""
+    return 0.1 / (1 + t)
+
+
+def decayed_by_hand(decay, steps=STEPS, n=N):
+    """f_0, …, f_steps of `warm` at c = 1 in μP by loops, a decay for U and half of it for v."""
+    U, v = start(n=n).values()
+    found = []
+    for t in range(steps + 1):
+        a = np.tanh(X @ U)
+        found.append(a @ v / n)
+        χ = (found[-1] - Y) / len(X)
+        moved = LR * X.T @ (χ[:, None] * v * (1 - a**2))
+        U, v = (1 - decay(t)) * U - moved, (1 - decay(t) / 2) * v - LR * χ @ a
+    return np.array(found)
+
+
+def test_decays_may_be_functions_of_the_step_in_all_networks():
+    wanted, wrong = decayed_by_hand(fading), decayed_by_hand(lambda t: fading(t + 1))
+    decays = {"U": fading, "v": lambda t: fading(t) / 2}
+    trainer = Trainer(warm, tp.squared_error(Y), tp.SGD(), LR, weight_decay=decays)
+    one, many = (trainer.start(X, width=N, parameters={**start(), "c": 1}) for _ in range(2))
+    found = [one.outputs()]
+    for _ in range(STEPS):
+        one.advance(1)
+        found.append(one.outputs())
+    many.advance(STEPS)
+    np.testing.assert_allclose(found, wanted, atol=1e-14)
+    np.testing.assert_array_equal(many.outputs(), found[-1])
+    how = {"given": {**start(), "c": 1}, "weight_decay": decays}
+    slow = train(warm, tp.MUP, tp.SGD(), X, tp.squared_error(Y), LR, STEPS, N, **how)
+    np.testing.assert_allclose(slow.f[0], wanted, atol=1e-14)
+    assert abs(wrong - wanted).max() > 0.01
+    # shifted to 0 by the network at rate 0, which decays step by step as well
+    still = train(warm, tp.MUP, tp.SGD(), X, tp.squared_error(Y), 0, STEPS, N, start=0, **how)
+    assert abs(still.f).max() < 1e-15
+
+
+def test_limits_without_matrices_decay_by_functions_and_the_others_say_that_they_do_not():
+    how = {"optimizer": tp.SGD(), "steps": 3, "weight_decay": fading, **HOW}
+    rec = tp.watch(warm, X, widths=(4096, tp.inf), seeds=2, c=1.0, particles=4096, every=1, **how)
+    networks, limit = (np.array([rec.outputs(-1, width=w, seed=s) for s in range(2)]) for w in (4096, tp.inf))
+    assert abs(networks - limit).max() < 0.06
+    alone = tp.watch(warm, X, widths=tp.inf, c=1.0, particles=4096, **{**how, "weight_decay": fading(0)})
+    assert abs(alone.outputs(-1) - limit[0]).max() > 0.02
+    assert rec.settings["weight_decay"]["U"] == [fading(t) for t in range(3)]
+    with pytest.raises(EvaluationError, match="the other limits are derived with one number"):
+        tp.watch(deep, X, widths=tp.inf, c=1.0, **how)
+    with pytest.raises(tp.ProgramError, match="for `U` is a function of the step: limits are derived with one number"):
+        tp.derive(deep, tp.MaximalUpdate(tp.SGD(), weight_decay=fading))
+    for wrong, said in (
+        (lambda t: 1 - t / 2, r"weight_decay\(0\)=1.0"),
+        (lambda: 0, "is called as weight_decay\\(t\\)"),
+    ):
+        with pytest.raises(EvaluationError, match=said):
+            tp.watch(warm, X, widths=8, c=1.0, **{**how, "weight_decay": wrong})
+
+
 def test_compiled_networks_of_a_check_are_those_of_the_interpreter():
     how = (tp.MUP, tp.Adam(eps=1e-2), X, tp.squared_error(Y), 0.05, 3, 600)
     fast = train(deep, *how, draws=3, given={"c": warmer})  # so much that it is compiled

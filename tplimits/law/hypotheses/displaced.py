@@ -5,24 +5,29 @@
 A scalar moves around its limit at finite width, and an image W y with it where y reads it.  The pole of such a
 quotient then stands beside the zero of its numerator, of n entries some come as near to it as 1/n, and the mean of
 their squares does not tend to that of the limit.  So what moves is displaced by small numbers, one for each, and
-moments are judged again: tanh(h + s)/(h + s) keeps its own, tanh(h)/(h + s) does not.
+moments are judged again: tanh(h + s)/(h + s) keeps its own, tanh(h)/(h + s) does not.  Shifts such as 1/√n move as
+scalars do; those of order 1/n are smaller than what is nearest to a pole.
+
+What has moments at every s may lose them as s → 0: E (s/(h² + s²))² ~ 1/|s|, while the limit is 0 wherever h ≠ 0.
+Where |s| is as small as h the function is 1/h.  So what moves is displaced once more by multiples of what is divided
+by, and of its roots: whatever scalars do, the function is at most of the order that is found there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, Rational
+from sympy import Expr, Rational, S
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.pole import singular_places
 from tplimits.law.hypotheses.vanishing import keeps_off
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, OuterNonlin, ScalarNonlin
-from tplimits.program.parts import put_in
+from tplimits.program.parts import found, put_in
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 _TURNS = ((1, 1), (-1, -1), (1, -1), (-1, 1))
 #: displacements are primes over this, from that one on
 _SMALL, _FIRST = 10**7, 200
+#: two sizes of displacements, to see how arguments move with them
+_UNITS = (Rational(1, 10**3), Rational(1, 10**6))
 
 
 @dataclass(frozen=True)
@@ -57,13 +64,48 @@ class Surroundings:
         if not self.is_polar(body):
             return []
         moved = dict.fromkeys(turn.body(body) for turn in self.turns)
+        moved |= dict.fromkeys(turn.body(body) for turn in self._as_small(body))
         return [x for x in moved if x != body and any(map(self._vanishes, singular_places(x)))]
+
+    def _as_small(self, body: Expr) -> list[_Displacement]:
+        """Displacements that are as small as what vanishes in a pole of the body: s² beside h² is a multiple of h²."""
+        found = []
+        for node, argument in singular_places(body):
+            if isinstance(node, sympy.log) or not self._comes_near(argument):
+                continue
+            inside = argument.args[0] if isinstance(argument, sympy.Abs) else argument
+            if isinstance(inside, Entry):  # a multiple of itself
+                continue
+            size, added = self._still(inside), _added(inside)
+            for order in self._orders(inside):
+                found.append(_Displacement(self, (1, 1), size if order == 1 else abs(size) ** (1 / order), added))
+        return found
+
+    def _orders(self, argument: Expr) -> Sequence[Rational]:
+        """Powers of displacements that an argument moves by; none where it does not move."""
+        bare = dict.fromkeys(filter(_is_vector, entries(argument)), S.Zero)
+        here = self._still(argument).xreplace(bare)
+        ways = (_Displacement(self, (1, 1), unit, _added(argument)).body(argument) for unit in _UNITS)
+        near, far = (sympy.Abs(self._still(way).xreplace(bare) - here) for way in ways)
+        if near == 0 and far == 0:  # beside a vector, if at all
+            moves = shifts(argument) or any(self.turns[0].entry(e) != e for e in entries(argument))
+            return (S.One, Rational(2)) if moves else ()
+        if not (near.is_positive and far.is_positive):
+            return (S.One,)
+        found = Rational(round(4 * float(sympy.log(near / far) / sympy.log(_UNITS[0] / _UNITS[1]))), 4)
+        return (found if found > 0 else S.One,)
+
+    def _still(self, argument: Expr) -> Expr:
+        """What vanishes in a pole, with scalars at their limits."""
+        limits = {e: self.limit(e) for e in entries(argument) if not _is_vector(e)}
+        return _without_shifts(argument.xreplace(limits))
 
     def why(self, body: Expr, shown: Callable[[Expr], str]) -> str:
         """The words for a body that has a second moment at the limits, and none beside them."""
         places = (a for _, a in singular_places(body) if any(map(_is_vector, entries(a))))
         poles = ", ".join(dict.fromkeys(f"`{shown(a)}`" for a in places))
-        movers = ", ".join(f"`{shown(e)}`" for e in entries(body) if self.turns[0].entry(e) != e)
+        moving = (e for e in entries(body) if self.turns[0].entry(e) != e)
+        movers = ", ".join(f"`{shown(e)}`" for e in (*moving, *shifts(body)))
         return (
             f"{f'the pole where {poles} is 0' if poles else 'a pole'} is removable only at the limit of {movers}, "
             "which moves at finite width"
@@ -78,7 +120,7 @@ class Surroundings:
         """Whether of n entries one comes as near to 0 as scalars move, which exp(h) + s with s → 0 does not."""
         terms = sympy.Add.make_args(argument)
         vectors = sympy.Add(*(t for t in terms if any(map(_is_vector, entries(t)))))
-        still = self.limit(argument - vectors) == 0 and bounds(vectors)[0] >= 0
+        still = self.limit(_without_shifts(argument - vectors)) == 0 and bounds(vectors)[0] >= 0
         return vectors != 0 and not (still and keeps_off(vectors))
 
     def _reads_pole(self, entry: Entry) -> bool:
@@ -102,11 +144,16 @@ class Surroundings:
 class _Displacement:
     around: Surroundings
     signs: tuple[int, int]
+    #: what displacements are multiples of
+    unit: Expr = S.One
+    #: with a unit, scalars with other limits than 0 that are displaced, too
+    added: frozenset[Entry] = frozenset()
     sizes: dict[object, Expr] = field(default_factory=dict)
     done: dict[Entry, Expr] = field(default_factory=dict)
 
     def body(self, body: Expr) -> Expr:
-        return put_in(body, {e: self.entry(e) for e in entries(body)}, {})
+        moving = {p: self._positive(p) for p in shifts(body) if self.unit != 1 or p.exp > -1}
+        return put_in(body, {**{e: self.entry(e) for e in entries(body)}, **moving}, {})
 
     def entry(self, entry: Entry) -> Expr:
         if entry not in self.done:
@@ -119,14 +166,18 @@ class _Displacement:
             return self._image(s, entry)
         if isinstance(s, Avg):
             size, limit = self._size(entry), self.around.limit(entry)
+            if self.unit != 1:
+                return entry + size if limit == 0 or entry in self.added else entry
             if limit.is_number and limit != 0:  # a small one keeps its sign
                 return entry * (1 + size)
-            return entry + (abs(size) if self.around.nonnegative(entry) else size)
+            return entry + (self._positive(entry) if self.around.nonnegative(entry) else size)
         if not isinstance(s, (OuterNonlin, ScalarNonlin)) or (isinstance(s, OuterNonlin) and s.slots):
             return entry
         inner = self.around.inside(entry)
-        moved = inner if inner.has(N) else self.body(inner)
-        return entry if moved == inner else moved.xreplace({OWN: entry.neuron})
+        moved = inner if inner.has(N) and not shifts(inner) else self.body(inner)
+        if moved == inner or not _is_vector(entry):  # scalars move by what a vector is at its own neuron
+            return entry if moved == inner else moved
+        return moved.xreplace({OWN: entry.neuron})
 
     def _image(self, s: MatMul, entry: Entry) -> Expr:
         operand = self.around.inside(entry)
@@ -140,9 +191,31 @@ class _Displacement:
             return entry * after / before
         return entry + self._size((s.matrix, s.transposed, entry.indices if s.matrix_indices else (), moved))
 
+    def _positive(self, key: object) -> Expr:
+        """A displacement to where what is never negative may be; of a multiple one side is as good as the other."""
+        return abs(self._size(key)) if self.unit == 1 else self._size(key)
+
     def _size(self, key: object) -> Expr:
         count = len(self.sizes)
-        return self.sizes.setdefault(key, Rational(self.signs[count % 2] * sympy.prime(_FIRST + count), _SMALL))
+        number = Rational(self.signs[count % 2] * sympy.prime(_FIRST + count), _SMALL)
+        return self.sizes.setdefault(key, number * self.unit)
+
+
+def _added(argument: Expr) -> frozenset[Entry]:
+    """The scalars that are added to what reads vectors."""
+    terms = (t for t in sympy.Add.make_args(argument) if not any(map(_is_vector, entries(t))))
+    return frozenset(e for t in terms for e in entries(t))
+
+
+def shifts(body: Expr) -> list[sympy.Pow]:
+    """The powers of n in a body where all of them vanish."""
+    powers = [p for p in found(body, sympy.Pow) if p.base == N and p.exp.is_number] if body.has(N) else []
+    bare = powers and body.xreplace(dict.fromkeys(powers, S.One)).has(N)
+    return powers if not bare and all(p.exp < 0 for p in powers) else []
+
+
+def _without_shifts(body: Expr) -> Expr:
+    return body.xreplace(dict.fromkeys(shifts(body), S.Zero))
 
 
 def _is_vector(entry: Entry) -> bool:

@@ -16,6 +16,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.integrand import longer
 from tplimits.law.hypotheses import jump, pole, root
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.displaced import shifts
 from tplimits.law.hypotheses.moments import constant_mean, infinite_moment, tail
 from tplimits.law.hypotheses.reader import Doubt
 from tplimits.law.hypotheses.shells import diverging_pole
@@ -24,6 +25,7 @@ from tplimits.law.kets import MASTER, Ket, Key, Reference, Step
 from tplimits.law.rules.powers import without_n
 from tplimits.law.rules.reading import BodyReader, key_of
 from tplimits.law.rules.removable import continued, is_spread
+from tplimits.law.state import in_widths_of_n
 from tplimits.program.nodes.entries import OWN, Entry, GaussMean, entries
 from tplimits.program.parts import found, holds, put_in
 
@@ -43,17 +45,21 @@ SCALARS = Reference(f"{MASTER}, Lemma 2.6.2", "yang2023tensor")
 
 def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     """The ket of an entrywise function, averaged over its boxes."""
-    body = state.unroller.at(instruction.body, instruction.axes, key[1])
+    whole = body = state.unroller.at(instruction.body, instruction.axes, key[1])
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
         body = without_n(state, key, body)
+        _judge_hidden(state, key, whole, body)
+        whole = in_widths_of_n(whole, state.program)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
     value, scalars = _substituted(state, key, body, kets)
     state.engine.effort.read(value)
+    if whole != body:  # off its limit at every width
+        state.exact.discard(key)
     judged, _ = _kets(state, body, boxes, lambda ket: state.judged.get(ket.expr, ket.expr))
     inner = value if judged == kets else put_in(body, {**scalars, **judged}, {})
     growth = _tail(state, inner, value)
-    beside = _beside_limits(state, key, body, boxes, scalars) if growth.established else ()
+    beside = _beside_limits(state, key, whole if shifts(whole) else body, boxes, scalars) if growth.established else ()
     if boxed:
         value = state.engine.mean(value, over=boxed)
         if not growth.established:  # by Jensen the mean over boxes grows no faster, maybe slower
@@ -73,13 +79,26 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
 
 def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
     """The limit of a function of scalars: the function of the limits."""
-    body = state.unroller.at(instruction.body, instruction.axes, key[1])
+    whole = body = state.unroller.at(instruction.body, instruction.axes, key[1])
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
         body = without_n(state, key, body)
+        _judge_hidden(state, key, whole, body)
     value, _ = _substituted(state, key, body, {})
+    if whole != body:  # off its limit at every width
+        state.exact.discard(key)
     state.scalars[key] = state.engine.named(value)
     text = lambda: f"{state.label(key)} → {state.text(value)}"  # noqa: E731 - as above
     state.steps.append(Step("function of scalars", lambda: _labels(state, body), text, SCALARS))
+
+
+def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
+    """Ask for the poles and roots that a power of n is stronger than: 1/(√n s) is 0 for s ≠ 0 alone."""
+    places = (*pole.singular_places(whole), *root.ends_of_domains(whole))
+    lost = sympy.Add(*(node for node, a in places if not state.widths & a.free_symbols and not body.has(node)))
+    if lost != 0:
+        _substituted(
+            state, key, lost, {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
+        )
 
 
 def _labels(state: Derivation, body: Expr) -> list[str]:

@@ -271,7 +271,11 @@ class Nest:
         else:
             along = wide if self.is_vector(read) else kind
             value = self.builder.load(self.pointer(read.array, offset, kind), typ=along, align=8)
-        for index in read.indices:
+        return self.present(read.indices, value)
+
+    def present(self, indices: tuple[Expr, ...], value: Any) -> Any:
+        """A value, or 0 where an index says that there is no entry."""
+        for index in indices:
             if self._has_gaps(index):
                 there = self.place(index)
                 there = self.wide(there, WHOLES) if isinstance(value.type, ir.VectorType) else there

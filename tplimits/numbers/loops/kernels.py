@@ -98,9 +98,9 @@ class Storage:
         count = math.prod(full)  # whole vectors, also where entries are gone through as they lie in memory
         kind = numpy.int64 if a.whole else numpy.float64
         memory = self.memory[a.name] = numpy.zeros([*copies, -(-count // LANES) * LANES], dtype=kind)
-        place = tuple(slice(sizes[e] if size is None else size) for e, size in known)
+        place: tuple[Any, ...] = (..., *(slice(sizes[e] if size is None else size) for e, size in known))
         shaped = memory[..., :count].reshape([*copies, *full])
-        self.arrays[a.name] = shaped[(..., *place)]
+        self.arrays[a.name] = shaped[place]
         if a.values is not None:
             self.arrays[a.name][...] = a.values.values
 

@@ -112,6 +112,6 @@ class Code:
     def function(self, name: str, arguments: int) -> Any:
         """A function of so many arguments, all of them addresses or whole numbers."""
         address = self._engine.get_function_address(name)
-        function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)
+        function: Any = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)
         function.code = self  # its instructions are freed with the engine
         return function

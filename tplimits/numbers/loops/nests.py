@@ -209,6 +209,7 @@ class Writer:
     def _store(self, nest: Nest, s: Statement, value: Any) -> None:
         vector = nest.vector is not None and any(nest.vector in i.free_symbols for i in s.indices)
         value = nest.wide(value) if vector else value
+        value = nest.present(s.indices, value)  # what belongs to no entry is added nowhere
         place = nest.pointer(s.target, nest.offset(s.target, s.indices))
         if s.add:
             held = Read(sympy.Symbol(s.target), *s.indices)
@@ -301,8 +302,10 @@ def looping(b: ir.IRBuilder, count: Any, step: int = 1) -> Iterator[Any]:
 
 def _follows(s: Statement, other: Statement) -> bool:
     """Whether a statement reads or changes what another one writes, or changes what it reads."""
-    return s.target == other.target or any(r.array == other.target for r in s.reads) or any(
-        r.array == s.target for r in other.reads
+    return (
+        s.target == other.target
+        or any(r.array == other.target for r in s.reads)
+        or any(r.array == s.target for r in other.reads)
     )
 
 

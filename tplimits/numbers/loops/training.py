@@ -38,7 +38,7 @@ class Training:
     update: tuple[Statement, ...]
     scalars: int
 
-    @property
+    @cached_property
     def by_input(self) -> tuple[Array, ...]:
         """The arrays that a block is given: data, targets, or the error signal."""
         return tuple(a for a in self.loops.arrays if a.role == DATA)

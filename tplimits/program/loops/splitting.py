@@ -33,9 +33,9 @@ from tplimits.program.nodes.entries import (
     canonical_bound_axes,
     entries,
     free_axes,
-    relocated,
 )
-from tplimits.program.nodes.kinds import Avg, InitialScalar, Instruction, Line, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import InitialScalar, Instruction, Line, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.moved import moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -102,29 +102,20 @@ class _Splitting:
 
     def _instruction(self, s: Instruction) -> int:
         self.hint = s.name
-        if isinstance(s, MatMul):
-            assert s.operand is not None
-            return self._add(replace(s, matrix=self.places[s.matrix], operand=self._moved(s.operand)))
-        if isinstance(s, Avg):
-            assert s.operand is not None
-            return self._add(replace(s, operand=self._moved(s.operand)))
+        s = moved(s, self.places.__getitem__)
         if not isinstance(s, (OuterNonlin, ScalarNonlin)):
             return self._add(s)
         self.running = {axis_symbol(a): a for a in s.axes}
         self.widths = (
             {OWN: s.over, **dict(zip(s.slots, s.slot_widths, strict=True))} if isinstance(s, OuterNonlin) else {}
         )
-        body = self._whole(self._moved(s.body))
+        body = self._whole(s.body)
         if isinstance(s, OuterNonlin) and s.slots:
             return self._add(replace(s, body=body))
         key = (body, s.axes, s.width)
         position = self._add(replace(s, body=body))
         self.known.setdefault(key, position)
         return position
-
-    def _moved(self, expr: Expr) -> Expr:
-        """Entries of the program as entries of the new one."""
-        return relocated(expr, lambda position: self.places[position])
 
     # -- bodies -------------------------------------------------------------------------------
 

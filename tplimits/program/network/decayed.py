@@ -23,6 +23,7 @@ from tplimits.program.nodes.kinds import (
     OuterNonlin,
     ScalarNonlin,
 )
+from tplimits.program.nodes.moved import moved
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -65,23 +66,22 @@ class _Writer:
             assert s.operand is not None
             both = zip(self.powers[s.operand.source], self._own(self.network[s.matrix].name), strict=True)
             powers = tuple(a + b for a, b in both)
-            s = replace(s, matrix=s.matrix + self.more, operand=self._moved(s.operand))
+            s = moved(s, self._place)
         elif isinstance(s, Avg):
             assert s.operand is not None
             powers = self.powers[s.operand.source]
-            s = replace(s, operand=self._moved(s.operand))
+            s = moved(s, self._place)
         elif isinstance(s, (OuterNonlin, ScalarNonlin)):
             s = replace(s, body=self.read(s.body))
         self.powers.append(powers)
         self.instructions.append(s)
 
-    def _moved(self, entry: Entry) -> Entry:
-        found: Entry = relocated(entry, lambda position: position + self.more)
-        return found
+    def _place(self, position: int) -> int:
+        return position + self.more
 
     def read(self, body: Expr) -> Expr:
         """A body with every entry at its new place, times the factors that it lacks."""
-        return body.xreplace({e: self._lacking(e.source) * self._moved(e) for e in body.atoms(Entry)})
+        return body.xreplace({e: self._lacking(e.source) * relocated(e, self._place) for e in body.atoms(Entry)})
 
     def _lacking(self, position: int) -> Expr:
         return Mul(*(s**power for s, power in zip(self.s, self.powers[position], strict=True)))

@@ -22,9 +22,9 @@ from tplimits.program.nodes.entries import (
     axis_symbol,
     entries,
     free_axes,
-    relocated,
 )
-from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Instruction, OuterNonlin
+from tplimits.program.nodes.moved import moved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -43,11 +43,11 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
     >>> [s.name for s in with_preactivations(shallow)][3:]
     ['return argument', 'return']
     """
-    moved: dict[int, int] = {}
+    places: dict[int, int] = {}
     instructions: list[Instruction] = []
     known: dict[tuple[Expr, str], int] = {}
     for position, s in enumerate(program):
-        s = _moved(s, moved)
+        s = moved(s, places.__getitem__)
         if isinstance(s, OuterNonlin):
             found = _arguments(s, instructions, infinite)
             for argument in found:
@@ -61,14 +61,14 @@ def with_preactivations(program: Program, infinite: Container[str] = ()) -> Prog
                 for a in found
             }
             s = replace(s, body=_with_names(s.body, swap)) if swap else s
-        moved[position] = len(instructions)
+        places[position] = len(instructions)
         instructions.append(s)
     return program.replace(
         instructions=tuple(instructions),
-        returns=tuple(moved[p] for p in program.returns),
-        names={name: moved[p] for name, p in program.names.items()},
-        arguments=tuple(moved[p] for p in program.arguments),
-        inputs=tuple(moved[p] for p in program.inputs),
+        returns=tuple(places[p] for p in program.returns),
+        names={name: places[p] for name, p in program.names.items()},
+        arguments=tuple(places[p] for p in program.arguments),
+        inputs=tuple(places[p] for p in program.inputs),
     )
 
 
@@ -95,16 +95,6 @@ def _free_name(name: str, taken: list[Instruction]) -> str:
     while name in names:
         name += "′"
     return name
-
-
-def _moved(s: Instruction, places: dict[int, int]) -> Instruction:
-    if isinstance(s, (OuterNonlin, ScalarNonlin)):
-        return replace(s, body=relocated(s.body, places.__getitem__))
-    if isinstance(s, Avg):
-        return replace(s, operand=relocated(s.operand, places.__getitem__))
-    if isinstance(s, MatMul):
-        return replace(s, matrix=places[s.matrix], operand=relocated(s.operand, places.__getitem__))
-    return s
 
 
 def _arguments(s: OuterNonlin, before: list[Instruction], infinite: Container[str]) -> list[Expr]:

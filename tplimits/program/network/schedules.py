@@ -19,17 +19,10 @@ from sympy import Expr, Integer, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.bind import resolved
-from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol, relocated
+from tplimits.program.nodes.entries import NO_NEURON, Entry, constant_symbol
 from tplimits.program.nodes.given import can_be_called, exact_number, finite_number
-from tplimits.program.nodes.kinds import (
-    Avg,
-    InitialScalar,
-    InitialVector,
-    Instruction,
-    MatMul,
-    OuterNonlin,
-    ScalarNonlin,
-)
+from tplimits.program.nodes.kinds import InitialScalar, InitialVector, Instruction, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.moved import moved
 from tplimits.program.nodes.spec import verify
 
 if TYPE_CHECKING:
@@ -179,16 +172,10 @@ class _Moved:
     def _places(self, positions: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(p + self.more for p in positions)
 
-    def _moved(self, expr: Any) -> Any:
-        return relocated(expr, lambda position: position + self.more)
-
     def _written(self, s: Instruction) -> Instruction:
-        if isinstance(s, MatMul):
-            return replace(s, matrix=s.matrix + self.more, operand=self._moved(s.operand))
-        if isinstance(s, Avg):
-            return replace(s, operand=self._moved(s.operand))
+        s = moved(s, lambda position: position + self.more)
         if isinstance(s, (OuterNonlin, ScalarNonlin)):
-            return replace(s, body=self._moved(s.body).xreplace(self.entries))
+            return replace(s, body=s.body.xreplace(self.entries))
         if isinstance(s, (InitialVector, InitialScalar)):
             s = replace(s, law=s.law.changed(lambda v: v.xreplace(self.first)))
         if isinstance(s, InitialScalar) and s.value is not None:

@@ -16,9 +16,9 @@ import sympy
 from sympy import Expr
 
 from tplimits.program.optimizers.joint import _Joint
-from tplimits.program.optimizers.recursion import Optimizer
 
 if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.program.parametrization.exponents import Exponents
 
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from tplimits.errors import NoLimitError
+from tplimits.pages.report import Report, Reported, document
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.nearest import nearest_maximal_update
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
 from tplimits.regimes.classification.report import power_of_n, widening_text
+from tplimits.report.written import program_graph
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -30,7 +32,7 @@ QUARTER = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
-class Widening:
+class Widening(Reported):
     """What widening does to the training of a network whose initial entries and rates are as they stand.
 
     Adaptive optimizers are taken without ε, which is not seen until gradients are as small as it is.  Decoupled weight
@@ -161,6 +163,32 @@ class Widening:
     @property
     def scales(self) -> dict[str, Fraction]:
         return self.response.scales
+
+    def report(self) -> Report:
+        """What happens when the network is widened, and the powers behind it."""
+        powers = {name: power_of_n(p) for name, p in self.layers.items()}
+        rate = power_of_n(-self.largest_rate)
+        return Report(
+            title=f"Widening {self.program.name}",
+            answer=self.sentence,
+            text=str(self),
+            numbers=(
+                ("largest rate at which nothing grows", rate),
+                *((f"change of {n}", p) for n, p in powers.items()),
+            ),
+            graph=program_graph(self.program),
+            program=str(self.program),
+            document=document(
+                "tplimits widening",
+                program=self.program.name,
+                sentence=self.sentence,
+                grows=self.grows,
+                largest_rate=str(-self.largest_rate),
+                f=[str(p) for p in self.f],
+                layers={name: str(p) for name, p in self.layers.items()},
+                text=str(self).splitlines(),
+            ),
+        )
 
     def __str__(self) -> str:
         return widening_text(self)

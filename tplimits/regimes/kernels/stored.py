@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.report import Report, Reported
 from tplimits.program.files.serial import from_json
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels import regression as inference
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredKernels(Inference):
+class StoredKernels(Reported, Inference):
     """Gram matrices of a folder, (N1, N2, *axes, *axes), mapped to memory; unpacks into NNGP and NTK.
 
     Predictions are those of `tp.KernelLimit`, with numbers of inputs where these have data: `posterior(train, y, test)`
@@ -44,6 +45,10 @@ class StoredKernels(Inference):
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self._found.pair)
+
+    def report(self) -> Report:
+        """The matrices as pictures, drawn from some of their rows; the files stay where they are."""
+        return replace(self._found.pair.report(), title=f"Stored kernels of {self.program.name}", text=repr(self))
 
     @property
     def nngp(self) -> Array:

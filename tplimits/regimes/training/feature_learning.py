@@ -248,7 +248,7 @@ class MaximalLimit(TrainingLimit):
         paths = numpy.array([one.f for one in found])
         f, stderr = numbers.averages.mean_and_error(paths)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
-        return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets)
+        return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets, seed=seed)
 
 
 def _derived(program: Program, most: int, report: Report) -> Derivation:

@@ -189,7 +189,7 @@ class TangentLimit(TrainingLimit):
         start = self.regime.f0 if f0 is None else f0
         asked = numbers.operator_request.tangent_request(self.operator, run, start, executor, f0 is None)
         f, stderr, runs = numbers.operator.train(asked, executor, progress)
-        return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs)
+        return TrainingRun(f"{self.program.name}, operator regime", f, stderr, runs, seed=seed)
 
     def sign_kernel(
         self,

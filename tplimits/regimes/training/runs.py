@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
 from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.matrices import coloured
 from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_training
 from tplimits.program.nodes.given import whole_number
@@ -39,6 +40,7 @@ class TrainingRun(Reported):
     grams: Mapping[str, Array] = field(default_factory=dict)
     kets: Mapping[str, Array] = field(default_factory=dict)
     drawn: tuple[str, ...] = ()
+    seed: int | None = None
 
     @property
     def steps(self) -> int:
@@ -104,11 +106,22 @@ class TrainingRun(Reported):
             answer=repr(self).splitlines()[0],
             text=repr(self),
             numbers=tuple((name, with_error(value, error)) for name, value, error in list(ends)[:30]),
-            picture=drawn(curves, "step"),
+            picture=drawn(curves, "step")
+            + coloured({f"⟨{n}|{n}′⟩ at the end": g for n, g in self._last_grams.items()}),
+            seed=self.seed,
             document=document(
-                "tplimits training run", title=self.title, f=self.f.tolist(), stderr=self.stderr.tolist()
+                "tplimits training run",
+                title=self.title,
+                seed=self.seed,
+                f=self.f.tolist(),
+                stderr=self.stderr.tolist(),
             ),
         )
+
+    @property
+    def _last_grams(self) -> dict[str, Array]:
+        """Feature kernels of recorded vectors without axes, after the last step."""
+        return {name: gram[-1] for name, gram in self.grams.items() if gram.ndim == 3}
 
     @property
     def _draws(self) -> str:
@@ -123,4 +136,4 @@ def mean_of_draws(runs: Sequence[TrainingRun], drawn: tuple[str, ...]) -> Traini
     """The mean of limits that belong to different draws, with its standard error; kets are those of the first."""
     f = numpy.array([run.f for run in runs])
     grams = {name: numpy.mean([run.grams[name] for run in runs], axis=0) for name in runs[0].grams}
-    return TrainingRun(runs[0].title, *mean_and_error(f), f, grams, runs[0].kets, drawn)
+    return TrainingRun(runs[0].title, *mean_and_error(f), f, grams, runs[0].kets, drawn, runs[0].seed)

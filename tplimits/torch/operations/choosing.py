@@ -14,7 +14,7 @@ from tplimits.torch.operations.entrywise import plus
 from tplimits.torch.operations.moving import known, move
 from tplimits.torch.operations.registry import operation
 from tplimits.torch.picks import picks_of
-from tplimits.torch.tensors import ONE, Tensor, spread
+from tplimits.torch.tensors import Tensor, spread
 
 if TYPE_CHECKING:
     from tplimits.torch.lowering import Lowering
@@ -127,11 +127,10 @@ def distances(low: Lowering, node: Node) -> Tensor:
     x, y = low.operand(node, "x1"), low.operand(node, "x2")
     if node.ref("x1") == node.ref("x2"):
         refuse(node, "it takes distances of rows to themselves", "the root of 0 has no derivative: use squares")
-    rank = len(x.dims)
-    dims = (*(a if a != ONE else b for a, b in zip(x.dims[:-2], y.dims[:-2], strict=True)), x.dims[-2], y.dims[-2])
-    wide = (*dims, x.dims[-1])
-    x = spread(x, wide, [*range(rank - 1), rank])
-    y = spread(y, wide, [*range(rank - 2), rank - 1, rank])
+    dims = low.dims(node.number)
+    rank, wide = len(dims), (*dims, x.dims[-1])
+    x = spread(x, wide, [*range(rank - len(x.dims), rank - 1), rank])
+    y = spread(y, wide, [*range(rank - len(y.dims), rank - 2), rank - 1, rank])
     square = low.entrywise(lambda p, q: (p - q) ** 2, [x, y], wide)
     total = low.reduce(square, {rank}, False)
     return low.entrywise(heads.sqrt, [total], total.dims)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tplimits.torch.axes import Axes, dimension
-from tplimits.torch.rules.registry import kept, matched, refuse_wide, rule
+from tplimits.torch.rules.registry import matched, refuse_wide, rule
 
 if TYPE_CHECKING:
     from tplimits.torch.graph import Node
@@ -60,4 +60,8 @@ def distances(axes: Axes, node: Node) -> None:
     """Distances of rows of one tensor to rows of another: the last dimension is summed over."""
     x, y = node.needed("x1"), node.needed("x2")
     axes.same(node, (x, 0, len(axes.of(x)) - 1), (y, 0, len(axes.of(y)) - 1))
-    kept(axes, node, x, {len(axes.of(x)) - 2, len(axes.of(x)) - 1})
+    rank = len(axes.of(node.number))
+    for r in (x, y):
+        for back in range(3, len(axes.of(r)) + 1):
+            if axes.of(r)[-back] != 1:
+                axes.same(node, (node.number, 0, rank - back), (r, 0, len(axes.of(r)) - back))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from tplimits.torch.axes import Axes, dimension, places
@@ -177,6 +178,15 @@ def repeat_interleave(axes: Axes, node: Node) -> None:
         axes.product((operand, 0, dim), times, (node.number, 0, dim), 1)
 
 
+@rule("im2col")
+def patches(axes: Axes, node: Node) -> None:
+    """The entries of each window behind their channel."""
+    operand = node.needed("self")
+    axes.same(node, (node.number, 0, 0), (operand, 0, 0))
+    if isinstance(axes.of(operand)[1], Wide):
+        axes.product((operand, 0, 1), prod(node["kernel_size"]), (node.number, 0, 1), 1)
+
+
 @rule("flip", "roll", "index_select", "gather", "index", "unfold", "constant_pad_nd", "pad", "tril", "triu", "cumsum",
       "take_along_dim", "diagonal", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
       "cumprod", "logcumsumexp", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle")  # fmt: skip
@@ -188,6 +198,13 @@ def finite_only(axes: Axes, node: Node) -> None:
     dims = axes.of(operand)
     touched = _touched(node, dims)
     wide = [d for d, s in enumerate(dims) if isinstance(s, Wide)]
+    if node.op in ("constant_pad_nd", "pad") and node.arguments[0].get("mode") in (None, "constant"):
+        for d in [d for d in wide if d in touched]:  # zeros of other neurons beside: those are a multiple of n
+            before = [p[2 * (len(dims) - 1 - d)] for p in node.get("pad")]
+            sizes = [shape[d] for shape in axes.graph[operand].shapes]
+            part(axes, node, (node.number, 0, d), (operand, 0, d), before, sizes)
+            touched.discard(d)
+            wide.remove(d)
     for d in wide:
         if d in touched:
             refuse(

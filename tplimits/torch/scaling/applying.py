@@ -153,7 +153,7 @@ def _refuse_used(plan: Plan, row: Row, name: str, tensor: Any, ratio: float) -> 
     found = float(tensor.detach().float().std())
     if not wanted / APART < found < wanted * APART:
         raise EvaluationError(
-            f"`{name}` has the standard deviation {found:.3g}, where make({round(plan.base * ratio)}) draws {wanted:.3g}: "
+            f"`{name}` has the standard deviation {found:.3g}; make({round(plan.base * ratio)}) draws {wanted:.3g}: "
             "initialize_ is for new models, before they are trained, loaded, or scaled by other means."
         )
 

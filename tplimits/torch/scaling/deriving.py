@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +13,24 @@ from tplimits.program.nodes.kinds import MatMul
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.regimes.classification.derivation.rates import MaximalRates, ParameterPowers, maximal_rates
 from tplimits.regimes.classification.derivation.sizes import NOTHING
-from tplimits.torch.importing import TorchProgram, imported
 from tplimits.torch.scaling.optimizers import Rule, rule_of
 from tplimits.torch.scaling.plan import Plan
 from tplimits.torch.scaling.table import Dimension, Row
 
 if TYPE_CHECKING:
     from tplimits.torch.entries import Entries
+    from tplimits.torch.importing import TorchProgram
 
 
-def derived(make: Callable[[int], Any] | TorchProgram, example: Any, optimizer: Any, base: int, widths: Any) -> Plan:
-    """See `tplimits.torch.door.scaling`."""
+def width_of_base(base: Any) -> int:
+    """The base, if it is a width."""
     if isinstance(base, bool) or not isinstance(base, int) or base < 1:
         raise EvaluationError(f"base={base!r}: give the width where rates were tuned, a whole number.")
-    chosen = _optimizers(optimizer)
-    net = make if isinstance(make, TorchProgram) else imported(make, example, widths, None)
+    return base
+
+
+def derived(net: TorchProgram, chosen: Mapping[str, Rule], base: int) -> Plan:
+    """The plan of an imported model; see `tplimits.torch.door.scaling`."""
     if not net.built.is_readout:
         raise ProgramError(
             f"`{net.name}` returns neurons; how they move depends on what reads them. Give a make(n) with its head."
@@ -52,7 +55,7 @@ def derived(make: Callable[[int], Any] | TorchProgram, example: Any, optimizer: 
     return Plan(net.name, said, base, tuple(rows), found.output, scores, _left(net, found), norm)
 
 
-def _optimizers(given: Any) -> Mapping[str, Rule]:
+def optimizers_of(given: Any) -> Mapping[str, Rule]:
     """Rules for matrices and for all the rest."""
     if isinstance(given, Mapping):
         if set(given) != {"matrix", "rest"}:
@@ -102,14 +105,22 @@ def _row(net: TorchProgram, powers: ParameterPowers, rule: Rule, frozen: bool, b
         rate=rate,
         eps=None if rule.eps is None else rule.eps_power * gradient,
         decay=_decay(rule, powers.std, rate, gradient),
+        early=_early(rule, powers, gradient),
     )
 
 
 def _decay(rule: Rule, std: Fraction, rate: Fraction, gradient: Fraction) -> Fraction:
     """The power of λ: ηλ stays, or λw goes like the gradient that it is added to."""
-    if rule.decoupled or rule.update.degree == 1 and rule.eps is None:
+    if rule.decoupled or (rule.update.degree == 1 and rule.eps is None):
         return -rate
     return gradient - std
+
+
+def _early(rule: Rule, powers: ParameterPowers, gradient: Fraction) -> Fraction:
+    """How much smaller the first steps are, where they are linear in the gradient."""
+    if rule.update.degree == 0 or powers.first_gradient == NOTHING:
+        return Fraction(0)
+    return min(Fraction(powers.first_gradient) - gradient, Fraction(0))
 
 
 def _role(net: TorchProgram, powers: ParameterPowers) -> str:
@@ -139,7 +150,9 @@ def _dimensions(shapes: list[Any], widths: tuple[int, ...], name: str) -> tuple[
             continue
         ratios = {Fraction(int(s), n) for s, n in zip(sizes, widths, strict=True)}
         if len(ratios) > 1:
-            raise ProgramError(f"`{name}` has {sizes} entries along a dimension at the widths {widths}: no multiple of n.")
+            raise ProgramError(
+                f"`{name}` has {sizes} entries along a dimension at the widths {widths}: no multiple of n."
+            )
         found.append(Dimension(ratios.pop()))
     return tuple(found)
 
@@ -155,7 +168,20 @@ def _unread(net: TorchProgram, chosen: Mapping[str, Rule]) -> list[Row]:
         if name not in known:
             shape = _dimensions([m[name].shape for m in every], graph.widths, name)
             rule = chosen["rest"]
-            rows.append(Row((name,), "unused", rule.name, shape, None, None, zero, zero, rule.eps and zero, zero))
+            rows.append(
+                Row(
+                    (name,),
+                    "unused",
+                    rule.name,
+                    shape,
+                    None,
+                    None,
+                    zero,
+                    zero,
+                    None if rule.eps is None else zero,
+                    zero,
+                )
+            )
     return rows
 
 

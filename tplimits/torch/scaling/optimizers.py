@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -19,8 +19,10 @@ from tplimits.program.nodes.functions import maximum, where
 from tplimits.program.optimizers.adaptive import Adagrad, Adam, NAdam, RMSProp
 from tplimits.program.optimizers.entrywise import Entrywise
 from tplimits.program.optimizers.linear import SGD, SignSGD
-from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.optimizers.shaped import Muon, RateByWeight
+
+if TYPE_CHECKING:
+    from tplimits.program.optimizers.recursion import Optimizer
 
 
 @dataclass(frozen=True)
@@ -114,5 +116,7 @@ def rule_of(given: Any) -> Rule:
         key = "muon matching adamw"
     if key not in RULES:
         why = NO_RULE.get(key, "nothing is known of how its steps depend on gradients")
-        raise ProgramError(f"optimizer={name!r}: there is no rule for it: {why}. There are rules for {', '.join(RULES)}.")
+        raise ProgramError(
+            f"optimizer={name!r}: there is no rule for it: {why}. There are rules for {', '.join(RULES)}."
+        )
     return RULES[key]

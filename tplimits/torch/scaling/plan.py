@@ -147,7 +147,9 @@ class Plan:
         return lines
 
     def __str__(self) -> str:
-        head = f"{self.model}, {self.optimizer}: factors at width n beside width {self.base} (n stands for n/{self.base})"
+        head = (
+            f"{self.model}, {self.optimizer}: factors at width n beside width {self.base} (n stands for n/{self.base})"
+        )
         return "\n".join([head, *(f"  {line}" for line in table(self.rows)), *(f"  {x}" for x in self.conditions)])
 
     __repr__ = __str__
@@ -175,10 +177,10 @@ class Plan:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to a file; `tp.load_plan` reads it, without PyTorch."""
-        files.write(path, self.to_json() + "\n")
+        files.write(files.place_of("path", path), self.to_json() + "\n")
 
 
-_POWERS = ("started", "initial", "rate", "eps", "decay")
+_POWERS = ("started", "initial", "rate", "eps", "decay", "early")
 
 
 def _text(value: Fraction | None) -> str | None:
@@ -193,7 +195,8 @@ def from_json(text: str) -> Plan:
             raise ValueError
         rows = tuple(
             Row(
-                tuple(map(str, r["names"])), str(r["role"]), str(r["optimizer"]), tuple(map(Dimension.read, r["shape"])),
+                tuple(map(str, r["names"])), str(r["role"]), str(r["optimizer"]),
+                tuple(map(Dimension.read, r["shape"])),
                 None if r["std"] is None else float(r["std"]),
                 *(None if r[k] is None else Fraction(r[k]) for k in _POWERS),  # type: ignore[arg-type]
             )

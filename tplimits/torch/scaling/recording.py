@@ -1,7 +1,7 @@
 """Sizes of everything inside of a model while it trains for a few steps: outputs of modules, scores, parameters.
 
-A score is what enters a softmax over a finite axis; that of `scaled_dot_product_attention` is no output of a module, and
-is computed again from its arguments.
+A score is what enters a softmax over a finite axis; that of `scaled_dot_product_attention` is no output of a module,
+and is computed again from its arguments.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -42,11 +43,33 @@ class Values(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is F.scaled_dot_product_attention:
+        if func is F.multi_head_attention_forward:  # inside of it, calls are not seen from here
+            attention, softmax = F.scaled_dot_product_attention, F.softmax
+            with (
+                patch.object(F, "scaled_dot_product_attention", self._told(attention)),
+                patch.object(F, "softmax", self._told(softmax)),
+            ):
+                return func(*args, **kwargs)
+        self._look(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _told(self, func: Any) -> Callable[..., Any]:
+        def told(*args: Any, **kwargs: Any) -> Any:
+            self._look(func, args, kwargs)
+            return func(*args, **kwargs)
+
+        return told
+
+    def _look(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Keep the scores that an operation is called with."""
+        if getattr(func, "__name__", "") == "scaled_dot_product_attention":
             self._scores(*args, **kwargs)
         elif getattr(func, "__name__", "") in ("softmax", "log_softmax", "_softmax") and torch.is_tensor(args[0]):
-            self._keep(f"scores in {self._inside[-1]}".rstrip(" in"), args[0])
-        return func(*args, **kwargs)
+            self._keep(self._called, args[0])
+
+    @property
+    def _called(self) -> str:
+        return f"scores in {self._inside[-1]}" if self._inside[-1] else "scores"
 
     def _scores(self, q: Any, k: Any, *args: Any, scale: float | None = None, **kwargs: Any) -> None:
         with torch._C.DisableTorchFunctionSubclass():
@@ -54,7 +77,7 @@ class Values(TorchFunctionMode):
             keys = k.repeat_interleave(repeated, -3) if repeated > 1 else k
             scores = q.detach() @ keys.detach().transpose(-1, -2)
         scores = scores * (scale if scale is not None else q.shape[-1] ** -0.5)
-        self._keep(f"scores in {self._inside[-1]}" if self._inside[-1] else "scores", scores)
+        self._keep(self._called, scores)
 
     def _keep(self, name: str, value: Any) -> None:
         key, again = name, 1

@@ -63,6 +63,8 @@ class Row:
     rate: Fraction
     eps: Fraction | None
     decay: Fraction
+    #: how much smaller than late in training its first steps are, which are linear in sums that are centred at first
+    early: Fraction = Fraction(0)
 
     @property
     def name(self) -> str:
@@ -143,10 +145,7 @@ def table(rows: Iterable[Row]) -> list[str]:
         if row.role != "frozen":
             many.setdefault(row.powers, []).append(row.name)
     lines = [("role", "optimizer", "std ×", "rate ×", "ε ×", "decay ×", "parameters")]
-    lines += [
-        (key[0], key[1], *map(power, key[2:]), shortened(names))
-        for key, names in many.items()
-    ]  # fmt: skip
+    lines += [(key[0], key[1], *map(power, key[2:]), shortened(names)) for key, names in many.items()]
     widths = [max(len(line[i]) for line in lines) for i in range(6)]
     return ["  ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[6]]) for line in lines]
 

@@ -18,7 +18,8 @@ from tplimits.torch.scaling.table import power
 class Measured:
     """One size: its power of n at the start (step 0), or of its change since after a number of steps.
 
-    kind: "entries" and "image" of a parameter, "value" of a module, "score", "f".
+    kind: "entries" and "image" of a parameter, "value" of a module, "score", "f".  certain: whether the verdict would
+    be the same with twice the error.
     """
 
     kind: str
@@ -29,6 +30,12 @@ class Measured:
     error: float
     sizes: tuple[float, ...]
     verdict: str
+    certain: bool = True
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether it grows or vanishes beside what was counted."""
+        return self.verdict in (GROWS, VANISHES)
 
     @property
     def about(self) -> str:
@@ -42,10 +49,10 @@ class Measured:
 
     def __str__(self) -> str:
         if self.measured == -math.inf:
-            return f"{self.about} is 0, expected {power(self.counted)}"
+            return f"{self.about} is 0, counted n^{self.counted}"
         if self.measured == math.inf:
             return f"{self.about} is not finite"
-        return f"{self.about} goes like n^{self.measured:.2f} ± {self.error:.2f}, expected {power(self.counted)}"
+        return f"{self.about} goes like n^{self.measured:.2f} ± {self.error:.2f}, counted n^{self.counted}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class CoordinateReport:
     def alarms(self) -> tuple[Measured, ...]:
         """What grows or vanishes beside the plan: causes first, which are parameters and scores."""
         order = {"entries": 0, "image": 1, "score": 2, "value": 3, "f": 4}
-        found = [row for row in self.rows if row.verdict in (GROWS, VANISHES)]
+        found = [row for row in self.rows if row.is_alarm]
         return tuple(sorted(found, key=lambda row: order[row.kind]))
 
     @property

@@ -59,7 +59,10 @@ class Detail:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Everything but widths and seeds; `starts` holds parameters to start from, for one run or for all."""
+    """Everything but widths and seeds; `starts` holds parameters to start from, for one run or for all.
+
+    `kept` says how many samples of kets a file has that is gone on with.
+    """
 
     X: Mapping[str, Array]
     error: Any
@@ -71,6 +74,7 @@ class Asked:
     starts: Mapping[Pair | None, Mapping[str, Array]]
     ratios: Mapping[str, float]
     detail: Detail = field(repr=False)
+    kept: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # trainers are made again elsewhere
@@ -200,6 +204,8 @@ class Asked:
     @cached_property
     def samples(self) -> int:
         """How many samples of kets are kept at a frame."""
+        if self.kept is not None:
+            return self.kept
         detail = self.detail
         if detail.samples is not None:
             return min(detail.samples, detail.particles)
@@ -236,14 +242,13 @@ class Asked:
         """What was asked for, as a short text: the same, the same numbers; widths and seeds are not in it."""
         recipe, detail = self.recipe, self.detail
         rates = hashlib.sha256()
-        for name, rate in recipe.rates.items():
-            known = [rate(t) for t in range(self.steps)] if callable(rate.value) else rate.value
-            rates.update(repr((name, known)).encode())
+        for name, rate in (*recipe.rates.items(), *recipe.decays.items()):
+            rates.update(repr((name, rate.along(self.steps))).encode())
         for name, schedule in recipe.schedules.items():
             rates.update(repr((name, path(schedule, self.steps).tolist())).encode())
         parts: list[object] = [
             *(VERSION, to_json(self.net)),
-            *(recipe.parametrization.a_out, recipe.exponents, recipe.optimizers, recipe.decays, rates.hexdigest()),
+            *(recipe.parametrization.a_out, recipe.exponents, recipe.optimizers, rates.hexdigest()),
             *(self.batches, self.frames, sorted(self.ratios.items()), detail),
         ]
         arrays: dict[str, Any] = {f"X {name}": x for name, x in self.X.items()}

@@ -197,12 +197,17 @@ def _starts(net: Program, start: Any, given: Mapping[str, Array]) -> dict[Pair |
 
 def _is_thinned(recording: Recording, run: Run) -> bool:
     """Whether fewer samples of a limit's kets were kept than it was trained on."""
-    sizes = {s.name: s.over for s in recording.program if isinstance(s, InitialVector)}
-    ratios, particles = recording.settings.get("ratios", {}), recording.settings.get("particles")
-    kept = (
-        run.parameters[name].shape[-1] / ratios.get(over, 1) for name, over in sizes.items() if name in run.parameters
-    )
-    return run.is_limit and any(size < (particles or 0) * 0.999 for size in kept)
+    kept = samples_kept(recording.program, run, recording.settings.get("ratios", {})) if run.is_limit else None
+    return kept is not None and kept < (recording.settings.get("particles") or 0)
+
+
+def samples_kept(net: Program, run: Run, ratios: Mapping[str, float]) -> int | None:
+    """How many samples of kets the run of a limit holds; None where it holds none."""
+    sizes = {name: array.shape[-1] for name, array in run.values.items() if net[net.position(name)].width is not None}
+    for s in net:
+        if isinstance(s, InitialVector) and s.name in run.parameters:
+            sizes[s.name] = round(run.parameters[s.name].shape[-1] / ratios.get(s.over, 1.0))
+    return max(sizes.values(), default=None)
 
 
 def _named(net: Program, start: Mapping[Any, Any]) -> dict[str, Array]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
+from tplimits.errors import EvaluationError
 from tplimits.regimes.training.feature_learning import MaximalLimit
 from tplimits.watch.making.kets import Kets
 from tplimits.watch.making.neurons import Neurons
@@ -57,4 +58,11 @@ def engine_of(asked: Asked, width: float) -> type[Neurons] | type[Kets] | type[O
     """The engine of a width, made from (asked, width, seed); `math.inf` is the limit of the parametrization."""
     if not math.isinf(width) or asked.limit.is_neuronwise:
         return Neurons
-    return Kets if isinstance(asked.limit.derived, MaximalLimit) else Outputs
+    derived = asked.limit.derived
+    for name, decay in asked.recipe.decays.items():
+        if callable(decay.value):
+            raise EvaluationError(
+                f"weight_decay=…, `{name}`: networks and limits without matrices decay by a function of the step; "
+                "the other limits are derived with one number for all steps. Give a number, or leave tp.inf out."
+            )
+    return Kets if isinstance(derived, MaximalLimit) else Outputs

@@ -50,7 +50,8 @@ class LimitOf:
     @cached_property
     def regime(self) -> MaximalUpdate | NeuralTangent:
         """The regime that the parametrization belongs to; EvaluationError for one that belongs to neither."""
-        decays = {name: self.recipe.decays.get(name, 0) for name in self.optimizers}
+        decays = {name: 0.0 if callable(λ.value) else λ.value for name, λ in self.recipe.decays.items()}
+        decays = {name: decays.get(name, 0.0) for name in self.optimizers}  # no hypothesis rests on how much decays
         if self._agrees(MUP):
             return MaximalUpdate(self.optimizers, decays)
         if self._agrees(NTP):

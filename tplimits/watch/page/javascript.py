@@ -139,7 +139,8 @@ class _Nest:
             code = f"{self.code(s.scale)[0]} * {code}"
         indices = [self._place(i)[0] for i in s.indices]
         place = _flat(indices, [self.function.size(e) for e in self.function.loops.by_name[s.target].extents])
-        self.levels[-1].append(f"out[{place}] {'+=' if s.add else '='} {code};")
+        there = " && ".join(f"{p} >= 0" for p, i in zip(indices, s.indices, strict=True) if self._has_gaps(i))
+        self.levels[-1].append((f"if ({there}) " if there else "") + f"out[{place}] {'+=' if s.add else '='} {code};")
         for _ in s.loops:
             self.close()
         return self.levels[0]
@@ -216,11 +217,12 @@ class _Nest:
         """An entry of an array; one at an index −1 that stands for "no entry" is zero."""
         places = [self._place(i) for i in read.indices]
         code = f"{read.array}[{self.function.place(read.array, [p for p, _ in places])}]"
-        by_name = self.function.loops.by_name
-        gaps = [isinstance(i, Read) and by_name[i.array].gaps for i in read.indices]
-        absent = [f"{p} < 0" for (p, _), gap in zip(places, gaps, strict=True) if gap]
+        absent = [f"{p} < 0" for (p, _), i in zip(places, read.indices, strict=True) if self._has_gaps(i)]
         depth = max((d for _, d in places), default=0)
         return (f"({' || '.join(absent)} ? 0 : {code})" if absent else code), depth
+
+    def _has_gaps(self, index: Expr) -> bool:
+        return isinstance(index, Read) and self.function.loops.by_name[index.array].gaps
 
     def _place(self, index: Expr) -> tuple[str, int]:
         return (str(int(index)), 0) if isinstance(index, sympy.Integer) else self.code(index)

@@ -26,7 +26,7 @@ import sympy
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.parameters import at_rest
-from tplimits.program.nodes.entries import N, NO_NEURON, Entry
+from tplimits.program.nodes.entries import NO_NEURON, Entry, N
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.program.nodes.kinds import Avg, InitialVector, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.laws import GIVEN
@@ -39,6 +39,7 @@ from tplimits.regimes.classification.derivation.scaling import equations, scalin
 from tplimits.regimes.classification.derivation.sizes import HALF, NOTHING, Power, Size, exponent_of
 
 if TYPE_CHECKING:
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.nodes.program import Program
 
 #: rates n^(−SMALL), at which everything moves in proportion to its rate
@@ -103,7 +104,9 @@ def maximal_rates(network: Program, optimizer: Any) -> MaximalRates:
             break
         found = replace(found, a_out=found.a_out + sympy.Rational(output))
     else:
-        raise NoLimitError(f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle.")
+        raise NoLimitError(
+            f"no factor on the output of `{network.name}` makes it of order 1: its powers do not settle."
+        )
     if readouts := _folding(network, found.kinds):
         found = replace(found, readouts=readouts)
     return _table(found, {network[p].name: -power for p, power in scores.items()})
@@ -170,7 +173,7 @@ class _Late:
         }
 
     @cached_property
-    def _sizes(self) -> Mapping[int, Size]:
+    def _sizes(self) -> tuple[dict[int, Size], dict[int, Size]]:
         """The sizes of all values, where scores move by the gradients through them as far as these reach."""
         passes = self.small.passes
         first, arguments = passes.sizes(passes.backward.program, self.wanted, {})
@@ -192,7 +195,7 @@ class _Late:
         found: dict[int, Fraction] = {}
         for p, size in self._sizes[1].items():
             if size.total > 0:
-                for e in self.program[p].body.atoms(Entry):
+                for e in _body(self.program[p]).atoms(Entry):
                     found[int(e.source)] = max(found.get(int(e.source), Fraction(0)), Fraction(size.total))
         return found
 
@@ -219,12 +222,17 @@ def _scores(program: Program) -> dict[int, Fraction]:
 
     A product with a weight of one output per neuron, n ⟨v x⟩, is no score: v takes the power.
     """
-    return {p: power for p, power in _multiplied(program).items() if not _weights(program, program[p])}
+    return {p: power for p, power in _multiplied(program).items() if not _weights(program, p)}
+
+
+def _body(s: Instruction) -> sympy.Expr:
+    """What an entrywise instruction computes; 0 of the others."""
+    return s.body if isinstance(s, (OuterNonlin, ScalarNonlin)) else sympy.S.Zero
 
 
 def _weights_of_sums(program: Program) -> set[str]:
     """The vectors that are weights of averages multiplied by powers of n."""
-    return {name for p in _multiplied(program) for name in _weights(program, program[p])}
+    return {name for p in _multiplied(program) for name in _weights(program, p)}
 
 
 def _multiplied(program: Program) -> dict[int, Fraction]:
@@ -242,7 +250,7 @@ def _multiplied(program: Program) -> dict[int, Fraction]:
 
 def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fraction]:
     """The positive powers of n that multiply entries of scalars."""
-    found = {}
+    found: dict[Entry, Fraction] = {}
     for node in sympy.preorder_traversal(body):
         if isinstance(node, sympy.Mul):
             power = sum(exponent_of(f, widths) for f in node.args if f.free_symbols & widths and not f.has(Entry))
@@ -251,15 +259,18 @@ def _powers(body: sympy.Expr, widths: frozenset[sympy.Symbol]) -> dict[Entry, Fr
     return found
 
 
-def _weights(program: Program, average: Avg) -> set[str]:
+def _weights(program: Program, position: int) -> set[str]:
     """The random vectors of which every term of what is averaged has one as a factor; gains and tables are none."""
+    average = program[position]
+    assert isinstance(average, Avg) and average.operand is not None
     s = program[int(average.operand.source)]
     if not isinstance(s, OuterNonlin):
         return set()
+    vectors = {p: name for name, p in program.initial_names.items()}
     random = {
-        p: name
-        for name, p in program.initial_names.items()
-        if isinstance(program[p], InitialVector) and program[p].law.mean == 0 and program[p].law.shape != GIVEN
+        p: vectors[p]
+        for p, v in enumerate(program)
+        if isinstance(v, InitialVector) and p in vectors and v.law.mean == 0 and v.law.shape != GIVEN
     }
     found: set[str] = set()
     for term in terms_of(s.body):
@@ -288,7 +299,8 @@ def _table(late: _Late, scores: Mapping[str, Fraction]) -> MaximalRates:
     """The table; counting training with it, step by step, shows what it leaves."""
     counting = late.counted(late.c)
     still = at_rest(late.program)
-    rows, norm = {}, NOTHING
+    rows: dict[str, ParameterPowers] = {}
+    norm: Power = NOTHING
     for name, kind in late.kinds.kinds.items():
         gradient = late.step.gradients[name]
         moves = name in late.wanted and name not in still

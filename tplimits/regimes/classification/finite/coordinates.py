@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from tplimits.errors import CheckError
+from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.report import Report, Reported, document
 from tplimits.program.nodes.given import whole_from
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
 from tplimits.regimes.training.finite.networks import Trained, train
@@ -34,6 +36,8 @@ Array = NDArray[numpy.float64]
 _INPUTS, _ENTRIES = 3, 4
 #: a power this close to 0 counts as 0: half of the ¼ that powers are taken to be away from it
 TOLERANCE = 1 / 8
+#: values in the table of a report
+_MOST_ROWS = 40
 #: sizes below are those of sums that cancel exactly
 ROUNDING = 1e-12
 
@@ -87,13 +91,14 @@ class Coordinate:
 
 
 @dataclass(frozen=True)
-class CoordinateCheck:
+class CoordinateCheck(Reported):
     """Measured powers of n beside counted ones, and the regimes that follow from both."""
 
     widths: tuple[int, ...]
     rows: tuple[Coordinate, ...]
     counted_regime: str
     measured_regime: str
+    seed: int | None = None
 
     @property
     def agrees(self) -> bool:
@@ -110,14 +115,56 @@ class CoordinateCheck:
         """The rows that would take more networks, or wider ones, to tell on which side of 0 they are."""
         return tuple(row for row in self.rows if not row.is_decided)
 
+    def report(self) -> Report:
+        """Sizes against widths, and the powers that fit them beside those that were counted."""
+        kept = [row for row in self.rows if all(size > 0 for size in row.sizes)]
+        farthest = sorted(kept, key=lambda row: -abs(row.difference))[:8]
+        widths = tuple(map(float, self.widths))
+        curves = [
+            Curve(
+                f"{'Δ' if r.t else ''}{r.name}{f', step {r.t}' if r.t else ''}",
+                widths,
+                tuple(math.log2(s / r.sizes[0]) for s in r.sizes),
+            )
+            for r in farthest
+            if len(r.sizes) == len(widths)
+        ]
+        told = [
+            (_called(r), f"n^({r.measured:.2f} ± {r.error:.2f}), counted n^({r.counted})")
+            for r in self.rows[:_MOST_ROWS]
+        ]
+        first = repr(self).splitlines()[0]
+        return Report(
+            title=f"Coordinate check: {'as counted' if self.agrees else 'not as counted'}",
+            answer=first[0].upper() + first[1:] + ".",
+            text=repr(self),
+            numbers=tuple(told),
+            picture=drawn(curves, "width n; log₂ of the size over that at the first width", logarithmic=True),
+            seed=self.seed,
+            document=document(
+                "tplimits coordinate check",
+                widths=self.widths,
+                counted=self.counted_regime,
+                measured=self.measured_regime,
+                seed=self.seed,
+                rows=[
+                    {"name": r.name, "t": r.t, "counted": str(r.counted), "measured": r.measured, "error": r.error}
+                    for r in self.rows
+                ],
+            ),
+        )
+
     def __repr__(self) -> str:
         lines = [
             f"measured {self.measured_regime}, counted {self.counted_regime}; widths {', '.join(map(str, self.widths))}"
         ]
         for row in self.rows:
-            what = f"{row.name} at the start" if row.t == 0 else f"change of {row.name} after {row.t} step(s)"
-            lines.append(f"  {what}: n^{row.measured:.2f} ± {row.error:.2f}, counted n^({row.counted})")
+            lines.append(f"  {_called(row)}: n^{row.measured:.2f} ± {row.error:.2f}, counted n^({row.counted})")
         return "\n".join(lines)
+
+
+def _called(row: Coordinate) -> str:
+    return f"{row.name} at the start" if row.t == 0 else f"change of {row.name} after {row.t} step(s)"
 
 
 def coordinate_check(
@@ -149,7 +196,9 @@ def coordinate_check(
     starts = [trained(max(2, n // 4), 0, 16 * draws, {}) for n in sizes]
     found = _Rows(counting, kept, sampling.level / (1 + (len(kept) + 1) * (steps + 1)))
     rows = (found.output_at_start(starts), *(row for t in range(steps + 1) for row in found.at(t, runs)))
-    return CoordinateCheck(tuple(sizes), rows, _regime(rows, measured=False), _regime(rows, measured=True))
+    return CoordinateCheck(
+        tuple(sizes), rows, _regime(rows, measured=False), _regime(rows, measured=True), sampling.seed
+    )
 
 
 def _inputs(network: Program, rng: numpy.random.Generator) -> dict[str, Array]:

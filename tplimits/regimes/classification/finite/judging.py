@@ -56,15 +56,16 @@ def measured_power(widths: Sequence[int], sizes: Sequence[Sequence[float]]) -> P
     return Power(b, max(scatter, line), tuple(float(numpy.exp(m)) for m in means))
 
 
-def judged(found: Power, counted: Any, last: bool, start: bool = False, output: bool = False) -> str:
-    """The verdict on a measured power: AGREES, GROWS, VANISHES, or OPEN.
+def judged(found: Power, counted: Any, late: bool, least: Any = None, output: bool = False) -> str:
+    """The verdict on a measured power: AGREES, GROWS, VANISHES, or OPEN; smallness is judged late, beside `least`.
 
-    >>> judged(Power(0.5, 0.02, ()), 0, last=False), judged(Power(-0.6, 0.02, ()), 0, last=True)
+    >>> judged(Power(0.5, 0.02, ()), 0, late=False), judged(Power(-0.6, 0.02, ()), 0, late=True)
     ('grows', 'vanishes')
     """
     p = float(counted)
     if found.power - 2 * found.error > p + CERTAIN and found.power > p + GROWTH:
         return GROWS
-    if last and not start and found.power + 2 * found.error < p - (SMALLNESS_OF_OUTPUT if output else SMALLNESS):
+    below = p if least is None else float(least)
+    if late and found.power + 2 * found.error < below - (SMALLNESS_OF_OUTPUT if output else SMALLNESS):
         return VANISHES
     return OPEN if found.error > UNDECIDED else AGREES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +12,15 @@ import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.report import Report, Reported, document, with_error
 from tplimits.pictures.plots import plot_paths
 from tplimits.program.nodes.given import seed_number, whole_from, whole_number
 from tplimits.regimes.depth.numbers.influence import of_deviation, of_quantile
 
 Array = NDArray[numpy.float64]
+#: entries of a covariance in the table of a report
+_MOST_PAIRS = 10
 #: bytes above which arrays of paths are refused
 MEMORY = 8 << 30
 
@@ -36,7 +40,7 @@ def _estimate(values: Array) -> Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class Paths(Reported):
     """Solutions of dV = b(V) dt + Σ(V)^(1/2) dB from V0.
 
     V: where the paths end, (paths, m, m).  A path that left the allowed eigenvalues stays where it was then: `stopped`
@@ -62,6 +66,28 @@ class Paths:
         return (
             f"Paths: {count} of {m} × {m} covariances to T = {self.T:g} in steps of {self.dt:g} ({self.method}); "
             f"{int(self.stopped.sum())} stopped, {int(self.clipped.sum())} steps clipped"
+        )
+
+    def report(self) -> Report:
+        """Where the paths end: means of covariances, and the density of the first correlation; its course in time."""
+        m = self.V.shape[-1]
+        mean, error = self.mean()
+        pairs = [(a, b) for a in range(m) for b in range(a, m)][:_MOST_PAIRS]
+        return Report(
+            title=f"Paths of a covariance of {m} tokens",
+            answer=repr(self),
+            text=repr(self),
+            numbers=tuple((f"E V[{a}, {b}]", with_error(float(mean[a, b]), float(error[a, b]))) for a, b in pairs),
+            picture="".join(_pictures(self)),
+            seed=self.seed,
+            document=document(
+                "tplimits paths",
+                **{name: getattr(self, name) for name in ("T", "dt", "method", "seed")},
+                paths=len(self.V),
+                stopped=int(self.stopped.sum()),
+                mean=mean.tolist(),
+                error=error.tolist(),
+            ),
         )
 
     def correlation(self, a: int, b: int, recorded: bool = False) -> Array:
@@ -149,6 +175,26 @@ class Paths:
                 f"values have shape {found.shape}; the first dimension is that of {len(self.V)} paths."
             )
         return found
+
+
+def _pictures(paths: Paths) -> Iterator[str]:
+    """The first correlation, or the variance of one token: its density at the end, its quartiles in time."""
+    several = paths.V.shape[-1] > 1
+    name = "ρ(0, 1)" if several else "V(0, 0)"
+    if paths.history is not None and paths.time is not None:
+        values = paths.correlation(0, 1, recorded=True) if several else paths.history[..., 0, 0]
+        if numpy.isfinite(values).all():
+            quartiles = numpy.quantile(values, (0.25, 0.5, 0.75), axis=0)
+            names = ("lower quartile", "median", "upper quartile")
+            times = tuple(paths.time.tolist())
+            curves = [Curve(n, times, tuple(q.tolist())) for n, q in zip(names, quartiles, strict=True)]
+            yield drawn(curves, f"time; {name}")
+    values = paths.correlation(0, 1) if several else paths.V[:, 0, 0]
+    values = values[numpy.isfinite(values)]
+    if len(values) > 1:
+        density, edges = numpy.histogram(values, bins=min(40, max(4, len(values) // 20)), density=True)
+        middles = (edges[:-1] + edges[1:]) / 2
+        yield drawn([Curve("density", tuple(middles.tolist()), tuple(density.tolist()))], f"{name} at the end")
 
 
 def ended(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,16 +22,17 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.law.hypotheses.root import roots
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.law.state import DATA_TOLERANCE
-from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries
+from tplimits.law.state import DATA_TOLERANCE, in_widths_of_n
+from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, axis_symbol, entries, width_symbol
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader
+from tplimits.regimes.kernels.derivation.special import is_special, spectators
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
@@ -38,11 +40,6 @@ if TYPE_CHECKING:
 
 #: a value of covariances at which every exponential of a square has moments, if any data gives it some
 _SMALL = sympy.Float(1e-6)
-#: heads that a hypothesis asks something of
-_HEADS = (
-    *(*JUMPS, GaussMean, sympy.exp, sympy.log, sympy.tan, sympy.sinh, sympy.cosh),
-    *(sympy.asin, sympy.acos, sympy.atanh, sympy.Derivative),
-)
 #: asked of a body on a line; the doubts that are left
 Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
 #: values of a part of a body at data
@@ -130,7 +127,8 @@ class Judgements:
         """
         if self.state.degree_of(position):
             return
-        if all(e.source in self.exact for e in found(body, Entry)):
+        of_width = any(map(body.has, (N, *map(width_symbol, self.state.program.widths))))
+        if not of_width and all(e.source in self.exact for e in found(body, Entry)):
             self.exact.add(position)
         if not is_special(body, Entry, GaussMean) or self.is_gradient(position):
             return
@@ -241,19 +239,22 @@ class Judgements:
 
         def established(moved: Expr) -> bool:
             limit = reader.limit(moved)
+            if limit.is_rational_function():  # terms may have poles that are one together
+                limit = sympy.cancel(limit)
             written = self.kets.written(limit)
             if tail(written, self.kets).established:
                 return True
             is_derivative = is_tangent or self.is_gradient(position)
             return bool(is_derivative) and not diverging_pole(written, self.kets) and self.is_square_integrable(limit)
 
-        open_ = [moved for moved in self.around.bodies(s.body) if not established(moved)]
+        body = in_widths_of_n(s.body, self.state.program)
+        open_ = [moved for moved in self.around.bodies(body) if not established(moved)]
         if not open_:
             return
-        doubt = self.moment_doubt(position, self.around.why(s.body, reader.shown))
+        doubt = self.moment_doubt(position, self.around.why(body, reader.shown))
         if not is_tangent:  # at the limits themselves it may be refused for a better reason
             self.doubts += [(position, reader.limit(moved), doubt.reason) for moved in open_]
-        elif established(s.body):
+        elif established(body):
             self.unseen[position] = doubt.name
             if doubt.name not in self.assumed:
                 self.infinite[position] = _told(doubt)
@@ -282,15 +283,16 @@ class Judgements:
     def is_square_integrable(self, expr: Expr) -> bool:
         """Whether an expression in leaves has a second moment if its covariances are small; deltas are told apart.
 
-        Two terms with poles may cancel, as in the derivative of tanh(x)/x: then the integral tells.
+        Two terms with poles may cancel, as in the derivative of tanh(x)/x: then the integral tells.  They have the same
+        factors outside of functions and powers, such as the tangent that they are multiples of.
         """
         leaves = self.state.leaves(expr)
         if not leaves or expr.has(DiracDelta) or any(x.node in self.deltas for x in leaves):
             return True
         kets = self._small
         written = sympy.expand(kets.written(expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))))
-        tails = [tail(term, kets) for term in sympy.Add.make_args(written)]
-        return sum(not t.established for t in tails) != 1
+        open_ = [term for term in sympy.Add.make_args(written) if not tail(term, kets).established]
+        return 1 not in Counter(map(spectators(written), open_)).values()
 
     def why_infinite(self, position: int) -> str:
         """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
@@ -311,15 +313,6 @@ def _told(doubt: Doubt) -> str:
     return (
         f"{doubt}. Bound the function or keep it away from its pole, or take it on yourself: "
         f"tp.derive(…, tp.Kernels(…), assume=({doubt.name!r},))."
-    )
-
-
-def is_special(expr: Expr, *leaves: type) -> bool:
-    """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
-    return any(
-        isinstance(node, _HEADS) or (isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive))
-        for node in found(expr, sympy.Pow, *_HEADS)
-        if holds(node, *leaves)
     )
 
 

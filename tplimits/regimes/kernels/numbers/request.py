@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.pages.matrices import report_of
+from tplimits.pages.report import Report, Reported
 from tplimits.program.nodes.entries import size_symbol
 from tplimits.regimes.kernels.derivation.leaves import SECOND
 from tplimits.regimes.kernels.numbers.inputs import (
@@ -39,7 +41,7 @@ KERNELS = ("nngp", "ntk")
 
 
 @dataclass(frozen=True)
-class KernelPair:
+class KernelPair(Reported):
     """NNGP and NTK of two batches of inputs, shape (N1, N2, *axes, *axes); unpacks into the two arrays.
 
     `nngp_error` and `ntk_error` are standard errors where logits are drawn.  Elsewhere they are one number, the largest
@@ -56,9 +58,14 @@ class KernelPair:
     def __iter__(self) -> Iterator[Array]:
         return iter((self.nngp, self.ntk))
 
+    def report(self) -> Report:
+        """Both matrices as pictures, with their ranges and errors."""
+        found = {"NNGP": (self.nngp, self.nngp_error), "NTK": (self.ntk, self.ntk_error)}
+        return report_of("tplimits kernels", "Kernels of pairs of inputs", found, repr(self))
+
 
 @dataclass(frozen=True)
-class NNGPAlone:
+class NNGPAlone(Reported):
     """The NNGP of two batches of inputs where the tangent kernel has no limit: asking for it raises NoLimitError."""
 
     nngp: Array
@@ -73,6 +80,12 @@ class NNGPAlone:
     def __iter__(self) -> Iterator[Array]:
         yield self.nngp
         yield self.ntk
+
+    def report(self) -> Report:
+        """The matrix as a picture, and why there is no other."""
+        found = {"NNGP": (self.nngp, self.nngp_error)}
+        why = f"{' '.join(self.reason.split())} The NNGP is below."
+        return report_of("tplimits kernels", "Covariances of pairs of inputs", found, repr(self), answer=why)
 
 
 def paired(arrays: Mapping[str, Array], error: float, no_ntk: str) -> KernelPair | NNGPAlone:

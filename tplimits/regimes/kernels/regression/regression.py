@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from tplimits.errors import EvaluationError
+from tplimits.pages.curves import Curve, drawn
+from tplimits.pages.matrices import coloured, report_of
+from tplimits.pages.report import Report, Reported
 from tplimits.regimes.kernels.regression.blocks import TEST, TRAIN, Blocks, kernel_name, unfolded
 from tplimits.regimes.kernels.regression.factor import Factor, factored
 from tplimits.regimes.kernels.regression.targets import Targets, read_noise, read_targets
@@ -19,7 +22,7 @@ Array = NDArray[numpy.float64]
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Reported):
     """Mean (N′, …) of the outputs at test inputs, covariance (N′, N′, …) of each of them, and its root on the diagonal.
 
     Unpacks into mean and covariance.  At several times or steps of training these are the first axis.
@@ -31,6 +34,20 @@ class Prediction:
 
     def __iter__(self) -> Iterator[Array | None]:
         return iter((self.mean, self.covariance))
+
+    def report(self) -> Report:
+        """Means with two standard deviations, and the covariance as a picture."""
+        mean = numpy.asarray(self.mean, dtype=float)
+        one = self.covariance is not None and self.covariance.ndim == 2
+        shown = {"mean": (mean, 0.0)} | ({"covariance": (self.covariance, 0.0)} if one else {})
+        answer = f"Outputs at test inputs, of shape {mean.shape}{' with their covariance' if one else ''}."
+        found = report_of("tplimits prediction", "Prediction", shown, repr(self), answer=answer)
+        if mean.ndim != 1:
+            return found
+        bars = () if self.std is None else tuple((2 * numpy.ravel(self.std)).tolist())
+        curve = Curve("mean ± 2 std", tuple(map(float, range(len(mean)))), tuple(mean.tolist()), bars)
+        picture = drawn([curve], "test input") + (coloured({"covariance": self.covariance}) if one else "")
+        return replace(found, picture=picture)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sympy import Expr
 
 from tplimits.errors import ProgramError
 from tplimits.program.network.parameters import at_rest
-from tplimits.program.nodes.given import exact_number
+from tplimits.program.nodes.given import can_be_called, exact_number
 from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 
@@ -55,6 +55,11 @@ def _by_name(
 
 
 def _decay(name: str, value: Any) -> Expr:
+    if can_be_called(value, 0):
+        raise ProgramError(
+            f"weight_decay for `{name}` is a function of the step: limits are derived with one number for all steps. "
+            "Give a number; tp.watch takes functions, for networks and for limits without matrices."
+        )
     number = exact_number("weight_decay", value, ProgramError)
     if number.is_negative or not number < 1:
         raise ProgramError(

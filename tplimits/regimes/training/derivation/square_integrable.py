@@ -18,17 +18,17 @@ import networkx
 from sympy import Pow, S, cosh, exp, sinh
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.reader import Doubt
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.entries import Entry, GaussMean, entries
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
-from tplimits.regimes.kernels.derivation.judging import is_special
 from tplimits.regimes.kernels.derivation.recursion import Recursion
+from tplimits.regimes.kernels.derivation.special import is_special
 
 if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Doubt
     from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
 

@@ -251,9 +251,9 @@ class _Untrained:
             if self.networks.recipe.drifting:
                 self.initial = {name: w.copy() for name, w in self.networks.held.items()}
         elif self.networks.recipe.drifting:
-            decays = self.networks.recipe.decays
-            held = {name: w * (1 - decays.get(name, 0.0)) ** t for name, w in self.initial.items()}
-            self.outputs = self.networks.outputs(self.networks.run(self.data, whole=False, held=held, t=t))
+            for name, decay in self.networks.recipe.decays.items():
+                self.initial[name] *= 1 - decay(t - 1)
+            self.outputs = self.networks.outputs(self.networks.run(self.data, whole=False, held=self.initial, t=t))
         along = self.start.ndim == f.ndim
         found: Array = self.outputs - (self.start[t] if along else self.start)
         return found

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import parameters
-from tplimits.program.network.rates import Rate, rates
-from tplimits.program.nodes.given import finite_number
+from tplimits.program.network.rates import Rate, decays, rates
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.roles import roles
 from tplimits.regimes.kernels.finite.gradients import GradientSampler
@@ -30,7 +29,7 @@ class Recipe:
     parametrization: Parametrization
     optimizers: Mapping[str, Optimizer]
     rates: Mapping[str, Rate]
-    decays: Mapping[str, float]
+    decays: Mapping[str, Rate]
     #: scalars of the network that move with the step
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
 
@@ -62,7 +61,7 @@ class Recipe:
     @property
     def decaying(self) -> bool:
         """Whether initial weights shrink."""
-        return any(self.decays.values())
+        return not all(decay.is_zero for decay in self.decays.values())
 
     @property
     def drifting(self) -> bool:
@@ -94,8 +93,8 @@ def recipe(
             if name not in parameters(net):
                 known = ", ".join(parameters(net))
                 raise EvaluationError(f"{option}={{…}}: `{name!s:.60}` is no parameter; the parameters are {known}.")
-    decays = {name: _decay_of(weight_decay, name) for name in names}
-    return Recipe(net, parametrization, optimizers, rates(lr, names, parameters(net)), decays, schedules or {})
+    shrinking = decays(weight_decay, names)
+    return Recipe(net, parametrization, optimizers, rates(lr, names, parameters(net)), shrinking, schedules or {})
 
 
 def _optimizer_of(optimizer: Any, name: str) -> Optimizer:
@@ -105,12 +104,3 @@ def _optimizer_of(optimizer: Any, name: str) -> Optimizer:
         where = f" for `{name}`" if isinstance(optimizer, Mapping) else ""
         raise EvaluationError(f"optimizer={found!r}{where}: give an optimizer such as tp.Adam(), or one by parameter.")
     return found
-
-
-def _decay_of(weight_decay: Any, name: str) -> float:
-    """The decay of one parameter."""
-    given = weight_decay.get(name, 0.0) if isinstance(weight_decay, Mapping) else weight_decay
-    decay = finite_number("weight_decay", given, EvaluationError)
-    if not 0 <= decay < 1:
-        raise EvaluationError(f"weight_decay={given!r}: give a number, 0 or more and below 1.")
-    return decay

@@ -51,7 +51,7 @@ class Updates:
             if not optimizer.is_entrywise and optimizer.clips_gradient is None:
                 more = (Whole(self.recipe.kinds[name], self.n0, w * self.n0 ** float(e.a)),)
             self.states[name], q = stepper.step(t, self.states[name], g, *more)
-            moved[name] = (1 - self.recipe.decays[name]) * w - self.rate(name, t) * q
+            moved[name] = (1 - self.recipe.decays[name](t)) * w - self.rate(name, t) * q
         held.update(moved)
 
     def rate(self, name: str, t: int) -> float:

@@ -193,7 +193,8 @@ class Plan:
         if word == FACTOR:
             return updates.n0 ** float(e.d - e.a)
         if word == KEEP:
-            return 1 - self.recipe.decays[name]
+            decay = self.recipe.decays[name]
+            return [1 - decay(s) for s in range(t, t + steps)] if callable(decay.value) else 1 - decay(t)
         assert word == RATE
         if not callable(self.recipe.rates[name].value):
             return updates.rate(name, t)
@@ -201,8 +202,11 @@ class Plan:
 
     @cached_property
     def follows_a_function(self) -> bool:
-        """Whether a rate or a constant is a function of the user's, which nobody may ask for steps beyond the last."""
-        return bool(self.recipe.schedules) or any(callable(rate.value) for rate in self.recipe.rates.values())
+        """Whether something is a function of the user's, which nobody may ask for steps beyond the last."""
+        recipe = self.recipe
+        return bool(recipe.schedules) or any(
+            callable(rate.value) for rate in (*recipe.rates.values(), *recipe.decays.values())
+        )
 
 
 __all__ = ["SCALARS", "Plan"]

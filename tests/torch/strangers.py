@@ -1,0 +1,189 @@
+"""Models in the styles of people who have never heard of programs: what they need that the others do not."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from models import Model, noise, tokens
+from torch import nn
+
+EDGES = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
+
+
+class Rounded(nn.Module):
+    """SwiGLU of 8n/3 neurons rounded up, beside heads whose interleaved pairs are turned."""
+
+    def __init__(self, n, multiple=16):
+        super().__init__()
+        hidden = multiple * ((int(2 * (4 * n) / 3) + multiple - 1) // multiple)
+        self.e, self.norm = nn.Embedding(7, n), nn.RMSNorm(n, eps=1e-5)
+        self.w1, self.w3 = nn.Linear(n, hidden, bias=False), nn.Linear(n, hidden, bias=False)
+        self.w2, self.o = nn.Linear(hidden, n), nn.Linear(n, 7, bias=False)
+        angles = torch.outer(torch.arange(4.0), 100.0 ** -(torch.arange(0, n, 2)[: n // 2] / n))
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, i):
+        x = self.e(i)
+        a, b = x[..., ::2], x[..., 1::2]
+        x = torch.stack((a * self.cos - b * self.sin, a * self.sin + b * self.cos), dim=-1).flatten(2)
+        y = self.norm(x)
+        return self.o(x + self.w2(F.silu(self.w1(y)) * self.w3(y)) * self.w1.out_features**-0.5)
+
+
+class Quarters(nn.Module):
+    """Every width is cut into four pieces, and logits are divided by the root of all neurons."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.i, self.norm, self.back = nn.Linear(3, n), nn.GroupNorm(4, n), nn.GroupNorm(4, n)
+        self.qkv, self.o = nn.Conv1d(n, 3 * n, 1), nn.Conv1d(n, 1, 1)
+
+    def forward(self, x):
+        x = self.i(x).transpose(1, 2)
+        q, k, v = self.qkv(self.norm(x)).unflatten(1, (3, 4, -1)).flatten(2, 3).unbind(1)
+        a = (torch.einsum("bci,bcj->bij", q, k) * q.shape[1] ** -0.5).softmax(-1)
+        return self.o(self.back(x + torch.einsum("bij,bcj->bci", a, v))).squeeze(1)
+
+
+class Sent(nn.Module):
+    """Messages along edges that are an input, added at their targets."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.i, self.l, self.r, self.o = nn.Linear(3, n), nn.Linear(n, n), nn.Linear(n, n, bias=False), nn.Linear(n, 2)
+
+    def forward(self, x, edges):
+        source, target = edges
+        h = F.relu(self.i(x))
+        degree = torch.zeros(len(x)).index_add_(0, target, torch.ones(edges.size(1))).clamp(min=1)
+        h = F.relu(self.l(h) + torch.zeros_like(h).index_add(0, target, self.r(h)[source]) / degree[:, None])
+        sent = h[source]
+        return self.o(h.new_zeros(h.shape).scatter_add(0, target.unsqueeze(-1).expand_as(sent), sent))
+
+
+class Lengths(nn.Module):
+    """Sequences of different lengths: their last states, means and largest entries."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.e, self.r, self.o = nn.Embedding(9, n), nn.RNN(n, n, batch_first=True), nn.Linear(n, 2)
+
+    def forward(self, i, lengths):
+        y, _ = self.r(self.e(i))
+        seen = (torch.arange(i.size(1))[None] < lengths[:, None]).unsqueeze(-1)
+        last = y.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, y.size(2))).squeeze(1)
+        again = y[torch.arange(len(y)), lengths - 1]
+        return self.o(last + 2 * again + (y * seen).sum(1) + y.masked_fill(~seen, float("-inf")).amax(1))
+
+
+class Padded(nn.Module):
+    """A transformer layer whose keys an input hides, and a bag of tokens."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.bag, self.e = nn.EmbeddingBag(9, n, mode="mean"), nn.Embedding(9, n)
+        self.layer = nn.TransformerEncoderLayer(n, 2, n, 0.1, batch_first=True)
+        self.o = nn.Linear(n, 2)
+
+    def forward(self, i, kept):
+        return self.o(self.layer(self.e(i), src_key_padding_mask=kept == 0)[:, 0] + self.bag(i))
+
+
+class Tutorial(nn.Module):
+    """Sequences first, sines in a buffer, a causal mask given to nn.TransformerEncoder, tied weights."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.n, self.embedding, self.linear = n, nn.Embedding(6, n), nn.Linear(n, 6)
+        place, rate = torch.arange(5).unsqueeze(1), torch.exp(torch.arange(0, n, 2) * (-math.log(10000.0) / n))
+        table = torch.zeros(5, 1, n)
+        table[:, 0, 0::2], table[:, 0, 1::2] = torch.sin(place * rate), torch.cos(place * rate)
+        self.register_buffer("table", table)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(n, 2, n, 0.1), 1)
+        self.linear.weight = self.embedding.weight
+
+    def forward(self, i):
+        x = self.embedding(i) * math.sqrt(self.n) + self.table[: len(i)]
+        return self.linear(self.encoder(x, nn.Transformer.generate_square_subsequent_mask(len(i))))
+
+
+class Equalised(nn.Module):
+    """Normal weights and a number that multiplies them in forward."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.b = (nn.Parameter(torch.randn(n, m)) for m in (5, n))
+        self.gain, self.out = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.randn(2, n))
+
+    def forward(self, z):
+        z = z * torch.rsqrt(z.square().mean(dim=1, keepdim=True) + 1e-8)
+        for w in (self.a, self.b):
+            z = F.leaky_relu(F.linear(z, w * (1 / math.sqrt(w.shape[1]))), 0.2) * math.sqrt(2)
+        return F.linear(z, self.b * self.gain / z.shape[1]) @ self.out.T / self.out.shape[1]
+
+
+class Glorot(nn.Module):
+    """Entries of variance 2/(n + 4), and an adjacency that forward normalises."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(torch.empty(a, b)) for a, b in ((4, n), (n, n), (n, 3)))
+        for w in self.weights:
+            nn.init.xavier_uniform_(w)
+
+    def forward(self, x, adjacency):
+        adjacency = adjacency + torch.eye(len(adjacency))
+        root = torch.diag(adjacency.sum(1).pow(-0.5))
+        for i, w in enumerate(self.weights):
+            x = (root @ adjacency @ root).mm((F.elu(x) if i else x).mm(w))
+        return F.log_softmax(x, dim=1)
+
+
+class Shortcut(nn.Module):
+    """Channels that a shortcut has not are zeros; groups in fixed and in growing number."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, n, 3, 1, 1, bias=False), nn.Conv2d(n, 2 * n, 3, 2, 1, groups=4, bias=False)
+        self.c, self.o, self.n = nn.Conv2d(2 * n, 2 * n, 1, groups=n // 2), nn.Linear(2 * n, 2), n
+
+    def forward(self, x):
+        x = F.relu(self.a(x))
+        y = self.c(F.relu(self.b(x)))
+        y += F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.n // 2, self.n // 2), "constant", 0)
+        return self.o(y.flatten(2).mean(-1))
+
+
+class Rest(nn.Module):
+    """Gates of halves, running products, places that are written over, distances to prototypes."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.e, self.gate, self.o = nn.Linear(3, n), nn.Sequential(nn.Linear(n, 2 * n), nn.GLU()), nn.Linear(4, 2)
+        self.prototypes = nn.Parameter(torch.randn(4, n))
+
+    def forward(self, x):
+        x = self.e(x)
+        decay = torch.cumprod(torch.sigmoid(x), dim=1)
+        y = self.gate(x * decay)
+        z = torch.zeros_like(y)
+        z[:, 1:] = y[:, :-1]
+        z[:, 0] = 0.5 * y[:, 1]
+        return self.o(torch.exp(-torch.cdist(z, self.prototypes).div(x.shape[-1] ** 0.5))).sum(1)
+
+
+STRANGERS = {
+    "rounded": Model(Rounded, (tokens(7, 2, 4),)),
+    "quarters": Model(Quarters, (noise(2, 4, 3),)),
+    "sent": Model(Sent, (noise(4, 3), EDGES)),
+    "lengths": Model(Lengths, (tokens(9, 2, 4), torch.tensor([2, 4]))),
+    "padded": Model(Padded, (tokens(9, 2, 4), torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]))),
+    "tutorial": Model(Tutorial, (tokens(6, 5, 2),)),
+    "equalised": Model(Equalised, (noise(3, 5),)),
+    "Glorot": Model(Glorot, (noise(4, 4), (noise(4, 4) > 0).float())),
+    "shortcut": Model(Shortcut, (noise(2, 3, 4, 4),)),
+    "rest": Model(Rest, (noise(2, 3, 3),)),
+}

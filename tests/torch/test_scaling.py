@@ -1,0 +1,187 @@
+"""Plans: what they say, how they are applied, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+from fractions import Fraction
+from functools import lru_cache
+
+import pytest
+import torch
+from models import MODELS, Decoder
+from scaled import Attention, Roles, imported
+from torch import nn
+
+import tplimits as tp
+from tplimits.torch.scaling.optimizers import RULES
+from tplimits.torch.scaling.plan import from_json
+
+HALF = Fraction(1, 2)
+#: rates by role as Yang et al. and others print them: SGD, Adam and its like, Adafactor of torch, Muon
+PUBLISHED = {
+    "sgd": {"emb.weight": 1, "hid.bias": 1, "gain": 1, "hid.weight": 0, "out.weight": -1, "out.bias": 0, "gate": 0},
+    "adam": {"emb.weight": 0, "hid.bias": 0, "gain": 0, "hid.weight": -1, "out.weight": -1, "out.bias": 0, "gate": 0},
+    "adafactor": {"emb.weight": 0, "gain": 0, "hid.weight": -HALF, "out.weight": 0, "out.bias": 0, "gate": 0},
+    "muon": {"emb.weight": 0, "gain": 0, "hid.weight": 0, "out.weight": -1, "out.bias": 0, "gate": 0},
+    "muon matching adamw": {"hid.weight": -HALF, "out.weight": -1},
+}
+for same, of in (("momentum", "sgd"), ("adamw", "adam"), ("rmsprop", "adam"), ("adagrad", "adam"), ("lion", "adam"),
+                 ("nadam", "adam"), ("adamax", "adam"), ("sign", "adam"), ("adadelta", "sgd")):  # fmt: skip
+    PUBLISHED[same] = PUBLISHED[of]
+
+
+@lru_cache
+def decoder():
+    make, example, widths = MODELS["decoder"]
+    return tp.from_torch(make, example, widths=widths)
+
+
+@pytest.mark.parametrize("optimizer", RULES)
+def test_rates_are_those_that_are_published(optimizer):
+    plan = tp.scaling(imported(), optimizer=optimizer, base=64)
+    assert {name: plan.by_name[name].rate for name in PUBLISHED[optimizer]} == PUBLISHED[optimizer]
+    assert not plan.output and not plan.scores and not plan.left
+    starts = {name: plan.by_name[name].initial for name in ("emb.weight", "hid.bias", "hid.weight", "out.weight")}
+    assert starts == {"emb.weight": 0, "hid.bias": 0, "hid.weight": -HALF, "out.weight": -1}
+
+
+def test_epsilon_and_decay_follow_gradients_and_rates():
+    plans = {o: tp.scaling(imported(), optimizer=o).by_name for o in ("adam", "adamw", "sgd", "adadelta")}
+    rows = {o: {n: (p[n].eps, p[n].decay) for n in ("hid.weight", "gain", "out.weight")} for o, p in plans.items()}
+    assert rows["adamw"] == {"hid.weight": (-1, 1), "gain": (-1, 0), "out.weight": (0, 1)}
+    assert rows["adam"] == {"hid.weight": (-1, -HALF), "gain": (-1, -1), "out.weight": (0, 1)}  # coupled
+    assert rows["sgd"] == {"hid.weight": (None, 0), "gain": (None, -1), "out.weight": (None, 1)}
+    assert rows["adadelta"]["hid.weight"][0] == -2
+
+
+def test_a_tied_embedding_needs_a_factor_and_growing_heads_another():
+    """Rates by optimizer are those measured for tied embeddings: Adam 1, SGD n, with 1/n on the output."""
+    plans = {o: tp.scaling(decoder(), optimizer=o, base=16) for o in ("adamw", "sgd")}
+    assert {o: p.by_name["wte.weight"].rate for o, p in plans.items()} == {"adamw": 0, "sgd": 1}
+    for plan in plans.values():
+        assert plan.output == -1 and plan.by_name["wte.weight"] is plan.by_name["head.weight"]
+        assert list(plan.scores.values()) == [-HALF, -HALF]
+    text = str(plans["adamw"])
+    assert "the output × n^(-1)" in text and "scores of blocks.0.attn × n^(-1/2)" in text
+    assert plans["adamw"].multipliers(64) == {
+        "output": 0.25, "scores of blocks.0.attn": 0.5, "scores of blocks.1.attn": 0.5,
+    }  # fmt: skip
+    make, example, widths = MODELS["decoder with more heads"]
+    assert not tp.scaling(make, example, widths=widths).scores  # heads of a fixed size
+    divided = tp.scaling(Attention, example, widths=widths)
+    assert not divided.scores and not divided.output and not divided.left
+
+
+def test_an_attached_factor_multiplies_the_output():
+    plan, model = tp.scaling(decoder(), base=16), Decoder(64)
+    tokens = MODELS["decoder"].example[0]
+    before = model(tokens).detach()
+    handle = plan.attach(model)
+    assert torch.allclose(model(tokens).detach(), before / 4)
+    handle.remove()
+    assert torch.equal(model(tokens).detach(), before)
+
+
+def test_groups_hold_every_parameter_once_with_its_numbers():
+    plan, model = tp.scaling(imported(), base=64), Roles(256)
+    groups = plan.param_groups(model, lr=1e-3, weight_decay=0.1)
+    held = [id(p) for g in groups for p in g["params"]]
+    assert sorted(held) == sorted(id(p) for p in model.parameters())
+    hidden = next(g for g in groups if g["name"] == "hidden matrix")
+    assert hidden["lr"] == pytest.approx(2.5e-4) and hidden["weight_decay"] == pytest.approx(0.4)
+    assert hidden["eps"] == pytest.approx(2.5e-9)
+    torch.optim.AdamW(groups)
+    own = [{"params": [model.hid.weight], "lr": 2e-3, "note": "mine"},
+           {"params": [p for k, p in model.named_parameters() if k != "hid.weight"], "weight_decay": 0.0}]  # fmt: skip
+    split = plan.param_groups(model, lr=1e-3, groups=own)
+    assert split[0]["lr"] == pytest.approx(5e-4) and split[0]["note"] == "mine"
+    assert all(g["weight_decay"] == 0 for g in split[1:])
+    assert sum(len(g["params"]) for g in split) == len(held)
+    mixed = tp.scaling(imported(), optimizer="muon").param_groups(model, lr={"muon": 0.02, "adamw": 1e-3})
+    assert [p.shape for g in mixed["muon"] for p in g["params"]] == [(256, 256)]
+    wrapped = nn.Sequential()
+    wrapped.add_module("module", model)  # as DataParallel names things
+    assert len(plan.param_groups(wrapped, lr=1e-3)) == len(groups)
+
+
+def test_initial_entries_are_multiplied_once():
+    plan = tp.scaling(imported(), base=64)
+    torch.manual_seed(0)
+    model = Roles(256)
+    before = {k: p.detach().clone() for k, p in model.named_parameters()}
+    assert plan.initialize_(plan.initialize_(model)) is model
+    for name, factor in (("hid.weight", 1), ("out.weight", 0.5), ("hid.bias", 2), ("emb.weight", 1), ("gain", 1)):
+        assert torch.allclose(model.get_parameter(name), factor * before[name]), name
+    at_base = Roles(64)
+    start = copy.deepcopy(at_base.state_dict())
+    plan.initialize_(at_base)
+    assert all(torch.equal(v, start[k]) for k, v in at_base.state_dict().items())
+
+
+def test_plans_are_kept(tmp_path):
+    plan = tp.scaling(decoder(), base=16)
+    assert from_json(plan.to_json()) == plan
+    plan.save(tmp_path / "plan.json")
+    assert tp.load_plan(tmp_path / "plan.json") == plan
+    cut = json.loads(plan.to_json())
+    del cut["rows"][0]["rate"]
+    for text in ("", "[]", '{"format": "tplimits plan", "version": 2}', json.dumps(cut), "\x00"):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(tp.EvaluationError, match="no plan"):
+            tp.load_plan(tmp_path / "bad.json")
+    with pytest.raises(tp.EvaluationError, match="cannot be read"):
+        tp.load_plan(tmp_path / "none.json")
+
+
+class Other(nn.Module):
+    """The same names with other shapes."""
+
+    def __init__(self, n, inputs=5, name="hid"):
+        super().__init__()
+        self.emb, self.inp, self.out = nn.Embedding(16, n), nn.Linear(inputs, n), nn.Linear(n, 3)
+        setattr(self, name, nn.Linear(n, n))
+        self.gain, self.gate = nn.Parameter(torch.ones(n)), nn.Parameter(torch.tensor(0.7))
+
+
+def _twice(model):
+    return [{"params": list(model.parameters())}, {"params": [model.hid.weight]}]
+
+
+def _trained(model):
+    with torch.no_grad():
+        model.hid.weight.mul_(7)
+    return model
+
+
+BAD = {
+    "a group misses one": (
+        lambda p, m: p.param_groups(m, lr=1, groups=[{"params": [m.hid.weight]}]), "stands in no group"),
+    "a group doubles one": (
+        lambda p, m: p.param_groups(m, lr=1, groups=_twice(m)), "`hid.weight` stands in groups.0. and"),
+    "a group of another model": (
+        lambda p, m: p.param_groups(m, lr=1, groups=[{"params": list(Roles(64).parameters())}]), "does not have"),
+    "a group that is none": (lambda p, m: p.param_groups(m, lr=1, groups=[3]), 'dictionaries with "params"'),
+    "another shape": (
+        lambda p, m: p.param_groups(Other(64, inputs=4), lr=1), "`inp.weight` has the shape 64×4, in the plan n×5"),
+    "another parameter": (
+        lambda p, m: p.initialize_(Other(64, name="hidden")), "`hidden.weight`, which the plan does not"),
+    "narrower than the base": (lambda p, m: p.initialize_(Roles(32)), "has the width 32, the base is 64"),
+    "no model": (lambda p, m: p.param_groups(3, lr=1), "give a torch.nn.Module"),
+    "no rate": (lambda p, m: p.param_groups(m, lr=float("nan")), "lr=nan: give a number"),
+    "entries that are not new": (lambda p, m: p.initialize_(_trained(m)), "is for new models"),
+    "an optimizer without a rule": (lambda p, m: tp.scaling(imported(), optimizer="RAdam"), "no one power of n fits"),
+    "an unknown optimizer": (lambda p, m: tp.scaling(imported(), optimizer="Wonder"), "There are rules for sgd"),
+    "LBFGS": (lambda p, m: tp.scaling(imported(), optimizer=torch.optim.LBFGS), "along past gradients"),
+    "no base": (lambda p, m: tp.scaling(imported(), base=0), "base=0: give the width"),
+    "one width": (lambda p, m: p.check(Roles, 3, widths=(64,)), "widths=.64,.: give 3"),
+    "no data": (lambda p, m: p.check(Roles, 3), "give .inputs, target."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_told(name):
+    plan = tp.scaling(imported(), base=64)
+    call, said = BAD[name]
+    with pytest.raises(tp.TplimitsError, match=said):
+        call(plan, Roles(64))
