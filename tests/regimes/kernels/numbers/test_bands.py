@@ -129,6 +129,7 @@ def test_halves_that_are_no_mirror_images_are_refused():
 
 
 def test_single_precision(monkeypatch):
+    monkeypatch.setattr(evaluation, "_PAIRS", 0)
     monkeypatch.setattr(evaluation, "_SINGLE", 1)
     limit, X = limit_of("two pools"), nets.data(9, NETWORKS["two pools"][1])
     exact = limit.evaluate(X)

@@ -60,6 +60,7 @@ def test_compiled_is_interpreted(group, monkeypatch):
             assert np.abs(one - other).max() <= 1e-12 * np.abs(other).max(), drawn.source
         if seed % SIZE == 0:
             with monkeypatch.context() as patch:
+                patch.setattr(evaluation, "_PAIRS", 0)
                 patch.setattr(evaluation, "_SINGLE", 0)
                 single = limit.evaluate(*({k: v.astype(np.float32) for k, v in x.items()} for x in X))
             assert single.nngp.dtype == np.float32

@@ -163,6 +163,7 @@ def test_nearly_singular_pairs_keep_ten_digits():
 
 
 def test_single_precision_keeps_five_digits_and_says_what_it_costs(monkeypatch):
+    monkeypatch.setattr(evaluation, "_PAIRS", 0)
     monkeypatch.setattr(evaluation, "_SINGLE", 1)
     X = neighbours(6).astype(np.float32)
     found = compiled(tp.derive(flat(6), tp.Kernels()), X)
@@ -176,7 +177,8 @@ def test_single_precision_keeps_five_digits_and_says_what_it_costs(monkeypatch):
     assert 0 < found.ntk_error < 20 * largest
 
 
-def test_many_inputs_in_single_precision():
+def test_many_inputs_in_single_precision(monkeypatch):
+    monkeypatch.setattr(evaluation, "_SINGLE", 1)
     limit, X = tp.derive(nets.network(nets.image(3), 9, nets.image(3), False), tp.Kernels()), data(40, 9)
     exact = limit.evaluate(X)
     found = compiled(limit, X.astype(np.float32))

@@ -38,8 +38,8 @@ class Strip(Axis):
 class Banded(Sweeps):
     """The code of passes with chains among them; lanes are inputs, or pairs of inputs."""
 
-    #: what more would do is done here: it takes twice as long for the same code
-    speed = 1
+    #: everything is written as it is to run: what LLVM would rewrite takes it twice as long for the same code
+    speed = 0
     bands: Bands = field(init=False)
     totals: dict[int, Any] = field(default_factory=dict)
 

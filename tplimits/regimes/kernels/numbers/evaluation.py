@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 Array = NDArray[numpy.float64]
 #: pairs of a perceptron from which on its plan is compiled
 _MANY = 1 << 16
-#: pairs from which on single precision is worth while; rows of pairs at most that it is tried at, one of so many
-_SINGLE, _SAMPLE, _SAMPLED = 1024, 4, 128
+#: pairs of inputs, and entries of all of them, from which on single precision is worth while
+_PAIRS, _SINGLE = 64, 1 << 24
+#: rows at most that it is tried at, one of so many
+_SAMPLE, _SAMPLED = 4, 128
 #: entries of the largest table of one tile
 _TILE = 1 << 15
 #: inputs a side of one tile of the compiled loop for all pairs
@@ -164,7 +166,8 @@ class Planned:
         if not (settled or compiled):
             self.plan.expect(pairs)
         self.step = step_of(self.plan, _TILE)
-        self.single = asked.single and pairs >= _SINGLE and self.plan.is_nested
+        worth = pairs >= _PAIRS and pairs * self.plan.entries >= _SINGLE
+        self.single = asked.single and worth and self.plan.is_nested
         self.rounding = 0.0
 
     @cached_property

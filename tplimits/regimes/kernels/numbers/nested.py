@@ -47,7 +47,7 @@ class Frame:
     #: the whole numbers that the code is given
     numbers: NDArray[numpy.int64]
     #: results of single inputs: step, first and last number, shape, labels, bytes before it
-    blocks: list[tuple[int, int, int, tuple[int, ...], tuple[str, ...], int]]
+    blocks: Sequence[tuple[int, int, int, tuple[int, ...], tuple[str, ...], int]]
     #: where flags begin
     flags: int
 
