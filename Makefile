@@ -11,7 +11,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install
 # Two test processes on two cores: each keeps to one thread, in BLAS and in compiled kernels
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser tex clean
+.PHONY: help demo test test-torch lint lint-rules lint-layout lint-types format derivations calibrate fuzz particles paths bench bench-kernels bench-trainer bench-training browser tex site clean
 
 help:  ## list what can be made
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 22
@@ -23,7 +23,7 @@ test: $(VENV)/.dev browser tex  ## every test: the package's, its docstrings', t
 	$(ONE_THREAD) $(RUN) -m pytest -n 2
 
 test-torch: $(TORCH)/.made  ## the import of PyTorch models, in an environment of its own (5 GB)
-	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -p no:cacheprovider tests/torch tplimits/torch
+	$(ONE_THREAD) $(TORCH)/bin/python -m pytest -n 2 -p no:cacheprovider tests/torch tplimits/torch
 
 lint: lint-rules lint-layout lint-types  ## ruff and mypy
 
@@ -79,6 +79,9 @@ tex:  ## install Debian's pdflatex with amsmath, unless there is one, for the te
 	@command -v pdflatex >/dev/null && exit 0; \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends texlive-latex-recommended; } >/dev/null \
 		|| { echo "tests set formulas with pdflatex: install texlive-latex-recommended"; exit 1; }
+
+site: $(VENV)/.dev  ## the documents as pages in build/site: no server, nothing loaded, every link checked
+	$(RUN) docs/site/build.py build/site
 
 clean:  ## remove the environment and what the commands above wrote
 	rm -rf $(VENV) $(PEER) $(TORCH) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

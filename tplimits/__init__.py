@@ -13,6 +13,8 @@ The stages in reading order, each importing only those above it:
     cli         the command line
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 # the stage `tplimits.sampling`, and who reads it by this name, come before the function tp.check takes the name
 import tplimits.regimes.classification.classification
 import tplimits.sampling
@@ -24,6 +26,7 @@ from tplimits.errors import EvaluationError as EvaluationError
 from tplimits.errors import NoLimitError as NoLimitError
 from tplimits.errors import ProgramError as ProgramError
 from tplimits.errors import TplimitsError as TplimitsError
+from tplimits.errors import elsewhere as _elsewhere
 from tplimits.program import layers as layers
 from tplimits.program.files.serial import from_json as from_json
 from tplimits.program.files.serial import to_json as to_json
@@ -115,3 +118,8 @@ from tplimits.watch.recording import Recording as Recording
 from tplimits.watch.recording import load_recording as load_recording
 from tplimits.watch.watching import inf as inf
 from tplimits.watch.watching import watch as watch
+
+if not _TYPE_CHECKING:  # type checkers would take any name for one of the package
+
+    def __getattr__(name: str) -> object:
+        raise _elsewhere(name)

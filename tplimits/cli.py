@@ -1,4 +1,4 @@
-"""The command line: tplimits zoo, derive, evaluate, check, classify, watch, view, new, doctor.
+"""The command line: tplimits zoo, derive, evaluate, check, classify, watch, view, new, doctor, errors.
 
 Exit status 0; 1 when a check rejects; 2 for an error of the user, told in one line; 70 for a defect
 of tplimits; 130 when interrupted.
@@ -21,6 +21,7 @@ from tplimits.commands.check import check
 from tplimits.commands.classify import classify
 from tplimits.commands.derive import derive
 from tplimits.commands.doctor import doctor
+from tplimits.commands.errors import errors
 from tplimits.commands.evaluate import evaluate
 from tplimits.commands.new import new
 from tplimits.commands.view import view
@@ -49,7 +50,7 @@ def zoo_command() -> None:
         table(("name", what, "limit"), [(entry.name, entry.summary, entry.limit) for entry in entries.values()])
 
 
-for _command in (derive, evaluate, check, classify, watch, view, new, doctor):
+for _command in (derive, evaluate, check, classify, watch, view, new, doctor, errors):
     app.command()(_command)
 
 

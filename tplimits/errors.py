@@ -7,6 +7,38 @@ would repair it.
 True
 """
 
+#: what people look for under names that there are not, and what does it
+ELSEWHERE = {
+    **dict.fromkeys(("silu", "swish", "SiLU"), "tp.elementwise(lambda z: z * tp.sigmoid(z))"),
+    **dict.fromkeys(("mish",), "tp.elementwise(lambda z: z * tp.tanh(tp.softplus(z)))"),
+    **dict.fromkeys(("elu", "ELU"), "tp.relu(z) + tp.exp(-tp.relu(-z)) - 1"),
+    **dict.fromkeys(("logsumexp",), 'tp.log(tp.sum(tp.exp(z), over="axis"))'),
+    **dict.fromkeys(("layer_norm", "LayerNorm", "layernorm"), "tp.layers.layer_norm(x)"),
+    **dict.fromkeys(("rms_norm", "RMSNorm", "rmsnorm"), "tp.layers.rms_norm(x)"),
+    **dict.fromkeys(("conv1d", "conv2d", "Conv2d"), "tp.layers.conv2d"),
+    **dict.fromkeys(("attention", "MultiheadAttention"), "tp.layers.attention"),
+    **dict.fromkeys(("linear", "Linear", "Dense"), "W @ x, or tp.layers.linear"),
+    **dict.fromkeys(("adam", "Adamw", "AdamW", "adamw"), "tp.Adam(), with weight_decay= of the regime for AdamW"),
+    **dict.fromkeys(("sgd", "Momentum"), "tp.SGD(momentum=0.9)"),
+    **dict.fromkeys(
+        ("lion", "Lion"), "tp.Entrywise(Q, states=…), with the update as a function of gradients and states"
+    ),
+    **dict.fromkeys(("mse", "mse_loss", "MSELoss"), "tp.squared_error(y)"),
+    **dict.fromkeys(("CrossEntropyLoss",), "tp.cross_entropy(labels)"),
+    **dict.fromkeys(("einsum", "matmul", "dot"), 'W @ x for matrices, tp.avg(x * y) or tp.sum(a * b, over="axis")'),
+    **dict.fromkeys(("muP", "mup"), "tp.MUP"),
+}
+
+
+def elsewhere(name: str) -> AttributeError:
+    """The answer to a name that the package does not have.
+
+    >>> elsewhere("silu")
+    AttributeError('tplimits has no `silu`; what does it: tp.elementwise(lambda z: z * tp.sigmoid(z)).')
+    """
+    does = f"; what does it: {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+    return AttributeError(f"tplimits has no `{name}`{does}.", name=name)
+
 
 class TplimitsError(Exception):
     """The root of all errors raised on purpose by this package."""

@@ -68,9 +68,8 @@ ENGINES = {
 }
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return request.param
+#: these ask what others ask, and take their time: every third case
+_SELDOM = ("operator regime", "feature learning of a readout")
 
 
 def nought(h):
@@ -175,7 +174,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+PAIRS = [(e, case) for e in ENGINES for k, case in enumerate(REFUSED) if e not in _SELDOM or k % 3 == 0]
+
+
+@pytest.mark.parametrize(("engine", "case"), PAIRS)
 def test_no_limit_is_refused_for_its_reason(engine, case):
     g, reason = REFUSED[case]
     reasons = "|".join((reason, *OF_GRADIENTS.get(engine, {}).get(reason, ())))
@@ -233,6 +235,7 @@ UNTRAINED = {
     "root of |θ|": "under a root",
     "pole with moments": MOVES,
     "logarithm with moments": MOVES,
+    "a square moves": MOVES,  # 2 h s²/(h² + s²)² is as large as 1/h where s is as small as h
     "root of exp": "an exponential of an exponential has no mean",
     "1/(exp h + s)": "an exponential of an exponential has no mean",
     "exp(x²/9)": "an exponential of an exponential has no mean",

@@ -100,9 +100,7 @@ LIMITS = {
     "kernels": lambda: tp.derive(averaged(12), tp.Kernels()),
     "kernels of random logits": lambda: tp.derive(random(12), tp.Kernels(infinite=HEADS)),
     "operator": lambda: tp.derive(averaged(12), tp.NeuralTangent(tp.Adam(eps=1e-4))),
-    "operator of random logits": lambda: tp.derive(random(12), tp.NeuralTangent(tp.SGD(), infinite=HEADS)),
-    "feature learning": lambda: tp.derive(averaged(12), tp.MaximalUpdate(tp.Adam(eps=1e-4))),
-    "feature learning of layers with norms": lambda: tp.derive(normalized(12), tp.MaximalUpdate(tp.SGD())),
+    "feature learning": lambda: tp.derive(normalized(12), tp.MaximalUpdate(tp.Adam(eps=1e-4))),
 }
 
 

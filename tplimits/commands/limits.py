@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 
 from tplimits.commands.assignments import assigned, optimizer_named
 from tplimits.commands.loading import array, batch, complete, infinite_axes, load, targets_in
+from tplimits.commands.sizes import inferred
 from tplimits.derive import derive as derive_limit
 from tplimits.program.nodes.program import Program
 from tplimits.regimes.known import REGIMES
@@ -84,10 +85,12 @@ def with_numbers(asked: str | None, options: Options) -> type[Regime]:
 
 
 def bound(target: str, sizes: Sequence[str], constants: Sequence[str] = ()) -> Program:
-    """The target with sizes and constants; others stay open."""
+    """The target with sizes and constants, and sizes that leave no choice; others stay open."""
     values = {**assigned("--size", sizes), **assigned("--set", constants)}
     program: Program = load(target)
-    return program.bind(**values) if values else program
+    program = program.bind(**values) if values else program
+    known = inferred(program)
+    return program.bind(**known) if known else program
 
 
 def limit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
@@ -26,7 +26,8 @@ class Claim:
 
     `statistic="mean"` is about E[label]; `statistic="covariance"` about Cov(label, other) over draws
     (`other=None`: the variance), which is what a fluctuation scalar has in place of a limit.
-    `error` is the standard error of the stated value itself, from the evaluation of the limit; `size` is what errors
+    `error` is the standard error of the stated value itself, from the evaluation of the limit, and `degrees` how many
+    degrees of freedom it has: few replicates of particles tell it badly.  `size` is what errors
     of the claim that have to be found are relative to, the value itself unless given.
 
     >>> Claim("return", 0.5).name, Claim("s", 1, statistic="covariance").name
@@ -39,6 +40,7 @@ class Claim:
     statistic: Statistic = "mean"
     other: str | None = None
     size: float | None = None
+    degrees: float = math.inf
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ def _checked(claim: Claim, labels: dict[str, str]) -> Claim:
             f"a mean is about one scalar, not `{claim.label}` and `{claim.other}`; use statistic='covariance'."
         )
     other = None if claim.other is None else _label(claim.other, labels)
-    return Claim(_label(claim.label, labels), value, error, claim.statistic, other)
+    return replace(claim, label=_label(claim.label, labels), value=value, error=error, other=other)
 
 
 def _label(label: str, labels: dict[str, str]) -> str:

@@ -162,6 +162,10 @@ def covariance_moments(
     return mean_moments(widths, products, scale)
 
 
+#: p-values below ten to this are given as this
+_LEAST_POWER = -100.0
+
+
 @dataclass(frozen=True)
 class Fit:
     """The fitted intercept L, its standard error and degrees of freedom, and how well the form fits.
@@ -177,18 +181,32 @@ class Fit:
     chi2_dof: int
     lack: float
 
-    def two_sided(self, value: float, error: float) -> tuple[float, float]:
-        """z and the p-value of a claimed value with a standard error of its own.
+    def two_sided(self, value: float, error: float, degrees: float = math.inf) -> tuple[float, float]:
+        """z and the p-value of a claimed value with a standard error of its own, known to so many degrees of freedom.
+
+        Both errors s₁, s₂ are estimates.  By Cochran and Cox z is judged by (s₁² t₁ + s₂² t₂) / (s₁² + s₂²), with t₁, t₂
+        of Student's laws: true claims are rejected at most as often as the level says, unlike by one law for the sum.
 
         >>> fit = Fit(1.0, 0.1, math.inf, (), 0.0, 0, 1.0)
         >>> z, p = fit.two_sided(1.196, 0.0)
         >>> round(z, 2), round(p, 3)
         (-1.96, 0.05)
+        >>> round(fit.two_sided(1.196, 0.3, degrees=3)[1], 3), round(fit.two_sided(1.196, 0.3)[1], 3)
+        (0.568, 0.535)
         """
         total = math.hypot(self.stderr, error)
-        dof = self.dof * min(total / self.stderr, 1e70) ** 4 if self.stderr > 0 else math.inf
         z = (self.intercept - value) / total
-        return z, float(2 * scipy.stats.t.sf(abs(z), dof))
+        if not error or not abs(z) < math.inf:
+            return z, float(2 * scipy.stats.t.sf(abs(z), self.dof))
+        laws = (((self.stderr / total) ** 2, self.dof), ((error / total) ** 2, degrees))
+
+        def beyond(power: float) -> float:
+            tail = 10.0**power / 2
+            return sum(share * float(scipy.stats.t.isf(tail, dof)) for share, dof in laws if share) - abs(z)
+
+        if beyond(_LEAST_POWER) < 0:
+            return z, 10.0**_LEAST_POWER
+        return z, float(10 ** scipy.optimize.brentq(beyond, _LEAST_POWER, 0.0, xtol=1e-12))
 
 
 def fit(moments: SampleMoments, series: Series) -> Fit:

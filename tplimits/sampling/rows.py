@@ -115,7 +115,7 @@ def judge(
     """One row a claim, judged together at a family-wise level."""
     moments = [moments_of(claim, columns, samples) for claim in claims]
     fits = [fit(m, s) for m, s in zip(moments, series, strict=True)]
-    scores = [f.two_sided(c.value, c.error) for f, c in zip(fits, claims, strict=True)]
+    scores = [f.two_sided(c.value, c.error, c.degrees) for f, c in zip(fits, claims, strict=True)]
     adjusted = holm([p for _, p in scores])
     apart = quantiles(level, len(claims))
     return tuple(

@@ -40,7 +40,7 @@ class Built:
 
     atoms: the sizes of widths in multiples of n.  weights: {argument: node of a parameter or buffer}.
     names: those of the atoms.  output_order: the dimensions of the module's
-    output in the order of the program's axes.
+    output in the order of the program's axes.  totals: nodes that are sums over neurons.
     """
 
     program: Program
@@ -53,6 +53,7 @@ class Built:
     factors: Mapping[str, Any]
     is_readout: bool
     output_order: tuple[int, ...]
+    totals: frozenset[int]
 
     @property
     def rounded(self) -> tuple[str, ...]:
@@ -111,6 +112,7 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
     factors = {key: _factor(kinds[key], atoms, entries[key]) for key in weights if kinds[key].what == "Matrix"}
     given = inputs_of(found, kinds)
     returned: list[tuple[bool, tuple[int, ...]]] = []
+    totals: set[int] = set()
 
     def body(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
         every = {**scaled, **{w + s: z for w, z in scaled.items() for s in SIDES}}
@@ -127,7 +129,8 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
             scales={arguments[key].uid: f for key, f in factors.items() if f != 1},
             picked=tensors_of(given, arguments, writer),
         )  # fmt: skip
-        _run(low)
+        run(low, graph.needed)
+        totals.update(number for (number, _), t in low.tensors.items() if isinstance(t.value, Total))
         parts, is_readout, names_ = _returned(low)
         kept = [a for a in names_ if a is not None]
         # outputs have the axes of the readout, then those that the shift alone has
@@ -142,13 +145,14 @@ def built(found: Analysed, example: tuple[Any, ...], name: str, entries: Mapping
 
     unsized = any(n.op in ("rms_norm", "_fused_rms_norm") and n.arguments[0].get("eps") is None for n in graph)
     program = written(name, list(atoms), kinds, body, {MACHINE: SINGLE} if unsized else None)
-    return Built(program, found, atoms, weights, given, names, entries, factors, *returned[0])
+    return Built(program, found, atoms, weights, given, names, entries, factors, *returned[0], frozenset(totals))
 
 
-def _run(low: Lowering) -> None:
+def run(low: Lowering, nodes: frozenset[int]) -> None:
+    """Write these nodes, as far as they are no data."""
     graph, data = low.found.graph, low.found.data
     for node in graph:
-        if node.number in data or node.kind in ("parameter", "buffer", "input", "constant"):
+        if node.number not in nodes or node.number in data or node.kind in ("parameter", "buffer", "input", "constant"):
             continue
         if node.op == "getitem":
             low.tensors[node.number, 0] = low.tensors[node.arguments[0]["0"].node, node.arguments[0]["1"]]

@@ -67,7 +67,7 @@ def _as_given(mask: Any, is_causal: bool | None = None, size: int | None = None)
 def _masks_as_given() -> Iterator[None]:
     """Transformer layers compare their masks with a causal one, for a faster path: no graph can branch on that."""
     before = transformer._detect_is_causal_mask
-    transformer._detect_is_causal_mask = _as_given  # type: ignore[assignment]
+    transformer._detect_is_causal_mask = _as_given
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NoReturn
 
 import torch
@@ -98,6 +99,17 @@ class Graph:
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
+
+    @cached_property
+    def needed(self) -> frozenset[int]:
+        """The nodes that outputs rest on."""
+        found, left = set[int](), list(self.outputs)
+        while left:
+            number = left.pop()
+            if number not in found:
+                found.add(number)
+                left += self.nodes[number].refs
+        return frozenset(found)
 
     def __getitem__(self, number: int) -> Node:
         return self.nodes[number]

@@ -24,12 +24,14 @@ from tplimits.torch.building import Built, built, rounded_of, weights_of
 from tplimits.torch.entries import Entries, measured
 from tplimits.torch.exporting import called, module_of
 from tplimits.torch.graph import export
+from tplimits.torch.headed import ending_at, head_of
 from tplimits.torch.matching import Match, arrays_of, data_of, matched, outputs_apart
 from tplimits.torch.permutation import permutation_error
 from tplimits.torch.report import ImportReport, reported
 from tplimits.torch.rows import one_row
 
 if TYPE_CHECKING:
+    from tplimits.program.network.heads import Head
     from tplimits.program.nodes.kinds import Instruction
     from tplimits.program.optimizers.recursion import Optimizer
 
@@ -44,6 +46,7 @@ class TorchProgram(Program):
     built: Built = field(default=None, repr=False)  # type: ignore[assignment]
     permutation_error: float = 0.0
     by_row: bool = False
+    row: tuple[Any, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Program):
@@ -118,6 +121,17 @@ class TorchProgram(Program):
         readouts = roles(self).named("readout")
         return replace(self, instructions=tuple(map(at_infinity, self.instructions)))
 
+    def headed(self) -> tuple[TorchProgram, Head]:
+        """The network f that ends with the readout, and the function φ with which the model makes φ(f) of it.
+
+        Limits and powers of n are those of f; `head.loss` makes a loss of φ(f) one of f.  ProgramError where the model
+        ends with its readout, and where φ has weights or is a function of several sums.
+        """
+        cut, head = head_of(self.built, self.row, self.name)
+        made = built(ending_at(self.built, cut), self.row, self.name, self.entries)
+        values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
+        return replace(self, **values, built=made), head
+
     def weights(self, module: Any) -> dict[str, numpy.ndarray]:
         """The parameters of a module of any width as arrays of this program, {name: (*axes, n)}."""
         return arrays_of(self.built, _state(module))
@@ -163,7 +177,7 @@ def _imported(
     )
     made = built(found, row, title if title.isidentifier() else "model", laws)
     values = {f.name: getattr(made.program, f.name) for f in fields(made.program)}
-    net = TorchProgram(**values, built=made, permutation_error=error, by_row=by_row)
+    net = TorchProgram(**values, built=made, permutation_error=error, by_row=by_row, row=row)
     apart = outputs_apart(net, row)
     if not apart <= PERMUTED:
         raise ProgramError(

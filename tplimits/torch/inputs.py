@@ -43,7 +43,8 @@ class Inputs:
 
 def read(found: Analysed) -> set[int]:
     """The nodes that the program itself reads: what data make of data is evaluated before."""
-    return {r for node in found.graph if node.number not in found.data for r in node.refs} | set(found.graph.outputs)
+    nodes = (node for node in found.graph if node.number in found.graph.needed - found.data)
+    return {r for node in nodes for r in node.refs} | set(found.graph.outputs)
 
 
 def inputs_of(found: Analysed, kinds: dict[str, Kind]) -> Inputs:
@@ -51,7 +52,7 @@ def inputs_of(found: Analysed, kinds: dict[str, Kind]) -> Inputs:
     graph, varying = found.graph, found.varying
     given = Inputs()
     for node in graph:
-        if node.number in found.data:
+        if node.number in found.data or node.number not in graph.needed:
             continue
         if node.op in TABLES and node.ref("indices") in varying:
             at, table = node.needed("indices"), node.needed("weight")

@@ -73,16 +73,19 @@ class Surroundings:
         for node, argument in singular_places(body):
             if isinstance(node, sympy.log) or not self._comes_near(argument):
                 continue
-            size = self._still(argument)
-            for order in self._orders(argument):
-                found.append(_Displacement(self, (1, 1), size if order == 1 else abs(size) ** (1 / order)))
+            inside = argument.args[0] if isinstance(argument, sympy.Abs) else argument
+            if isinstance(inside, Entry):  # a multiple of itself
+                continue
+            size, added = self._still(inside), _added(inside)
+            for order in self._orders(inside):
+                found.append(_Displacement(self, (1, 1), size if order == 1 else abs(size) ** (1 / order), added))
         return found
 
     def _orders(self, argument: Expr) -> Sequence[Rational]:
         """Powers of displacements that an argument moves by; none where it does not move."""
         bare = dict.fromkeys(filter(_is_vector, entries(argument)), S.Zero)
         here = self._still(argument).xreplace(bare)
-        ways = (_Displacement(self, (1, 1), unit).body(argument) for unit in _UNITS)
+        ways = (_Displacement(self, (1, 1), unit, _added(argument)).body(argument) for unit in _UNITS)
         near, far = (sympy.Abs(self._still(way).xreplace(bare) - here) for way in ways)
         if near == 0 and far == 0:  # beside a vector, if at all
             moves = shifts(argument) or any(self.turns[0].entry(e) != e for e in entries(argument))
@@ -143,6 +146,8 @@ class _Displacement:
     signs: tuple[int, int]
     #: what displacements are multiples of
     unit: Expr = S.One
+    #: with a unit, scalars with other limits than 0 that are displaced, too
+    added: frozenset[Entry] = frozenset()
     sizes: dict[object, Expr] = field(default_factory=dict)
     done: dict[Entry, Expr] = field(default_factory=dict)
 
@@ -161,6 +166,8 @@ class _Displacement:
             return self._image(s, entry)
         if isinstance(s, Avg):
             size, limit = self._size(entry), self.around.limit(entry)
+            if self.unit != 1:
+                return entry + size if limit == 0 or entry in self.added else entry
             if limit.is_number and limit != 0:  # a small one keeps its sign
                 return entry * (1 + size)
             return entry + (self._positive(entry) if self.around.nonnegative(entry) else size)
@@ -168,7 +175,9 @@ class _Displacement:
             return entry
         inner = self.around.inside(entry)
         moved = inner if inner.has(N) and not shifts(inner) else self.body(inner)
-        return entry if moved == inner else moved.xreplace({OWN: entry.neuron})
+        if moved == inner or not _is_vector(entry):  # scalars move by what a vector is at its own neuron
+            return entry if moved == inner else moved
+        return moved.xreplace({OWN: entry.neuron})
 
     def _image(self, s: MatMul, entry: Entry) -> Expr:
         operand = self.around.inside(entry)
@@ -190,6 +199,12 @@ class _Displacement:
         count = len(self.sizes)
         number = Rational(self.signs[count % 2] * sympy.prime(_FIRST + count), _SMALL)
         return self.sizes.setdefault(key, number * self.unit)
+
+
+def _added(argument: Expr) -> frozenset[Entry]:
+    """The scalars that are added to what reads vectors."""
+    terms = (t for t in sympy.Add.make_args(argument) if not any(map(_is_vector, entries(t))))
+    return frozenset(e for t in terms for e in entries(t))
 
 
 def shifts(body: Expr) -> list[sympy.Pow]:

@@ -81,7 +81,7 @@ class MatrixValue(NoNumber):
             fail("a value from another trace", "use only the arguments of the function being traced")
         out_of, into = self.sides
         if x.width is None or x.neurons:
-            fail(f"a matrix times {x.describe()}", "a matrix multiplies a vector; use * for scalars")
+            fail(f"a matrix times {x.describe()}", f"a matrix multiplies a vector; {_instead(x)}")
         if x.width != into:
             fail(
                 f"a matrix that takes vectors over `{into}` times {x.describe()}",
@@ -104,3 +104,14 @@ class MatrixValue(NoNumber):
 
     def __repr__(self) -> str:
         return f"<{self.describe()} under construction>"
+
+
+def _instead(x: Value) -> str:
+    """What stands for W @ x where x has no neurons: data come in through a vector for each of their entries."""
+    if x.neurons or not x.axes:
+        return "use * for scalars"
+    axis = x.axes[0]
+    return (
+        f'numbers along an axis, such as data, meet one vector each: annotate U: tp.Vector["{axis}"] and write '
+        f'tp.sum(U * x, over="{axis}") for W @ x; use * for scalars'
+    )

@@ -54,7 +54,7 @@ def training_verdict(result: TrainingLimit, asked: CheckAsked) -> Verdict:
     if asked.claims is None:
         start = (sampler.start if sampler.recipe.drifting else sampler.start[0]) if how.random_start else None
         run = _run(result, asked, asked.own["lr"], asked.own["steps"], start)
-        stated = run.f, run.stderr
+        stated = run.f, run.stderr, len(run.replicates) - 1
     return finite.judged.check_outputs(sampler, stated, asked.claims, asked.sampling, how.random_start)
 
 

@@ -87,5 +87,6 @@ def _own_claims(result: WidthLimit, asked: CheckAsked) -> list[Claim]:
         if number.variance:
             judged.append(sampling.verdict.Claim(name, number.variance, number.variance_error, "covariance"))
         else:
-            judged.append(sampling.verdict.Claim(name, number.value, number.error))
+            degrees = number.degrees or math.inf
+            judged.append(sampling.verdict.Claim(name, number.value, number.error, degrees=degrees))
     return judged

@@ -54,7 +54,7 @@ def known(low: Lowering, value: Any) -> Any:
 
 
 @operation("constant_pad_nd", "pad", "tril", "triu", "reflection_pad1d", "reflection_pad2d", "replication_pad1d",
-           "replication_pad2d")  # fmt: skip
+           "replication_pad2d", "im2col")  # fmt: skip
 def pad(low: Lowering, node: Node) -> Tensor:
     """Entries that become 0, by padding or by masks of triangles; reflected borders are moved ones."""
     tensor = low.operand(node, "self")

@@ -90,7 +90,11 @@ def running_product(low: Lowering, node: Node) -> Tensor:
     found: Tensor | None = None
     terms = []
     for t in range(x.dims[dim].outer):
-        entry = low.move(node, x, one, lambda code, t=t: code.narrow(dim, t, 1))
+
+        def at(code: Any, t: int = t) -> Any:
+            return code.narrow(dim, t, 1)
+
+        entry = low.move(node, x, one, at)
         found = entry if found is None else low.entrywise(lambda a, b: a * b, [found, entry], one)
 
         def on(code: Any, t: int = t) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from tplimits.torch.axes import Axes, dimension, places
@@ -175,6 +176,15 @@ def repeat_interleave(axes: Axes, node: Node) -> None:
     matched(axes, node, operand, {dim})
     if isinstance(dims[dim], Wide):
         axes.product((operand, 0, dim), times, (node.number, 0, dim), 1)
+
+
+@rule("im2col")
+def patches(axes: Axes, node: Node) -> None:
+    """The entries of each window behind their channel."""
+    operand = node.needed("self")
+    axes.same(node, (node.number, 0, 0), (operand, 0, 0))
+    if isinstance(axes.of(operand)[1], Wide):
+        axes.product((operand, 0, 1), prod(node["kernel_size"]), (node.number, 0, 1), 1)
 
 
 @rule("flip", "roll", "index_select", "gather", "index", "unfold", "constant_pad_nd", "pad", "tril", "triu", "cumsum",

@@ -28,10 +28,11 @@ from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, OuterNonlin, ScalarNonlin, made_of
 from tplimits.program.nodes.rounding import has_rounded
 from tplimits.program.nodes.scale import at_infinity
-from tplimits.program.parts import found, holds
+from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.randomness import Kets
 from tplimits.regimes.kernels.derivation.reading import BodyReader
+from tplimits.regimes.kernels.derivation.special import is_special, spectators
 from tplimits.regimes.kernels.derivation.terms import at
 
 if TYPE_CHECKING:
@@ -39,11 +40,6 @@ if TYPE_CHECKING:
 
 #: a value of covariances at which every exponential of a square has moments, if any data gives it some
 _SMALL = sympy.Float(1e-6)
-#: heads that a hypothesis asks something of
-_HEADS = (
-    *(*JUMPS, GaussMean, sympy.exp, sympy.log, sympy.tan, sympy.sinh, sympy.cosh),
-    *(sympy.asin, sympy.acos, sympy.atanh, sympy.Derivative),
-)
 #: asked of a body on a line; the doubts that are left
 Hypothesis = Callable[[Reader, Expr, str], list[Doubt]]
 #: values of a part of a body at data
@@ -296,7 +292,7 @@ class Judgements:
         kets = self._small
         written = sympy.expand(kets.written(expr.xreplace(dict.fromkeys(expr.atoms(Slot), S.One))))
         open_ = [term for term in sympy.Add.make_args(written) if not tail(term, kets).established]
-        return 1 not in Counter(map(_spectators(written), open_)).values()
+        return 1 not in Counter(map(spectators(written), open_)).values()
 
     def why_infinite(self, position: int) -> str:
         """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
@@ -312,27 +308,11 @@ class Judgements:
         return found if found.established else tail(kets.written(limit), kets)
 
 
-def _spectators(total: Expr) -> Callable[[Expr], frozenset[Expr]]:
-    """Of a term of a sum its factors that stand in no function and no power of any term."""
-    factors = {f for term in sympy.Add.make_args(total) for f in sympy.Mul.make_args(term)}
-    free = {f for f in factors if f.is_Symbol}.difference(*(f.free_symbols for f in factors if not f.is_Symbol))
-    return lambda term: frozenset(free.intersection(sympy.Mul.make_args(term)))
-
-
 def _told(doubt: Doubt) -> str:
     """A doubt of a tangent, with what can be done: training rests on the tangent kernel too, and takes none on."""
     return (
         f"{doubt}. Bound the function or keep it away from its pole, or take it on yourself: "
         f"tp.derive(…, tp.Kernels(…), assume=({doubt.name!r},))."
-    )
-
-
-def is_special(expr: Expr, *leaves: type) -> bool:
-    """Whether there is a jump, a pole, a root or an exponential in an expression, of its leaves."""
-    return any(
-        isinstance(node, _HEADS) or (isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive))
-        for node in found(expr, sympy.Pow, *_HEADS)
-        if holds(node, *leaves)
     )
 
 

@@ -24,8 +24,8 @@ from tplimits.program.nodes.entries import Entry, GaussMean, entries
 from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.derivation import KernelTables
-from tplimits.regimes.kernels.derivation.judging import is_special
 from tplimits.regimes.kernels.derivation.recursion import Recursion
+from tplimits.regimes.kernels.derivation.special import is_special
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Doubt

@@ -202,14 +202,15 @@ def _path(sampler: OutputSampler, start: Any) -> Array:
 
 def check_outputs(
     sampler: OutputSampler,
-    stated: tuple[Any, Any] | None,
+    stated: tuple[Any, Any, int] | None,
     claims: Mapping[str, Any] | None = None,
     sampling: Sampling = _AS_CHOSEN,
     starts_there: bool = True,
 ) -> Verdict:
     """Train networks of several widths, and judge what is claimed about the means of their outputs.
 
-    `stated` is the limit at all times, (steps + 1, inputs, *outputs), and its standard errors; `claims` replace them:
+    `stated` is the limit at all times, (steps + 1, inputs, *outputs), its standard errors and how many degrees of
+    freedom they have; `claims` replace them:
     {"f": array} or single entries, {"f[2,0]": 0.6}.  Errors of an array that have to be found are relative to the
     largest change |f_t − f_0| of any entry at that time.  `starts_there`: stated arrays have to start at the networks'
     own start.
@@ -219,7 +220,9 @@ def check_outputs(
     began = time.perf_counter()
     if claims is None:
         assert stated is not None
-        found = _entries(sampler, "f", *stated, starts_there)
+        f, error, degrees = stated
+        claimed = _entries(sampler, "f", f, error, starts_there)
+        found = [replace(claim, degrees=max(degrees, 1)) for claim in claimed]
     else:
         found = [
             c
