@@ -28,7 +28,7 @@ def new_figure(width: float, height: float) -> Any:
         raise EvaluationError(
             "a picture needs Matplotlib, which is not installed: pip install 'tplimits[plot]', or matplotlib alone."
         ) from None
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure: Any = Figure(figsize=(width, height), layout="constrained")
     # without pyplot nothing else tells a notebook how a figure looks
     figure._repr_png_ = functools.partial(_as_png, figure)
     return figure
