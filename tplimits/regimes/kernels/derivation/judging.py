@@ -239,7 +239,8 @@ class Judgements:
 
         def established(moved: Expr) -> bool:
             limit = reader.limit(moved)
-            if limit.is_rational_function():  # terms may have poles that are one together
+            # terms may have poles that are one together; |h|^(−0.2) would be a polynomial of degree 2^54
+            if all(power.exp.is_Integer for power in limit.atoms(sympy.Pow)):
                 limit = sympy.cancel(limit)
             written = self.kets.written(limit)
             if tail(written, self.kets).established:
