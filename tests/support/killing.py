@@ -115,11 +115,18 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def killed(place: Path, after: float, parent: bool) -> dict[str, object]:
-    """One run that is killed after some seconds, and gone on with until it is complete."""
+def reached(child: int, begun: int) -> None:
+    """Wait until so many tiles have begun: seconds would be other moments on a machine with more to do."""
+    while len(logged()) < begun and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.0005)
+
+
+def killed(place: Path, begun: int, after: float, parent: bool) -> dict[str, object]:
+    """One run that is killed some seconds after so many tiles have begun, and gone on with until it is complete."""
     folder, LoggedJob.log = place / "gram", place / "log"
     place.mkdir()
     child = run(folder)
+    reached(child, begun)
     time.sleep(after)
     pool = children(child)
     victim = child if parent or not pool else pool[0]
@@ -155,6 +162,7 @@ if __name__ == "__main__":
     start = time.monotonic()
     assert ended(run(base / "whole")) == 0
     took, many = time.monotonic() - start, len(logged())
-    WHOLE = tp.load_kernels(base / "whole")
-    found = [killed(base / str(i), float(rng.uniform(0, took)), i % 2 == 0) for i in range(moments)]
+    WHOLE, tile = tp.load_kernels(base / "whole"), took / many
+    drawn = [(int(rng.integers(many)), float(rng.uniform(0, 2 * tile))) for _ in range(moments)]
+    found = [killed(base / str(i), *moment, i % 2 == 0) for i, moment in enumerate(drawn)]
     print(json.dumps({"tiles": many, "seconds": took, "runs": found}))
