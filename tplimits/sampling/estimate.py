@@ -192,7 +192,7 @@ class Fit:
         >>> round(z, 2), round(p, 3)
         (-1.96, 0.05)
         >>> round(fit.two_sided(1.196, 0.3, degrees=3)[1], 3), round(fit.two_sided(1.196, 0.3)[1], 3)
-        (0.568, 0.535)
+        (0.575, 0.535)
         """
         total = math.hypot(self.stderr, error)
         z = (self.intercept - value) / total
